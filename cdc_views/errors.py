@@ -48,7 +48,6 @@ class SchemaError(UsageError):
     """A table schema cannot be read, or is one that no view can be made for."""
 
     def __init__(self, message: str, *, where: str = "", line: int | None = None, column: int | None = None) -> None:
-        """Prefix `message` with the place it was found at (`file:line:column`)."""
         place = ":".join(str(part) for part in (where, line, column) if part not in ("", None))
         super().__init__(f"{place}: {message}" if place else message)
         self.where, self.line, self.column = where, line, column
@@ -58,7 +57,6 @@ class UnknownColumnError(SchemaError):
     """A name that the table does not have; `suggestion` is the nearest one it has, or None."""
 
     def __init__(self, *, table: str, column: str, known: Iterable[str]) -> None:
-        """Compose the message with a suggestion among `known`."""
         self.table, self.missing, self.known = table, column, tuple(known)
         self.suggestion = nearest(column, self.known)
         super().__init__(f"{table} has no column {column!r}{did_you_mean(column, self.known)}")
@@ -68,7 +66,6 @@ class UnsupportedError(UsageError):
     """Something a dialect, an engine or a format cannot do; `remedy` says what to do instead."""
 
     def __init__(self, what: str, *, remedy: str) -> None:
-        """Join the fact and its remedy into one message."""
         self.what, self.remedy = what, remedy
         super().__init__(f"{what}; {remedy}")
 

@@ -88,10 +88,12 @@ class Table(TableContext):
             UsageError: An unknown column, engine or strategy, or an instant or limit that is none.
             EngineError: The engine failed.
         """
-        from cdc_views.operations.querying import Query, query_table
+        from cdc_views.operations.querying import query_table
 
-        asked = Query(as_of, where, tuple(columns), limit, strategy, landed_as_of, written_as_of)
-        return query_table(self, asked, engine=engine, raw_only=raw_only, confirmed=confirmed)
+        return query_table(
+            self, as_of=as_of, where=where, columns=columns, limit=limit, engine=engine, strategy=strategy,
+            landed_as_of=landed_as_of, written_as_of=written_as_of, raw_only=raw_only, confirmed=confirmed,
+        )  # fmt: skip
 
     def materialize(self, *, full: bool = False, engine: str | None = None, now: Instant | None = None) -> Materialization:
         """Bring the table's state up to date; see `cdc_views.operations.materializing.materialize_table`."""
@@ -112,10 +114,7 @@ class Table(TableContext):
         return explain_row(self, key, column=column, as_of=as_of)
 
     def history(self, key: Mapping[str, Any] | str | None = None, **asked: Any) -> History:
-        """Return one row per version of a row, with the span in which it was valid.
-
-        See `cdc_views.operations.history.history_of`.
-        """
+        """Return one row per version of a row, with the span when it was valid; see `cdc_views.operations.history.history_of`."""
         from cdc_views.operations.history import history_of
 
         return history_of(self, key, **asked)
@@ -124,10 +123,7 @@ class Table(TableContext):
         self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False, with_late: bool = False,
         with_state: bool = False,
     ) -> Rebuilt:  # fmt: skip
-        """Build state from scratch beside the old one, compare, and switch.
-
-        See `cdc_views.operations.rebuilding.rebuild_table`.
-        """
+        """Build state from scratch beside the old one, compare, switch; see `cdc_views.operations.rebuilding.rebuild_table`."""
         from cdc_views.operations.rebuilding import rebuild_table
 
         return rebuild_table(self, engine=engine, accept=accept, dry_run=dry_run, with_late=with_late, with_state=with_state)

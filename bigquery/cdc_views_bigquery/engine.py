@@ -236,7 +236,7 @@ class BigQueryEngine(WarehouseEngine):
             for made in (ddl.dataset(target.raw.rpartition(".")[0], self.config), ddl.raw_table(target, self.config)):
                 self._make(made, raw.relation)
 
-        # of a derived raw table both have one name (`cdc_views.operations.warehouse_state.state_name`); no other is ever emptied
+        # of a derived raw table both have one name (`StateDefinition.name`); no other is ever emptied
         state = self._tables(StateDefinition(target.raw.rpartition(".")[2], raw))
         return Incoming(self.connection, raw, target.raw, make, state.merging)
 

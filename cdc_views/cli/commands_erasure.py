@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,7 +51,7 @@ def forget(
     if lift and dry_run:
         raise UsageError("--lift and --dry-run do not go together; --lift removes nothing")
     if lift:
-        forgetting.lift(target, key=key, now=datetime.now(timezone.utc))
+        forgetting.lift(target, key)
         log.info(f"{table}: events of that key land again, but those that were removed")
         return
     done = target.forget(key, dry_run=dry_run, undecodable=forgetting.Undecodable(undecodable), engine=engine, wait=wait)

@@ -22,7 +22,8 @@ from cdc_views.rules.codec.jsontext import JsonRow
 if TYPE_CHECKING:
     from threading import Event
 
-    from cdc_views.operations.scheduling import Completed, Failed, Happening, Job, RunOutcome, Skipped, Started
+    from cdc_views.operations.scheduling import Completed, Failed, Happening, Job, Skipped, Started
+    from cdc_views.state import Materialization
 
 _COLUMNS = ("table", "is_new", "raw_version", "facts", "late", "outcome")
 _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
@@ -84,7 +85,7 @@ def _run_once(asked: Request, jobs: Iterable[Job], *, full: bool, wait: float) -
 
 def _plan(asked: Request, *, full: bool, engine: str | None, others: bool) -> None:
     """Print what runs would do; changes nothing and takes no lock."""
-    from cdc_views.operations.warehouse_state import materialize_remote
+    from cdc_views.operations.materializing import materialize_remote
 
     if others:
         raise UsageError("--dry-run goes with none of --schedule, --wait and --trigger; leave those out")
@@ -109,7 +110,7 @@ def _run_all(
         yield {"table": job.name, **_record(outcome)}
 
 
-def _record(outcome: RunOutcome) -> dict[str, object]:
+def _record(outcome: Materialization) -> dict[str, object]:
     return {
         "is_new": outcome.is_new,
         "raw_version": outcome.raw_version,
@@ -156,7 +157,7 @@ def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
     from cdc_views.operations.following import follow_tables
     from cdc_views.operations.scheduling import run_until_stopped
 
-    def print_run(name: str, outcome: RunOutcome) -> None:
+    def print_run(name: str, outcome: Materialization) -> None:
         if asked.format == "table":
             print(f"{name}: {outcome.line()}", flush=True)
         else:

@@ -17,8 +17,7 @@ from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema
-    from cdc_views.operations.replication import ReplicaReport
-    from cdc_views.operations.replication.listing import PartialFact
+    from cdc_views.operations.replication import PartialFact, ReplicaReport
     from cdc_views.table import Table
 
 _COPIES_COLUMNS = ("copies", "facts", "verdict")

@@ -8,23 +8,19 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from cdc_views.engines.plugin import engine_plugin
+from cdc_views.engines.warehouses import Estimate
 from cdc_views.errors import ConfigError
 from cdc_views.landing import create_raw, exists, open_raw
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.generating import definition_of, view_sql
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
-from cdc_views.operations.known_raw import check_known, remember
+from cdc_views.operations.known_raw import remember
+from cdc_views.project import TableConfig
 from cdc_views.storage.relation import RawTable
-
-if TYPE_CHECKING:
-    from cdc_views.engines.warehouses import Estimate
-    from cdc_views.operations.context import TableContext
-
-_APPLIED = "_cdc_views/applied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +44,16 @@ class TablePlan:
     """Whether the raw table is in a remote warehouse."""
 
 
-def apply_table(table: TableContext, *, engine: str | None) -> str:
-    """Create or replace the table's view and return the statement; creates a missing raw table.
+def apply_view(table: TableContext, *, engine: str | None = None) -> str:
+    """Create or replace the view in the engine's catalog; returns the statement that did it. Creates a missing raw table.
 
     A view over files waits for the first landing (`refresh_view`); then the statement is empty.
     """
+    _check_view_name(table)
+    adapted(table)
     if table.project.is_remote:
         with table.project.engine(engine) as remote:
             return remote.apply(definition_of(table))
-    check_known(table)
     raw = create_raw(table.raw, format_name=table.format.name)
     remember(table)
     definition = definition_of(table, strategy=table.config.view.strategy)
@@ -72,15 +69,24 @@ def apply_table(table: TableContext, *, engine: str | None) -> str:
     return statement
 
 
-def was_applied(table: TableContext) -> bool:
-    """Whether the table's view was applied from this project."""
-    return _applied_file(table).exists()
+def refresh_view(table: TableContext) -> bool:
+    """Apply a view again if it shows raw as of its last apply; returns whether it did."""
+    is_stale = table.project.engine_plugin.views_name_files and _applied_file(table).exists()
+    if is_stale:
+        apply_view(table)
+    return is_stale
 
 
-def plan_table(table: TableContext) -> TablePlan:
-    """Return what `apply_table` would change, and the raw table's rows and bytes."""
+def plan_view(table: TableContext) -> TablePlan:
+    """Return what `apply` would change, and how much there is to read."""
+    adapted(table)
     if table.project.is_remote:
-        return _plan_remote(table)
+        definition = definition_of(table)
+        with table.project.remote() as opened:
+            found = opened.plan(definition)
+        view = f"{definition.schema}.{definition.name}"
+        known = (found.change, None, found.raw_rows, found.raw_bytes, found.diff, found.schema, found.estimate)
+        return TablePlan(table.name, view, *known, is_remote=True)
     record = _applied_file(table)
     before = record.read_text(encoding="utf-8") if record.exists() else ""
     after = _planned(table)
@@ -88,17 +94,7 @@ def plan_table(table: TableContext) -> TablePlan:
     diff = "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm=""))
     change = "none" if before == after else "replace" if before else "create"
     version, rows, size = _extent(table.raw)
-    view = f"{table.config.keyspace}.{table.config.view_name}"
-    return TablePlan(table.name, view, change, version, rows, size, diff)
-
-
-def _plan_remote(table: TableContext) -> TablePlan:
-    definition = definition_of(table)
-    with table.project.remote() as opened:
-        found = opened.plan(definition)
-    view = f"{definition.schema}.{definition.name}"
-    known = (found.change, None, found.raw_rows, found.raw_bytes, found.diff, found.schema, found.estimate)
-    return TablePlan(table.name, view, *known, is_remote=True)
+    return TablePlan(table.name, _view_name(table.config), change, version, rows, size, diff)
 
 
 def _planned(table: TableContext) -> str:
@@ -106,7 +102,7 @@ def _planned(table: TableContext) -> str:
 
 
 def _applied_file(table: TableContext) -> Path:
-    return table.project.warehouse / _APPLIED / f"{table.config.slug}.sql"
+    return table.project.warehouse / "_cdc_views/applied" / f"{table.config.slug}.sql"
 
 
 def _extent(raw: RawTable) -> tuple[int | None, int, int]:
@@ -119,32 +115,15 @@ def _extent(raw: RawTable) -> tuple[int | None, int, int]:
     return table.version(), sum(count or 0 for count in sizes["num_records"]), sum(sizes["size_bytes"])
 
 
-def apply_view(table: TableContext, *, engine: str | None = None) -> str:
-    """Create or replace the view in the engine's catalog; returns the statement that did it."""
-    _check_view_name(table)
-    adapted(table)
-    return apply_table(table, engine=engine)
-
-
-def refresh_view(table: TableContext) -> bool:
-    """Apply a view again if it shows raw as of its last apply; returns whether it did."""
-    is_stale = table.project.engine_plugin.views_name_files and was_applied(table)
-    if is_stale:
-        apply_view(table)
-    return is_stale
-
-
-def plan_view(table: TableContext) -> TablePlan:
-    """Return what `apply` would change, and how much there is to read."""
-    adapted(table)
-    return plan_table(table)
+def _view_name(config: TableConfig) -> str:
+    return f"{config.keyspace}.{config.view_name}"
 
 
 def _check_view_name(table: TableContext) -> None:
     """Refuse a view name that differs from another table's in case alone."""
-    mine = f"{table.config.keyspace}.{table.config.view_name}"
+    mine = _view_name(table.config)
     for other in table.project.config.tables:
-        theirs = f"{other.keyspace}.{other.view_name}"
+        theirs = _view_name(other)
         if other.name != table.name and theirs.casefold() == mine.casefold():
             raise ConfigError(
                 f"{table.project.file}: views {mine!r} and {theirs!r} differ in case alone, which engines do not tell apart; "

@@ -13,6 +13,7 @@ from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.model.schema import Column, Role
 from cdc_views.model.types import MapOf
+from cdc_views.operations.explained import json_object
 from cdc_views.plan.build import Ask, output_names
 from cdc_views.rules.codec.jsontext import to_json
 from cdc_views.rules.oracle import Row, may_be_spelled_otherwise, one_spelling
@@ -38,14 +39,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Counts of equal and different rows, and the first differences.
+    """Counts of equal and different rows, and up to `MOST_LISTED` differences, by key.
 
-    Attributes:
-        equal: Rows equal in both.
-        changed: Keys whose rows differ.
-        gone: Rows that only the first has.
-        new: Rows that only the second has.
-        differences: Up to `MOST_LISTED` of them, by key.
+    `changed` keys have rows that differ, `gone` rows are only in the first read, `new` rows only in the second.
     """
 
     equal: int
@@ -118,22 +114,18 @@ def _statement(keys: list[str], values: list[str]) -> str:
 def _differences(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[_Pair]) -> Iterator[Difference]:
     columns = relation.schema.columns
     for pair in pairs:
-        old, new = (_row(relation, table, number) for table, number in zip((before, after), pair, strict=True))
+        old, new = (
+            None if number is None else next(iter(rows_of(relation, (), table.slice(number, 1))))
+            for table, number in zip((before, after), pair, strict=True)
+        )
         either = new if old is None else old
         assert either is not None
         key = {column.name: to_json(column.type, either[column.name]) for column in relation.schema.row_key}
         if old is None or new is None:
-            yield Difference(key, "", _object(columns, old), _object(columns, new))
+            objects = (row and json_object((c.name, to_json(c.type, row[c.name])) for c in columns) for row in (old, new))
+            yield Difference(key, "", *(text or "" for text in objects))
             continue
         for column in columns:
             if comparison_key(column, old[column.name]) != comparison_key(column, new[column.name]):
                 texts = (to_json(column.type, row[column.name]) for row in (old, new))
                 yield Difference(key, column.name, *texts)
-
-
-def _object(columns: tuple[Column, ...], row: Row | None) -> str:
-    return "" if row is None else "{" + ", ".join(f'"{c.name}": {to_json(c.type, row[c.name])}' for c in columns) + "}"
-
-
-def _row(relation: Relation, table: pa.Table, number: int | None) -> Row | None:
-    return None if number is None else next(iter(rows_of(relation, (), table.slice(number, 1))))

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema
     from cdc_views.project import ProjectConfig, TableConfig
     from cdc_views.storage.relation import RawTable, Relation
-
-_DERIVED, _STATE, _SERVING, _FORGOTTEN = "derived", "state", "serving", "forgotten"
 
 
 @dataclass(frozen=True)
@@ -93,28 +91,12 @@ class ProjectContext:
             )
         return self.engine_plugin
 
-    @contextmanager
-    def engine(self, name: str | None = None) -> Iterator[Engine]:
+    def engine(self, name: str | None = None) -> AbstractContextManager[Engine]:
         """Open an engine, by default the project's; closed at the end."""
-        engine = self._opened(self.config.engine if name is None else name)
-        try:
-            yield engine
-        finally:
-            engine.close()
-
-    @contextmanager
-    def remote(self) -> Iterator[WarehouseEngine]:
-        """Open the remote warehouse; raises `UnsupportedError` for a local one."""
-        engine = self.warehouse_plugin.open(self.config, folder=self.root)
-        try:
-            yield engine
-        finally:
-            engine.close()
-
-    def _opened(self, name: str) -> Engine:
         from cdc_views.engines.plugin import engine_plugin, open_engine
         from cdc_views.engines.warehouses import WarehousePlugin
 
+        name = self.config.engine if name is None else name
         plugin = engine_plugin(name)
         if self.is_remote and name != self.config.engine:
             raise UnsupportedError(
@@ -126,7 +108,11 @@ class ProjectContext:
                 f"engine {name} reads raw tables that are in {plugin.title}, and this project's are not",
                 remedy=f"set `engine: {name}` and `warehouse: {plugin.place}` in the project file",
             )
-        return open_engine(name, self.config, folder=self.root if self.is_remote else self.warehouse)
+        return closing(open_engine(name, self.config, folder=self.root if self.is_remote else self.warehouse))
+
+    def remote(self) -> AbstractContextManager[WarehouseEngine]:
+        """Open the remote warehouse; raises `UnsupportedError` for a local one."""
+        return closing(self.warehouse_plugin.open(self.config, folder=self.root))
 
 
 @dataclass(frozen=True)
@@ -172,19 +158,15 @@ class TableContext:
     @property
     def relation(self) -> Relation:
         """The meaning of the raw table's columns, and their types in the view."""
+        from cdc_views.model.overrides import misfit
         from cdc_views.storage.shown_relation import ShownRelation
 
-        return ShownRelation(self.schema, self.format.order, tuple(self._overrides().items()))
-
-    def _overrides(self) -> Mapping[str, str]:
-        """`columns:` of the project file, checked against the schema."""
-        from cdc_views.model.overrides import misfit
-
-        self.check_columns("columns", self.config.columns)
-        for name, wanted in self.config.columns.items():
+        overrides = self.config.columns
+        self.check_columns("columns", overrides)
+        for name, wanted in overrides.items():
             if why := misfit(self.schema.column(name), wanted):
                 raise ConfigError(f"{self.project.file}: columns: {self.name}: {name!r} {why}")
-        return self.config.columns
+        return ShownRelation(self.schema, self.format.order, tuple(overrides.items()))
 
     @property
     def is_external(self) -> bool:
@@ -219,12 +201,12 @@ class TableContext:
                     "what it derives; name the table that events land in"
                 )
             return RawTable(derived, self.relation)
-        return RawTable(self._local(str(self.project.warehouse / _DERIVED / name / name)), self.relation)
+        return RawTable(self._local(str(self.project.warehouse / "derived" / name / name)), self.relation)
 
     @property
     def generations(self) -> Generations:
         """The generations of its state."""
-        return Generations(Path(self._local(str(self.project.warehouse / _STATE / self.config.slug))))
+        return Generations(Path(self._local(str(self.project.warehouse / "state" / self.config.slug))))
 
     @property
     def state_location(self) -> str:
@@ -236,12 +218,12 @@ class TableContext:
     def serving_location(self) -> str | None:
         """Path of the serving table; None without one in the project file."""
         name = self.config.serving_name
-        return None if name is None else self._local(str(self.project.warehouse / _SERVING / name), what="serving table")
+        return None if name is None else self._local(str(self.project.warehouse / "serving" / name), what="serving table")
 
     @property
     def forgotten_file(self) -> Path:
         """The file of its forgotten keys."""
-        return self.project.warehouse / _FORGOTTEN / f"{self.config.slug}.jsonl"
+        return self.project.warehouse / "forgotten" / f"{self.config.slug}.jsonl"
 
     def _local(self, path: str, *, what: str = "raw table") -> str:
         from cdc_views.project.paths import unfit_letter

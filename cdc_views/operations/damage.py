@@ -9,32 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from cdc_views.errors import CdcViewsError, DamagedFileError, EngineError, TransientError
+from cdc_views.operations.context import TableContext
 
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
-
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Class = TypeVar("_Class", bound=type)
 _LOOKED = "cdc_views_looked_for_damage"
 """Marks an error that passes several methods of a table, so that its files are read once."""
 _DIGITS = 20
 """Digits of the version in the names of Delta's log files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A Delta table of a table: its role, its place, and the remedy for a damaged file."""
-
-    what: str
-    location: Path
-    remedy: str
 
 
 @contextmanager
@@ -57,11 +44,11 @@ def names_damage(kind: _Class) -> _Class:
     return kind
 
 
-def _naming(method: Callable[_P, _T]) -> Callable[_P, _T]:
+def _naming(method: Callable[..., _T]) -> Callable[..., _T]:
     @wraps(method)
-    def called(*given: _P.args, **options: _P.kwargs) -> _T:
-        with naming_damage(given[0]):  # type: ignore[arg-type]  # a method's first argument is its table
-            return method(*given, **options)
+    def called(table: TableContext, *given: Any, **options: Any) -> _T:
+        with naming_damage(table):
+            return method(table, *given, **options)
 
     return called
 
@@ -81,46 +68,35 @@ def damage_of(table: TableContext) -> DamagedFileError | None:
     """Return the first damaged file of a local table; None if all files are readable."""
     if table.project.is_remote:
         return None
-    for kept in _kept(table):
-        for path, why in _damaged(kept.location):
-            return DamagedFileError(table.name, what=kept.what, file=path, why=why, remedy=kept.remedy)
+    for what, location, remedy in _kept(table):
+        log = location / "_delta_log"
+        for path, why in (list(_damaged_log(log)) or _damaged_files(location)) if log.is_dir() else ():
+            return DamagedFileError(table.name, what=what, file=path, why=why, remedy=remedy)
     return None
 
 
-def _kept(table: TableContext) -> Iterator[Kept]:
+def _kept(table: TableContext) -> Iterator[tuple[str, Path, str]]:
+    """The Delta tables of a table: the role, the place, and the remedy for a damaged file."""
     from cdc_views.landing import quarantine_location
-    from cdc_views.state.retention_check import dropped_through
+    from cdc_views.state.tail import dropped_through
 
     backup = "restore it from a backup"
     with suppress(CdcViewsError, OSError):
         raw, root = Path(table.raw.location), table.generations.root
         begin = f"run `cdc-views rebuild {table.name} --accept`, which begins it anew"
         anew = f"{backup}; without one, move {raw} and {root} away, {begin}, and land its events again"
-        yield Kept("raw table", raw, anew)
-        yield Kept(
-            "quarantine", Path(quarantine_location(table.raw)), f"{backup}; without one, move it away: its events are lost"
-        )
+        yield "raw table", raw, anew
+        yield "quarantine", Path(quarantine_location(table.raw)), f"{backup}; without one, move it away: its events are lost"
         is_cut = False
         with suppress(Exception):
             is_cut = dropped_through(table.raw.location) is not None
         state = Path(table.state_location)
         rebuilt = f"move {state} away and run `cdc-views materialize --select {table.name}`, which builds it from raw"
         lost = f"{backup}: events were dropped from raw, so raw alone cannot build it"
-        yield Kept("state", state, lost if is_cut else rebuilt)
+        yield "state", state, lost if is_cut else rebuilt
         if (serving := table.serving_location) is not None:
             again = f"move {serving} away and run `cdc-views materialize --select {table.name}`, which builds it anew"
-            yield Kept("serving table", Path(serving), again)
-
-
-def _damaged(location: Path) -> Iterator[tuple[Path, str]]:
-    """Yield (file, why) for the damaged files of a Delta table, log files first."""
-    log = location / "_delta_log"
-    if not log.is_dir():
-        return
-    broken = list(_damaged_log(log))
-    yield from broken
-    if not broken:
-        yield from _damaged_files(location)
+            yield "serving table", Path(serving), again
 
 
 def _damaged_log(log: Path) -> Iterator[tuple[Path, str]]:
@@ -161,14 +137,12 @@ def _damaged_files(location: Path) -> Iterator[tuple[Path, str]]:
         active = [(location / str(action["path"]), int(action["size_bytes"])) for action in actions]
     for all_of_it in (False, True):
         for path, size in active:
-            if why := _wrong_size(path, size) or _unreadable(path, all_of_it=all_of_it):
+            if not path.is_file():
+                yield path, "it is missing"
+            elif (found := path.stat().st_size) != size:
+                yield path, f"it has {found:,} bytes, and the log says {size:,}"
+            elif why := _unreadable(path, all_of_it=all_of_it):
                 yield path, why
-
-
-def _wrong_size(path: Path, size: int) -> str:
-    if not path.is_file():
-        return "it is missing"
-    return "" if path.stat().st_size == size else f"it has {path.stat().st_size:,} bytes, and the log says {size:,}"
 
 
 def _unreadable(path: Path, *, all_of_it: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +17,8 @@ from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import element_value_type
 
 CANDIDATE_COLUMNS = (
-    "column",
-    "path",
-    "what",
-    "value",
-    "written",
-    "ttl",
-    "expires_at",
-    "deleted_at",
-    "outcome",
-    "rule",
-    "origins",
-)
+    "column", "path", "what", "value", "written", "ttl", "expires_at", "deleted_at", "outcome", "rule", "origins",
+)  # fmt: skip
 KEYS_AND_VALUES = ("path", "value")
 """The columns with content of rows: an element's path may be its value, and a range's bounds are parts of keys."""
 
@@ -37,37 +27,36 @@ _NOTHING = dict.fromkeys(CANDIDATE_COLUMNS, "null")
 
 @dataclass(frozen=True, slots=True)
 class FactPart:
-    """One part of a fact: a cell, a row marker or a deletion.
-
-    Attributes:
-        key: Native values of its key columns, by name: the row key, or the partition key alone.
-        what: cell, tombstone, row marker, or a deletion of a row, partition, range or column.
-        column: The column of a cell or of a column deletion; else None.
-        path: The native path of a cell of a multi-cell column; else None.
-        start: Where a range begins, in clustering order; None without a range.
-        end: Where it ends.
-        written: Its write time.
-    """
+    """One part of a fact: a cell, a row marker or a deletion."""
 
     key: Mapping[str, Any]
+    """Native values of its key columns, by name: the row key, or the partition key alone."""
     what: str
+    """cell, tombstone, row marker, or a deletion of a row, partition, range or column."""
     column: Column | None
+    """The column of a cell or of a column deletion; else None."""
     path: Any
+    """The native path of a cell of a multi-cell column; else None."""
     start: Bound | None
+    """Where a range begins, in clustering order; None without a range."""
     end: Bound | None
     written: int
+
+
+def json_object(members: Iterable[tuple[str, str]]) -> str:
+    """Return an object of members that are JSON texts."""
+    return "{" + ", ".join(f"{quote(name)}: {text}" for name, text in members) + "}"
 
 
 def part_row(schema: TableSchema, part: FactPart) -> JsonRow:
     """Return a part of a fact as JSON texts; `path` is that of an element or field, or the bounds of a range."""
     path = "null"
     if part.start is not None and part.end is not None:
-        path = quote(range_text(schema, part.start, part.end))
+        path = quote(_range_text(schema, part.start, part.end))
     elif part.path is not None and part.column is not None:
         path = to_json(path_type(part.column.type), part.path)
-    key = ", ".join(f"{quote(name)}: {to_json(schema.column(name).type, value)}" for name, value in part.key.items())
     return {
-        "key": f"{{{key}}}",
+        "key": json_object((name, to_json(schema.column(name).type, value)) for name, value in part.key.items()),
         "what": quote(part.what),
         "column": "null" if part.column is None else quote(part.column.name),
         "path": path,
@@ -77,8 +66,7 @@ def part_row(schema: TableSchema, part: FactPart) -> JsonRow:
 
 def verdict(explanation: Explanation) -> str:
     """Return whether the row exists at the explanation's instant, in words."""
-    does = "exists" if explanation.is_row else "does not exist"
-    return f"the row {does} at {explanation.now}"
+    return f"the row {'exists' if explanation.is_row else 'does not exist'} at {explanation.now}"
 
 
 def candidate_rows(explanation: Explanation) -> Iterator[JsonRow]:
@@ -91,14 +79,11 @@ def candidate_rows(explanation: Explanation) -> Iterator[JsonRow]:
 
 
 def _deletion_row(schema: TableSchema, seen: DeletionSeen) -> JsonRow:
-    bounds = None
-    if seen.start is not None and seen.end is not None:
-        bounds = range_text(schema, seen.start, seen.end)
     return {
         **_NOTHING,
         "column": quote(seen.column) if seen.column else "null",
         "what": quote(f"{seen.scope.value} deletion"),
-        "value": quote(bounds) if bounds else "null",
+        "value": quote(_range_text(schema, seen.start, seen.end)) if seen.start is not None and seen.end is not None else "null",
         "written": str(seen.deletion.written),
         "deleted_at": str(seen.deletion.deleted_at),
         "rule": quote(seen.rule),
@@ -106,9 +91,14 @@ def _deletion_row(schema: TableSchema, seen: DeletionSeen) -> JsonRow:
     }
 
 
-def range_text(schema: TableSchema, start: Bound, end: Bound) -> str:
-    """Return a range for people: `[1, 2)`."""
-    return f"{_bound_text(schema, start, is_start=True)}, {_bound_text(schema, end, is_start=False)}"
+def _range_text(schema: TableSchema, start: Bound, end: Bound) -> str:
+    """A range for people: `[1, 2)`; a round bracket excludes its bound."""
+    inside = []
+    for bound in (start, end):
+        inside.append(", ".join(to_json(c.type, value) for c, value in zip(schema.clustering, bound.prefix, strict=False)) or "…")
+    opens = "[" if start.inclusive and start.prefix else "("
+    closes = "]" if end.inclusive and end.prefix else ")"
+    return f"{opens}{inside[0]}, {inside[1]}{closes}"
 
 
 def value_text(kind: LogicalType, path: object, value: object) -> str:
@@ -117,15 +107,6 @@ def value_text(kind: LogicalType, path: object, value: object) -> str:
     if kind.is_multicell:
         of_cell = kind.field_type(str(path)) if isinstance(kind, Udt) else element_value_type(kind)
     return "null" if of_cell is None else to_json(of_cell, value)
-
-
-def _bound_text(schema: TableSchema, bound: Bound, *, is_start: bool) -> str:
-    """Return one end of a range for people; a round bracket excludes it."""
-    parts = [to_json(c.type, value) for c, value in zip(schema.clustering, bound.prefix, strict=False)]
-    inside = ", ".join(parts) or "…"
-    is_closed = bound.inclusive and bool(bound.prefix)
-    brackets = ("[" if is_start else "]") if is_closed else ("(" if is_start else ")")
-    return f"{brackets}{inside}" if is_start else f"{inside}{brackets}"
 
 
 def _candidate_row(place: CellPlace, candidate: Candidate) -> JsonRow:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import Any
+
+from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
 from cdc_views.model.schema import Column, Role, TableSchema
@@ -20,9 +23,6 @@ from cdc_views.rules.facts import Bound, Fact, FactKind, Origin
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.relation_read import facts_of, rows_filter
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 
 class Scope(str, Enum):
@@ -36,12 +36,6 @@ class Scope(str, Enum):
 
 
 _RULES = {Scope.TABLE: "S6", Scope.PARTITION: "D2", Scope.RANGE: "D2", Scope.ROW: "D1", Scope.COLUMN: "D3"}
-_SCOPE_OF = {
-    FactKind.TABLE: Scope.TABLE,
-    FactKind.PARTITION: Scope.PARTITION,
-    FactKind.RANGE: Scope.RANGE,
-    FactKind.ROW: Scope.ROW,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +58,7 @@ class DeletionSeen:
         return _RULES[self.scope]
 
 
-def origin_order(origin: Origin) -> tuple[str, str, int]:
-    """Return the key that lists origins by replica, then place."""
-    return origin.node, origin.segment, origin.position
+_BY_PLACE = attrgetter("node", "segment", "position")
 
 
 def deletions_over(schema: TableSchema, facts: Iterable[Fact], *, clustering: tuple[Any, ...] | None) -> list[DeletionSeen]:
@@ -82,25 +74,25 @@ def deletions_over(schema: TableSchema, facts: Iterable[Fact], *, clustering: tu
             identity = (seen.scope, seen.column, seen.deletion, repr((seen.start, seen.end)))
             known = found.get(identity)
             copies = seen.origins if known is None else known.origins + seen.origins
-            found[identity] = replace(seen, origins=tuple(sorted(copies, key=origin_order)))
+            found[identity] = replace(seen, origins=tuple(sorted(copies, key=_BY_PLACE)))
     order = list(Scope)
     return sorted(found.values(), key=lambda s: (order.index(s.scope), s.column, -s.deletion.written, -s.deletion.deleted_at))
 
 
 def _of_fact(schema: TableSchema, fact: Fact, *, clustering: tuple[Any, ...]) -> list[DeletionSeen]:
     found = []
-    if fact.deletion is not None and (fact.kind is not FactKind.RANGE or covers_key(schema, fact, key=clustering)):
-        found.append(DeletionSeen(_SCOPE_OF[fact.kind], fact.deletion, (fact.origin,), "", fact.start, fact.end))
+    if fact.deletion is not None and _covers_key(schema, fact, clustering):
+        found.append(DeletionSeen(Scope(fact.kind.value), fact.deletion, (fact.origin,), "", fact.start, fact.end))
     for name, elements in fact.elements.items():
         if elements.deletion is not None:
             found.append(DeletionSeen(Scope.COLUMN, elements.deletion, (fact.origin,), name))
     return found
 
 
-def covers_key(schema: TableSchema, fact: Fact, *, key: tuple[Any, ...]) -> bool:
-    """Whether a range deletion covers a full clustering key (rule D2)."""
-    assert fact.start is not None
-    assert fact.end is not None
+def _covers_key(schema: TableSchema, fact: Fact, key: tuple[Any, ...]) -> bool:
+    """Whether a deletion covers a full clustering key (rule D2); one without a range does."""
+    if fact.start is None or fact.end is None:
+        return True
     return _is_inside(schema, fact.start, key, is_start=True) and _is_inside(schema, fact.end, key, is_start=False)
 
 
@@ -126,19 +118,16 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A cell or row marker that competed for a place; equal copies are one candidate with all their origins.
-
-    Attributes:
-        cell: The cell; a `Liveness` for the row marker.
-        outcome: SHOWN, or why it does not show.
-        rule: The rule that decided against it; empty where it shows.
-        origins: Every copy's replica, segment and position.
-    """
+    """A cell or row marker that competed for a place; equal copies are one candidate with all their origins."""
 
     cell: Cell | Liveness
+    """The cell; a `Liveness` for the row marker."""
     outcome: Outcome
+    """SHOWN, or why it does not show."""
     rule: str
+    """The rule that decided against it; empty where it shows."""
     origins: tuple[Origin, ...]
+    """Every copy's replica, segment and position."""
 
     @property
     def is_winner(self) -> bool:
@@ -168,23 +157,19 @@ class CellPlace:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything that bears on one row at one instant.
-
-    Attributes:
-        schema: The table.
-        key: The row key's native values by column; partition columns only where the statics were asked for.
-        now: Epoch seconds: the clock of rule C4.
-        places: The row marker, then columns in schema order, paths in rule-K2 order; candidates latest first.
-        deletions: Those in scope, widest scope first, latest first within one.
-        is_row: Whether the row exists at `now` (rule W2); for statics, whether any shows (rule W3).
-    """
+    """Everything that bears on one row at one instant."""
 
     schema: TableSchema
     key: Mapping[str, Any]
+    """The row key's native values by column; partition columns only where the statics were asked for."""
     now: int
+    """Epoch seconds: the clock of rule C4."""
     places: tuple[CellPlace, ...]
+    """The row marker, then columns in schema order, paths in rule-K2 order; candidates latest first."""
     deletions: tuple[DeletionSeen, ...]
+    """Those in scope, widest scope first, latest first within one."""
     is_row: bool
+    """Whether the row exists at `now` (rule W2); for statics, whether any shows (rule W3)."""
 
     def value(self, column: str) -> Any:
         """Return the native value a read of the column shows, None for null."""
@@ -199,14 +184,9 @@ class Explanation:
 def explain(
     table: DeltaTable, relation: Relation, *, key: Mapping[str, Any] | str, now: int, column: str | None = None
 ) -> Explanation:
-    """Return the explanation of one row of a raw table.
+    """Return the explanation of one row of a raw table as opened, at `now` (epoch seconds); of one `column`, or of all.
 
-    Args:
-        table: The raw table at the version wanted.
-        relation: What its columns mean.
-        key: The row key, as JSON text or its parsed values; partition columns alone ask for the static row.
-        now: Epoch seconds.
-        column: Explain only this column; default: all.
+    Partition columns alone as the `key` ask for the static row.
 
     Raises:
         UsageError: The key lacks a column, has one too many, or a value is not of its column's type.
@@ -221,14 +201,20 @@ def explain(
     names = [name for name in relation.arrow_schema().names if name in known]
     rows = table.to_pyarrow_dataset().to_table(columns=names, filter=condition)
     found = explain_facts(schema, facts_of(relation, rows), key=(partition, clustering), now=now)
-    return found if column is None else _only(found, column)
+    if column is None:
+        return found
+    places = tuple(place for place in found.places if place.column is not None and place.column.name == column)
+    is_static = schema.column(column).role is Role.STATIC
+    beside = {Scope.RANGE, Scope.ROW} if is_static else set()  # rule D2: those do not reach static columns
+    deletions = tuple(seen for seen in found.deletions if seen.column in ("", column) and seen.scope not in beside)
+    return replace(found, places=places, deletions=deletions)
 
 
 def explain_facts(
     schema: TableSchema, facts: Iterable[Fact], *, key: tuple[tuple[Any, ...], tuple[Any, ...] | None], now: int
 ) -> Explanation:
     """Return the explanation from the facts that `relation_read.rows_filter` lets through; see `explain`."""
-    kept = list(facts)
+    kept, is_static = list(facts), key[1] is None
     partition, clustering = key
     named = zip(schema.row_key, partition + (clustering or ()), strict=False)
     deletions = deletions_over(schema, kept, clustering=clustering)
@@ -241,24 +227,10 @@ def explain_facts(
     places = statics.places(schema.statics, {Scope.PARTITION, Scope.TABLE})
     if clustering is not None:
         places = rows.markers() + places + rows.places(schema.regulars, set(Scope) - {Scope.COLUMN})
-    is_row = any(_is_alive(place, statics=clustering is None) for place in places)
+    # rules W2 and W3: static cells make no row exist, but the statics
+    alive = [place.column for place in places if place.winner is not None and place.winner.outcome is Outcome.SHOWN]
+    is_row = any(is_static or column is None or column.role is not Role.STATIC for column in alive)
     return Explanation(schema, {c.name: v for c, v in named}, now, tuple(places), tuple(deletions), is_row)
-
-
-def _is_alive(place: CellPlace, *, statics: bool) -> bool:
-    """Whether the shown cell makes its row exist (rules W2 and W3); static cells do not."""
-    winner = place.winner
-    if winner is None or winner.outcome is not Outcome.SHOWN:
-        return False
-    return statics or place.column is None or place.column.role is not Role.STATIC
-
-
-def _only(found: Explanation, column: str) -> Explanation:
-    places = tuple(place for place in found.places if place.column is not None and place.column.name == column)
-    is_static = found.schema.column(column).role is Role.STATIC
-    beside = {Scope.RANGE, Scope.ROW} if is_static else set()  # rule D2: those do not reach static columns
-    deletions = tuple(seen for seen in found.deletions if seen.column in ("", column) and seen.scope not in beside)
-    return Explanation(found.schema, found.key, found.now, places, deletions, found.is_row)
 
 
 @dataclass(slots=True)
@@ -290,9 +262,13 @@ class _Contest:
             return []
         scopes = set(Scope) - {Scope.COLUMN}
         copies = [(_as_cell(mark), origin) for mark, origin in self.marks]
-        found = self._candidates(copies, self._deletion(scopes, ""), None)
         by_cell = {_as_cell(mark): mark for mark, _ in self.marks}
-        return [CellPlace(None, candidates=tuple(_marked(candidate, by_cell) for candidate in found))]
+        found = []
+        for candidate in self._candidates(copies, self._deletion(scopes, ""), None):
+            assert isinstance(candidate.cell, Cell)
+            rule = "W1" if candidate.outcome is Outcome.LOST else candidate.rule
+            found.append(replace(candidate, cell=by_cell[candidate.cell], rule=rule))
+        return [CellPlace(None, candidates=tuple(found))]
 
     def places(self, columns: Iterable[Column], scopes: set[Scope]) -> list[CellPlace]:
         found = []
@@ -323,7 +299,7 @@ class _Contest:
             if dropped_at is None or cell.written > dropped_at:
                 outcome, rule = self._verdict(cell, deletion) if winner is None else (Outcome.LOST, deciding_rule(winner, cell))
                 winner = winner or cell
-            found.append(Candidate(cell, outcome, rule, tuple(sorted(origins, key=origin_order))))
+            found.append(Candidate(cell, outcome, rule, tuple(sorted(origins, key=_BY_PLACE))))
         return found
 
     def _verdict(self, cell: Cell, deletion: DeletionSeen | None) -> tuple[Outcome, str]:
@@ -337,12 +313,6 @@ class _Contest:
 def _as_cell(mark: Liveness) -> Cell:
     """A row marker as a cell of no value: markers compete by the same rules (W1 is C2.1 to C2.5 without tombstones)."""
     return Cell(mark.written, b"", b"", mark.ttl, mark.expires_at)
-
-
-def _marked(candidate: Candidate, marks: Mapping[Cell, Liveness]) -> Candidate:
-    rule = "W1" if candidate.outcome is Outcome.LOST else candidate.rule
-    assert isinstance(candidate.cell, Cell)
-    return Candidate(marks[candidate.cell], candidate.outcome, rule, candidate.origins)
 
 
 def _assembled(kind: Any, shown: list[tuple[Any, Any]]) -> Any:

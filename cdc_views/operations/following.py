@@ -7,28 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import Engine
 from cdc_views.engines.plugin import engine_plugin, engines_that
-from cdc_views.engines.streaming import Followed
+from cdc_views.engines.streaming import Followed, StreamingEngine
 from cdc_views.errors import UnsupportedError, UsageError
-from cdc_views.operations.scheduling import Job, RunOutcome, lock_folder
-
-if TYPE_CHECKING:
-    from cdc_views.engines.base import Engine
-    from cdc_views.engines.streaming import StreamingEngine
-    from cdc_views.operations.context import TableContext
-    from cdc_views.state import Materialization
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.materializing import materialize_on
+from cdc_views.operations.scheduling import holding, lock_folder
+from cdc_views.state import Materialization
 
 AVAILABLE_NOW = "available-now"
 _INTERVAL = re.compile(r"([1-9]\d{0,5}) *(second|minute|hour)s?\Z")
-_STREAMS = "streams"
-LOCK_WAIT = 600.0
-"""How many seconds a run waits for another run of its table."""
 
-OnRun = Callable[[str, RunOutcome], None]
+OnRun = Callable[[str, Materialization], None]
 """Called with a table's name and what a run of it did."""
 
 
@@ -49,12 +45,8 @@ def interval_of(trigger: str) -> str | None:
 def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str | None, stop: Event, on_run: OnRun) -> None:
     """Bring each table's state up to date, then again whenever something has landed, until `stop` is set.
 
-    Args:
-        tables: Tables of one project.
-        trigger: `available-now` ends once the states have all landed facts; an interval runs each table at most once in it.
-        engine: An engine with streams; default: the project's.
-        stop: Ends it after the current run.
-        on_run: Called after each table's first run, and after each run that changed something.
+    The `trigger` available-now ends once the states have all landed facts; an interval runs each table at most once in it.
+    Calls `on_run` after each table's first run, and after each run that changed something.
 
     Raises:
         UsageError: An invalid trigger, or a table without landed events.
@@ -77,33 +69,17 @@ def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str |
 
 def _followed(table: TableContext, engine: Engine, on_run: OnRun) -> Followed:
     """Run the table once: its state may be behind although its stream has seen everything."""
-    from deltalake import DeltaTable
 
-    job = Job(_OnEngine(table, engine), lock_folder(table.project, table.config))
-    on_run(table.name, job.run(wait=LOCK_WAIT))
-    identity = DeltaTable(table.location).metadata().id  # another raw table in this place is another stream
+    def materialized() -> Materialization:
+        with holding(lock_folder(table.project, table.config), table=table.name, wait=600.0):
+            return materialize_on(engine, table)
 
     def run() -> None:
-        outcome = job.run(wait=LOCK_WAIT)
+        outcome = materialized()
         if outcome.is_new:
             on_run(table.name, outcome)
 
-    checkpoint = table.project.warehouse / _STREAMS / job.folder.name / str(identity)
+    on_run(table.name, materialized())
+    identity = DeltaTable(table.location).metadata().id  # another raw table in this place is another stream
+    checkpoint = table.project.warehouse / "streams" / table.config.slug / str(identity)
     return Followed(table.name, table.location, str(checkpoint), run)
-
-
-@dataclass(frozen=True, slots=True)
-class _OnEngine:
-    """Materializes a table on an open engine."""
-
-    table: TableContext
-    engine: Engine
-
-    @property
-    def name(self) -> str:
-        return self.table.name
-
-    def materialize(self, *, full: bool = False, engine: str | None = None) -> Materialization:
-        from cdc_views.operations.materializing import materialize_on
-
-        return materialize_on(self.engine, self.table, full=full)

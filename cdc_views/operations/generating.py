@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from cdc_views.engines.base import ViewDefinition
+from cdc_views.engines.base import Read, ViewDefinition
+from cdc_views.engines.plugin import engine_names, engine_plugin
+from cdc_views.engines.warehouses import WarehousePlugin, warehouse_plugin
 from cdc_views.model.strategy import Strategy
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.reading import strategy_of
 from cdc_views.project.paths import is_url
+from cdc_views.sql import ViewSql, generate
+from cdc_views.sql.dialects import dialect_class
 from cdc_views.storage.relation import RawTable
-
-if TYPE_CHECKING:
-    from cdc_views.engines.base import Sources
-    from cdc_views.engines.plugin import EnginePlugin
-    from cdc_views.engines.warehouses import WarehousePlugin
-    from cdc_views.operations.context import TableContext
 
 
 def generate_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
@@ -31,10 +29,9 @@ def generate_view(table: TableContext, dialect: str | None = None, *, strategy: 
 
 def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
     """Return the CREATE VIEW statement of the table's view in a dialect."""
-    from cdc_views.sql import ViewSql, generate
-
     definition = definition_of(table, strategy=strategy)
-    engine = _engine_of(dialect)
+    runs_on = dialect_class(dialect).engine_name or dialect
+    engine = engine_plugin(runs_on) if runs_on in engine_names() else None
     if engine is not None and (text := engine.view_sql(table.project.config, definition)) is not None:
         return text
     if _may_have_landed(table):
@@ -46,23 +43,13 @@ def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
     return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
 
 
-def _engine_of(dialect_name: str) -> EnginePlugin | None:
-    """The installed engine that runs SQL of a dialect; None without one."""
-    from cdc_views.engines.plugin import engine_names, engine_plugin
-    from cdc_views.sql.dialects import dialect_class
-
-    name = dialect_class(dialect_name).engine_name or dialect_name
-    return engine_plugin(name) if name in engine_names() else None
-
-
 def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str] | None:
     """Return SQL files, path → text, that create raw tables and views in a warehouse without this tool.
 
     None for a dialect that is no warehouse's. A project with local raw tables gets them in a dataset of their own, beside a
     keyspace's views.
     """
-    from cdc_views.engines.warehouses import warehouse_plugin
-    from cdc_views.operations.warehouse_state import state_definition
+    from cdc_views.operations.materializing import state_definition
 
     if (plugin := warehouse_plugin(dialect)) is None:
         return None
@@ -87,16 +74,12 @@ def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> V
     if table.project.is_remote:
         schema, state = table.project.warehouse_plugin.view_schema(table.project.config), table.config.slug
         return ViewDefinition(schema, table.config.view_name, table.raw, strategy, state=state)
+    sources = None
+    if _may_have_landed(table):
+        from cdc_views.operations.materializing import sources_for
 
-    return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, _sources(table))
-
-
-def _sources(table: TableContext) -> Sources | None:
-    if not _may_have_landed(table):
-        return None
-    from cdc_views.operations.materializing import view_sources
-
-    return view_sources(table)
+        sources = sources_for(table, Read(table.raw, as_of=0))
+    return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, sources)
 
 
 def _may_have_landed(table: TableContext) -> bool:

@@ -5,44 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from deltalake import write_deltalake
 
 from cdc_views.engines.base import Read
 from cdc_views.formats.base import WriteOrder
-from cdc_views.model.conditions import checked
+from cdc_views.landing import open_raw
+from cdc_views.model.strategy import Strategy
+from cdc_views.model.types import LogicalType
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import check_raw_is_whole, readable
-from cdc_views.operations.reading import bounds_of, checked_limit, columns_of, condition_errors, file_errors, strategy_of
+from cdc_views.operations.reading import condition_errors, file_errors, read_of
 from cdc_views.operations.result import Answer
 from cdc_views.plan.names import IS_ROW, LANDED_FROM, VALID_FROM, VALID_TO
+from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.codec.jsontext import quote
 from cdc_views.rules.codec.times import instant_text
-from cdc_views.rules.instants import Instant, epoch_seconds
+from cdc_views.rules.instants import Instant, micros
 from cdc_views.storage.relation import RawTable
-
-if TYPE_CHECKING:
-    from cdc_views.model.strategy import Strategy
-    from cdc_views.model.types import LogicalType
-    from cdc_views.operations.context import TableContext
+from cdc_views.storage.relation_read import partition_filter, rows_filter
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a row, and its span of validity.
-
-    Attributes:
-        row: Native values by column, None for null.
-        valid_from: The first instant of the span: µs since the epoch, or the log position of whole-row sources.
-        valid_to: The first instant after it, in the same unit; None: still valid at the `as_of` of the history.
-        landed_at: For whole-row sources, when the version's first event landed; else None.
-    """
+    """One version of a row, and its span of validity."""
 
     row: dict[str, Any]
+    """Native values by column, None for null."""
     valid_from: int
+    """The first instant of the span: µs since the epoch, or the log position of whole-row sources."""
     valid_to: int | None
+    """The first instant after it, in the same unit; None: still valid at the `as_of` of the history."""
     landed_at: datetime | None = None
+    """For whole-row sources, when the version's first event landed; else None."""
 
     @property
     def is_current(self) -> bool:
@@ -83,20 +82,14 @@ class History(Answer):
     def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
         for shown, version in zip(Answer._texts(self, text), self.versions(), strict=True):
             spans = [self._instant(version.valid_from), self._instant(version.valid_to)]
-            spans += [_landing_text(version.landed_at)] * self.is_by_position
+            if self.is_by_position:
+                spans.append("null" if version.landed_at is None else quote(instant_text(micros(version.landed_at))))
             yield {**shown, **dict(zip(self.span_names, spans, strict=True))}
 
     def _instant(self, instant: int | None) -> str:
         if instant is None:
             return "null"
         return str(instant) if self.is_by_position else quote(instant_text(instant))
-
-
-def _landing_text(landed_at: datetime | None) -> str:
-    if landed_at is None:
-        return "null"
-    seconds = int(landed_at.replace(microsecond=0).timestamp())
-    return quote(instant_text(seconds * 1_000_000 + landed_at.microsecond))
 
 
 def history_of(
@@ -130,40 +123,29 @@ def history_of(
         UsageError: An invalid key, column, engine, strategy, instant or limit; or raw is not whole.
         EngineError: The engine failed.
     """
-    checked(where)
+    read = read_of(
+        table, as_of=as_of, where=where, columns=columns, limit=limit, strategy=strategy,
+        landed_as_of=landed_as_of, written_as_of=written_as_of,
+    )  # fmt: skip
     check_raw_is_whole(table, what="the versions of a row")
-    wanted = _with_key(table, columns_of(table, columns))
-    chosen, most = strategy_of(table, strategy), checked_limit(limit)
-    landed, written = bounds_of(table, landed=landed_as_of, written=written_as_of)
-    clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-    return _read(table, Read(table.raw, clock, wanted, where, most, chosen, landed, written, is_history=True), key, engine)
+    return _answer(table, read, key, engine)
 
 
-def _read(table: TableContext, read: Read, key: Mapping[str, Any] | str | None, engine: str | None) -> History:
+def _answer(table: TableContext, read: Read, key: Mapping[str, Any] | str | None, engine: str | None) -> History:
+    keys = [column.name for column in table.schema.row_key]
+    wanted = (*(name for name in keys if name not in read.columns), *read.columns)  # the key identifies each version's row
     with readable(table) as (raw, note), _only_of(raw, key) as (facts, is_one_row):
-        found = replace(read, raw=facts, limit=None if is_one_row else read.limit)
+        limit = None if is_one_row else read.limit
         with table.project.engine(engine) as opened, condition_errors(read.where):
-            exact = opened.read(found)
+            exact = opened.read(replace(read, raw=facts, columns=wanted, limit=limit, is_history=True))
     if is_one_row:  # not the statics alone: whether the partition has other rows was not read
         exact = exact.filter(exact.column(IS_ROW)).slice(0, read.limit)
-    return History(table.relation, read.columns, exact, read.as_of, note)
-
-
-def _with_key(table: TableContext, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The row key, which identifies each version's row, before the columns asked for."""
-    key = tuple(column.name for column in table.schema.row_key)
-    return tuple(name for name in key if name not in columns) + columns
+    return History(table.relation, wanted, exact, read.as_of, note)
 
 
 @contextmanager
 def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tuple[RawTable, bool]]:
     """Yield a raw table of the facts that bear on `key`, or `raw` without a key; and whether the key is one row's."""
-    from deltalake import write_deltalake
-
-    from cdc_views.landing import open_raw
-    from cdc_views.rules.codec.jsonread import parse_key
-    from cdc_views.storage.relation_read import partition_filter, rows_filter
-
     if key is None:
         yield raw, False
         return

@@ -8,18 +8,25 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
 
 from cdc_views.errors import UnsupportedError, UsageError
+from cdc_views.landing import StreamLander, create_raw, exists, land, open_raw, quarantine_location, replay
+from cdc_views.landing.denylist import Denylist
+from cdc_views.landing.external import Adaptation, adapt
+from cdc_views.landing.external.sinks import SinkColumns
+from cdc_views.landing.quarantine import waiting
+from cdc_views.landing.redaction import without_values
+from cdc_views.landing.report import LandingReport, Progress, ReplayReport
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.known_raw import check_known, remember
+from cdc_views.operations.lateness import state_of
+from cdc_views.project.paths import is_url
+from cdc_views.state.state_table import check_not_sole
+from cdc_views.state.tail import check_whole
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
-
-if TYPE_CHECKING:
-    from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
-    from cdc_views.landing.denylist import Denylist
-    from cdc_views.landing.external import Adaptation
-    from cdc_views.operations.context import TableContext
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
 
@@ -36,36 +43,22 @@ def adapted(table: TableContext) -> Adaptation | None:
 
 def adapted_as_it_is(table: TableContext) -> Adaptation | None:
     """As `adapted`, without a check of the raw table."""
-    from cdc_views.landing.external import adapt
-
     if not table.is_external:
         return None
-    if table.project.is_remote:
-        return _adapted_remotely(table)
-    return adapt(table.location, table.raw, table.format, setting=_setting(table), forgotten=forgotten_of(table))
-
-
-def _adapted_remotely(table: TableContext) -> Adaptation:
-    from cdc_views.landing.external.sinks import SinkColumns
-
-    raw = table.config.raw
-    names = SinkColumns(raw.kafka_key, raw.kafka_data, table.format.scaled)
+    raw, config, forgotten = table.raw, table.config.raw, forgotten_of(table)
+    # everything that decides how events read
+    decisive = [version("cdc-views"), LAYOUT_VERSION, config.model_dump_json(exclude={"table", "topics"}), repr(table.schema)]
+    setting = "\n".join(map(str, decisive))
+    if not table.project.is_remote:
+        return adapt(table.location, raw, table.format, setting=setting, forgotten=forgotten)
+    names = SinkColumns(config.kafka_key, config.kafka_data, table.format.scaled)
     with table.project.remote() as warehouse:
-        return warehouse.adapt(
-            table.location,
-            table.raw,
-            table.format,
-            setting=_setting(table),
-            names=names,
-            now=datetime.now(timezone.utc),
-            forgotten=forgotten_of(table),
-        )
+        now = datetime.now(timezone.utc)
+        return warehouse.adapt(table.location, raw, table.format, setting=setting, names=names, now=now, forgotten=forgotten)
 
 
 def forgotten_of(table: TableContext) -> Denylist | None:
     """Return the table's forgotten keys; None in BigQuery, where `forget` refuses."""
-    from cdc_views.landing.denylist import Denylist
-
     return None if table.project.is_remote else Denylist.read(table.forgotten_file)
 
 
@@ -74,27 +67,20 @@ def check_landed(table: TableContext) -> None:
 
     Raises `RawMismatchError` if landed events are gone.
     """
-    from cdc_views.landing import exists
-
     table.project.check_raw_tables_are_local()
     adapted(table)
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
 
 
-def _setting(table: TableContext) -> str:
-    """Return a text of everything that decides how events read."""
-    raw = table.config.raw
-    configured = raw.model_dump_json(exclude={"table", "topics"})
-    return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), configured, repr(table.schema)])
+def landed(table: TableContext) -> DeltaTable:
+    """Return the raw table of the table's format; raises as `check_landed` does."""
+    check_landed(table)
+    return open_raw(table.raw, format_name=table.format.name)
 
 
 def quarantine_note(table: TableContext) -> str:
     """Return a note about quarantined rows of an external table; empty without any."""
-    from cdc_views.landing import quarantine_location
-    from cdc_views.landing.quarantine import waiting
-    from cdc_views.landing.redaction import without_values
-
     if not table.is_external:
         return ""
     if table.project.is_remote:
@@ -118,8 +104,6 @@ def land_files(
     refuses_wrong_files: bool = False,
 ) -> LandingReport:
     """Append event files to the raw table, on this machine or in the warehouse; see `cdc_views.landing.land`."""
-    from cdc_views.landing import land
-
     _check_ours(table)
     known = forgotten_of(table)
     if table.project.is_remote:
@@ -134,8 +118,6 @@ def land_files(
 
 def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
     """Land waiting events of quarantine again; see `cdc_views.landing.replay`."""
-    from cdc_views.landing import replay
-
     _check_ours(table)
     if table.project.is_remote:
         with table.project.remote() as warehouse:
@@ -147,15 +129,10 @@ def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
 
 
 def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamLander:
-    """Return a lander of the stream `name`; creates a missing raw table.
+    """Return a lander of the stream `name`, which has its own position; creates a missing raw table.
 
-    Args:
-        table: The table.
-        name: The stream's name; each stream has its own position.
-        shown: How many quarantined events a report of it names; None: a few.
+    Its reports name so many quarantined events as `shown` says; None: a few.
     """
-    from cdc_views.landing import StreamLander
-
     check_lands(table)
     check_known(table)
     lander = StreamLander(table.raw, table.format, name, forgotten_of(table), shown=shown)
@@ -180,10 +157,6 @@ def _check_ours(table: TableContext) -> None:
 
 def check_raw_is_whole(table: TableContext, *, what: str) -> None:
     """Raise `UsageError` if `what` needs events that raw has dropped."""
-    from cdc_views.operations.lateness import state_of
-    from cdc_views.project.paths import is_url
-    from cdc_views.state.retention_check import check_not_sole, check_whole
-
     if is_url(table.raw.location):
         return
     check_whole(table.raw.location, what=what)
@@ -196,14 +169,10 @@ def readable(table: TableContext) -> Iterator[tuple[RawTable, str]]:
 
     Raises `RawMismatchError` if the raw table is gone or is not the one seen last.
     """
-    from cdc_views.landing import create_raw, exists, open_raw
-
     adapted(table)
-    if table.project.is_remote:
-        yield table.raw, quarantine_note(table)
-        return
-    if exists(table.raw):
-        open_raw(table.raw, format_name=table.format.name)
+    if table.project.is_remote or exists(table.raw):
+        if not table.project.is_remote:
+            open_raw(table.raw, format_name=table.format.name)
         yield table.raw, quarantine_note(table)
         return
     with TemporaryDirectory(prefix="cdc-views-") as folder:

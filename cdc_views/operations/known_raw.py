@@ -10,23 +10,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError
-from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.delta import open_delta
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.model.whole_files import write_whole
+from cdc_views.operations.context import TableContext
 from cdc_views.project.paths import is_url
 from cdc_views.state.identity import RawMismatchError, entry_digest, is_continued, path_of, why_not_continued
 from cdc_views.state.state_table import is_built
-from cdc_views.state.taking import why_taken
+from cdc_views.state.tail import why_taken
 
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
-
-_FOLDER = "_cdc_views/raw"
 _BACK = "put it back: mount its disk, or correct `raw.table` in the project file"
 
 
@@ -38,11 +32,6 @@ class KnownRaw:
     version: int
     entry: int
 
-    @classmethod
-    def of(cls, raw: DeltaTable) -> KnownRaw:
-        """Return `raw` at its open version."""
-        return cls(str(raw.metadata().id), raw.version(), entry_digest(path_of(raw), raw.version()))
-
 
 def check_known(table: TableContext) -> None:
     """Raise `RawMismatchError` if the raw table is gone, is another one, or lacks commits seen before.
@@ -51,22 +40,26 @@ def check_known(table: TableContext) -> None:
     """
     if table.project.is_remote:
         return
-    location, known = table.location, _read(table)
+    location, known, newest = table.location, _read(table), None
     if known is not None and known.entry and entry_digest(location, known.version) == known.entry:
-        _check_whole(table, known)  # its log has that very commit
+        pass  # its log has that very commit
+    elif not is_delta(location):
+        seen = f"version {known.version} of it was seen" if known is not None else _trace(table)
+        if seen:
+            raise RawMismatchError(f"{table.name}: its raw table {location} is gone: {seen}; {_BACK}. {_acceptance(table)}")
         return
-    raw = None
-    if is_delta(location):
-        with delta_errors(location):
-            raw = DeltaTable(location)
-    if raw is None:
-        if known is not None or (trace := _trace(table)):
-            what = f"version {known.version} of it was seen" if known is not None else f"{trace} is there, which was made from it"
-            raise RawMismatchError(f"{table.name}: its raw table {location} is gone: {what}; {_BACK}. {_acceptance(table)}")
-    elif known is not None:
-        if why := _mismatch(raw, known):
+    elif known is None:
+        return
+    else:
+        raw = open_delta(location)
+        newest = raw.version()
+        if str(raw.metadata().id) != known.id and not is_continued(raw, known.version, known.entry):
+            raise _mismatch_error(table, f"it is another Delta table; {_BACK}")
+        if why := why_not_continued(raw, known.version, known.entry):
             raise _mismatch_error(table, f"{why}; {_BACK}")
-        _check_whole(table, known, newest=raw.version())
+    # the owner of an external table may take rows out of it
+    if not table.is_external and (why := why_taken(location, known.version, newest)):
+        raise _mismatch_error(table, why)
 
 
 def remember(table: TableContext, *, accepts: bool = False) -> None:
@@ -78,25 +71,12 @@ def remember(table: TableContext, *, accepts: bool = False) -> None:
         return
     if not accepts:
         check_known(table)
-    with delta_errors(table.location):
-        known = KnownRaw.of(DeltaTable(table.location))
-    if known == _read(table):
-        return
-    file = _file(table)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, json.dumps(asdict(known)) + "\n")
-
-
-def _mismatch(raw: DeltaTable, known: KnownRaw) -> str:
-    if str(raw.metadata().id) != known.id and not is_continued(raw, known.version, known.entry):
-        return "it is another Delta table"
-    return why_not_continued(raw, known.version, known.entry)
-
-
-def _check_whole(table: TableContext, known: KnownRaw, *, newest: int | None = None) -> None:
-    # the owner of an external table may take rows out of it
-    if not table.is_external and (why := why_taken(table.location, known.version, newest)):
-        raise _mismatch_error(table, why)
+    raw = open_delta(table.location)
+    known = KnownRaw(str(raw.metadata().id), raw.version(), entry_digest(path_of(raw), raw.version()))
+    if known != _read(table):
+        file = _file(table)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, json.dumps(asdict(known)) + "\n")
 
 
 def _mismatch_error(table: TableContext, why: str) -> RawMismatchError:
@@ -111,22 +91,19 @@ def _acceptance(table: TableContext) -> str:
 
 
 def _trace(table: TableContext) -> str:
-    """Return what was built from a raw table without a record; empty without a trace."""
-    generations = table.generations
-    for number in generations.numbers:
-        if is_built(location := generations.location(number)):
-            return f"state {location}"
-    serving = table.serving_location
+    """What is there that was made from a raw table without a record; empty without a trace."""
+    built = [f"state {location}" for location in map(table.generations.location, table.generations.numbers) if is_built(location)]
+    serving, forgotten = table.serving_location, table.forgotten_file
     if serving is not None and is_delta(serving):
-        return f"serving table {serving}"
-    forgotten = table.forgotten_file
-    return f"the file of forgotten keys {forgotten}" if forgotten.exists() else ""
+        built.append(f"serving table {serving}")
+    if forgotten.exists():
+        built.append(f"the file of forgotten keys {forgotten}")
+    return f"{built[0]} is there, which was made from it" if built else ""
 
 
 def _file(table: TableContext) -> Path:
-    """Return the record's file; landed and external tables have one each, as a new `layout` means another raw table."""
-    name = table.config.slug
-    return table.project.warehouse / _FOLDER / f"{name}{'.found' if table.is_external else ''}.json"
+    """The record's file; landed and external tables have one each, as a new `layout` means another raw table."""
+    return table.project.warehouse / "_cdc_views/raw" / f"{table.config.slug}{'.found' if table.is_external else ''}.json"
 
 
 def _read(table: TableContext) -> KnownRaw | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 from cdc_views.engines.base import Sources
 from cdc_views.engines.readable import readable
 from cdc_views.engines.snapshot import completed
+from cdc_views.landing import exists
 from cdc_views.landing.delta import open_delta
 from cdc_views.model.schema import Column
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.explained import FactPart
 from cdc_views.plan import names
 from cdc_views.plan.parts import Source
@@ -23,29 +25,22 @@ from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
 from cdc_views.rules.codec.comparable import partition_identity
 from cdc_views.rules.facts import Fact, FactKind, Origin
 from cdc_views.rules.instants import SECONDS_OF, Instant, epoch_seconds
-from cdc_views.state import NOTHING, Forgetting
+from cdc_views.state import Forgetting
 from cdc_views.state.state_table import StateTable, checked, open_state
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import facts_of, key_of
 
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
-
 
 @dataclass(frozen=True, slots=True)
 class LatePart(FactPart):
-    """One part of a fact that landed too late.
-
-    Attributes:
-        purged_through: The largest write time that its partition has purged by now.
-        value: The native value of a cell; None for what has none.
-        landed_at: When its event landed, µs since the epoch.
-        origin: Where its event was read.
-    """
+    """One part of a fact that landed too late."""
 
     purged_through: int
+    """The largest write time that its partition has purged by now."""
     value: Any
+    """The native value of a cell; None for what has none."""
     landed_at: int
+    """When its event landed, µs since the epoch."""
     origin: Origin
 
 
@@ -62,15 +57,13 @@ def forgetting_of(table: TableContext, *, now: Instant | None = None) -> Forgett
     """Return what the table's state may forget at `now` (default: the clock); nothing without `materialize.lateness`."""
     lateness = table.config.materialize.lateness
     if lateness is None:
-        return NOTHING
+        return Forgetting()
     clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     return Forgetting(max(0, clock - lateness_seconds(lateness)))  # nothing ended at 0 or before
 
 
 def state_of(table: TableContext) -> StateTable | None:
     """Return the table's state, None without one; raises `RawMismatchError` for the state of another raw table."""
-    from cdc_views.landing import exists
-
     if not exists(table.raw):
         return None
     raw = open_delta(table.raw.location)
@@ -80,11 +73,13 @@ def state_of(table: TableContext) -> StateTable | None:
 
 def late_of(table: TableContext) -> list[LatePart]:
     """See `Table.late`."""
+    found: Iterable[LatePart] = ()
     if table.project.is_remote:
-        found = _remote_parts(table)
-    else:
-        state = state_of(table)
-        found = [] if state is None else list(late_parts(table.raw, state))
+        with table.project.remote() as warehouse:
+            late, purged = warehouse.late(table.config.slug, table.raw)
+        found = _parts_of(table.relation, late, dict(_through(table.relation, purged)))
+    elif state := state_of(table):
+        found = late_parts(table.raw, state)
     return sorted(found, key=lambda part: (part.landed_at, part.written))
 
 
@@ -95,24 +90,16 @@ def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
         yield from _parts_of(raw.relation, _read(file), purged)
 
 
-def _remote_parts(table: TableContext) -> list[LatePart]:
-    """The late parts of a state in a remote warehouse."""
-    relation = table.relation
-    with table.project.remote() as warehouse:
-        late, purged = warehouse.late(table.config.slug, table.raw)
-    return list(_parts_of(relation, late, dict(_through(relation, purged))))
-
-
 def _parts_of(relation: Relation, rows: pa.Table, purged: Mapping[tuple[bytes, ...], int]) -> Iterator[LatePart]:
     stored = completed(rows, relation)
     landed = stored["_landed_at"].cast(pa.int64()).to_pylist()
+    row_key = [column.name for column in relation.schema.row_key]
     for fact, at in zip(facts_of(relation, stored), landed, strict=True):
         through = purged[_identity(relation, fact.partition)]
+        key = dict(zip(row_key, fact.partition + fact.clustering, strict=False))
         for what, column, path, part in _parts(relation, fact):
             value = part.value if isinstance(part, Cell) else None
-            yield LatePart(
-                _key(relation, fact), what, column, path, fact.start, fact.end, part.written, through, value, at, fact.origin
-            )
+            yield LatePart(key, what, column, path, fact.start, fact.end, part.written, through, value, at, fact.origin)
 
 
 def purged_through(relation: Relation, state: StateTable) -> dict[tuple[bytes, ...], int]:
@@ -136,14 +123,9 @@ def latest_expiry(files: tuple[str, ...]) -> int | None:
 
     `files` are the state's files of purged cells.
     """
-    ranks = [rank for file in files if (rank := _largest_rank(file)) is not None]
+    stored = (_read(file, [f"{names.LIVE}.rank"])[names.LIVE] for file in files)
+    ranks = [rank for live in stored if (rank := pc.max(pc.struct_field(live, "rank")).as_py()) is not None]
     return unrank(max(ranks))[1] if ranks else None
-
-
-def _largest_rank(file: str) -> int | None:
-    stored = _read(file, [f"{names.LIVE}.rank"])
-    found: int | None = pc.max(pc.struct_field(stored[names.LIVE], "rank")).as_py()
-    return found
 
 
 def _read(file: str, columns: list[str] | None = None) -> pa.Table:
@@ -153,11 +135,6 @@ def _read(file: str, columns: list[str] | None = None) -> pa.Table:
 
 def _identity(relation: Relation, partition: tuple[Any, ...]) -> tuple[bytes, ...]:
     return tuple(partition_identity(c.type, v) for c, v in zip(relation.schema.partition, partition, strict=True))
-
-
-def _key(relation: Relation, fact: Fact) -> dict[str, Any]:
-    values = fact.partition + fact.clustering
-    return dict(zip((column.name for column in relation.schema.row_key), values, strict=False))
 
 
 def _parts(relation: Relation, fact: Fact) -> Iterator[tuple[str, Column | None, Any, Cell | Liveness | Deletion]]:

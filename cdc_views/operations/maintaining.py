@@ -7,23 +7,20 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
 from cdc_views.landing.checkpoints import LOG, before, beginning, remove, superseded
-from cdc_views.landing.delta import RAW_FILES, delta_errors
+from cdc_views.landing.delta import RAW_FILES, delta_errors, open_delta
 from cdc_views.landing.digests import note_missing
 from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.operations.applying import refresh_view
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import without_bounds
 from cdc_views.operations.known_raw import check_known
-from cdc_views.state.serving.table import noted_at, open_serving
+from cdc_views.state.serving import noted_at, open_serving
 from cdc_views.state.state_table import id_of, is_built, open_state
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
 
 LEAST_HOURS = 1
 """A younger file may belong to a running commit of another process."""
@@ -34,23 +31,19 @@ _NEWEST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The upkeep of one Delta table, done or planned.
-
-    Attributes:
-        what: raw, quarantine, state, an old generation of state, or serving.
-        location: Where it is.
-        merged: Small files merged into larger ones; None in a dry run, which cannot know.
-        removed: Files that no reader needs, and their bytes.
-        bytes: See `removed`.
-        log_entries: Entries and checkpoints of Delta's log that no reader needs; their bytes do not count in `bytes`.
-    """
+    """The upkeep of one Delta table, done or planned."""
 
     what: str
+    """raw, quarantine, state, an old generation of state, or serving."""
     location: str
     merged: int | None
+    """Small files merged into larger ones; None in a dry run, which cannot know."""
     removed: int
+    """Files that no reader needs, and their bytes."""
     bytes: int
+    """See `removed`."""
     log_entries: int = 0
+    """Entries and checkpoints of Delta's log that no reader needs; their bytes do not count in `bytes`."""
 
 
 def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, dry_run: bool = False) -> list[Upkeep]:
@@ -76,10 +69,10 @@ def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, d
 
 def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
     if not table.is_external:
-        floors = {"raw": covered_by_all(table), "quarantine": _NEWEST}
-        for what, location in (("raw", table.raw.location), ("quarantine", quarantine_location(table.raw))):
+        raw, floor = table.raw.location, covered_by_all(table)
+        for what, location, least in (("raw", raw, floor), ("quarantine", quarantine_location(table.raw), _NEWEST)):
             if is_delta(location):
-                yield _upkeep(what, location, hours, merges=True, dry_run=dry_run, floor=floors[what])
+                yield _upkeep(what, location, hours, merges=True, dry_run=dry_run, floor=least)
     generations = table.generations
     kept = generations.before(is_built)
     for number in generations.numbers:
@@ -88,7 +81,11 @@ def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upke
             if is_delta(location):
                 yield _upkeep("state", location, hours, merges=False, dry_run=dry_run)
         elif number < generations.current:
-            yield _gone(location, dry_run=dry_run)
+            files = [Path(folder) / name for folder, _, names in os.walk(location) for name in names]
+            size = sum(map(_size, files))
+            if not dry_run:
+                shutil.rmtree(location)
+            yield Upkeep("old generation", location, 0, len(files), size)
     if table.serving_location is not None and is_delta(table.serving_location):
         floor = noted_at(table.serving_location)
         yield _upkeep("serving", table.serving_location, hours, merges=False, dry_run=dry_run, floor=floor)
@@ -99,8 +96,7 @@ def covered_by_all(table: TableContext) -> int:
     raw = table.raw
     if not is_delta(raw.location):
         return _NEWEST
-    with delta_errors(raw.location):
-        opened = DeltaTable(raw.location)
+    opened = open_delta(raw.location)
     generations = table.generations
     states = [open_state(generations.location(n), raw.relation, raw=opened) for n in generations.numbers]
     covered = [state.raw_version for state in states if state is not None]
@@ -111,8 +107,12 @@ def covered_by_all(table: TableContext) -> int:
 
 
 def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool, floor: int = _NEWEST) -> Upkeep:
+    log = Path(location) / LOG
     with delta_errors(location):
-        entries = _trimmed(Path(location) / LOG, floor=floor, hours=hours, dry_run=dry_run)
+        begins = beginning(log, floor=floor, seconds=hours * 3600)
+        old = {*([] if begins is None else before(log, begins)), *superseded(log)}
+        for path in set() if dry_run else old:
+            remove(path)
         table = DeltaTable(location)
         merged = None
         if not dry_run:
@@ -124,15 +124,7 @@ def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool
             table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=False)
             table.create_checkpoint()
             note_missing(table)
-    return Upkeep(what, location, merged, len(paths), size, entries)
-
-
-def _trimmed(log: Path, *, floor: int, hours: int, dry_run: bool) -> int:
-    begins = beginning(log, floor=floor, seconds=hours * 3600)
-    old = [*([] if begins is None else before(log, begins)), *superseded(log)]
-    for path in [] if dry_run else old:
-        remove(path)
-    return len(set(old))
+    return Upkeep(what, location, merged, len(paths), size, len(old))
 
 
 def _size(path: Path) -> int:
@@ -140,11 +132,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _gone(location: str, *, dry_run: bool) -> Upkeep:
-    files = [Path(folder) / name for folder, _, names in os.walk(location) for name in names]
-    size = sum(map(_size, files))
-    if not dry_run:
-        shutil.rmtree(location)
-    return Upkeep("old generation", location, 0, len(files), size)

@@ -1,17 +1,22 @@
-"""Brings state up to date, and chooses whether a read may use it."""
+"""Brings state up to date, and chooses whether a read may use it; in a warehouse that keeps state itself, too."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
-from cdc_views.rules.instants import Instant, epoch_seconds
-
-if TYPE_CHECKING:
-    from cdc_views.engines.base import Engine, Read, Sources
-    from cdc_views.operations.context import TableContext
-    from cdc_views.state import Materialization
+from cdc_views.engines.base import Engine, Read, Sources
+from cdc_views.engines.warehouses import StateDefinition, StateRun
+from cdc_views.errors import UnsupportedError
+from cdc_views.landing import exists
+from cdc_views.operations import known_raw
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.ingest import adapted, check_raw_is_whole, landed
+from cdc_views.operations.lateness import forgetting_of, lateness_seconds, sees_purged
+from cdc_views.rules.codec.times import datetime_text
+from cdc_views.rules.instants import Instant, epoch_micros, epoch_seconds
+from cdc_views.state import Materialization, materialize, sources_of
+from cdc_views.state.serving import serve
 
 
 def materialize_table(table: TableContext, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
@@ -25,32 +30,25 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
 
     Raises:
         UsageError: Nothing has landed yet.
+        UnsupportedError: `now` is given, and the state is in a warehouse, which has a clock of its own.
         ConflictError: Other runs kept committing first; nothing is lost, run it again.
     """
-    from cdc_views.operations.known_raw import remember
-
     if table.project.is_remote:
-        from cdc_views.operations.warehouse_state import materialize_remote
-
         return materialize_remote(table, full=full, engine=engine, now=now)
-    _check_landed(table)
+    landed(table)
     with table.project.engine(engine) as opened:
         done = _materialized(opened, table, full=full, now=now)
-    remember(table)
+    known_raw.remember(table)
     return done
 
 
-def materialize_on(engine: Engine, table: TableContext, *, full: bool) -> Materialization:
+def materialize_on(engine: Engine, table: TableContext) -> Materialization:
     """As `materialize_table`, on an open engine."""
-    _check_landed(table)
-    return _materialized(engine, table, full=full)
+    landed(table)
+    return _materialized(engine, table, full=False)
 
 
 def _materialized(engine: Engine, table: TableContext, *, full: bool, now: Instant | None = None) -> Materialization:
-    from cdc_views.operations.lateness import forgetting_of
-    from cdc_views.state import materialize
-    from cdc_views.state.serving import serve
-
     clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     state, location = table.state_location, table.serving_location
     done = materialize(engine, table.raw, state, full=full, forgetting=forgetting_of(table, now=clock))
@@ -60,12 +58,64 @@ def _materialized(engine: Engine, table: TableContext, *, full: bool, now: Insta
     return replace(done, is_new=done.is_new or served.is_new, told=f"{done.line()}; {served.line()}")
 
 
-def _check_landed(table: TableContext) -> None:
-    from cdc_views.landing import open_raw
-    from cdc_views.operations.ingest import check_landed
+def state_definition(table: TableContext) -> StateDefinition:
+    """Return the state to keep in a warehouse."""
+    lateness = table.config.materialize.lateness
+    seconds = None if lateness is None else lateness_seconds(lateness)
+    return StateDefinition(table.config.slug, table.raw, serving=table.config.serving_name or "", lateness=seconds)
 
-    check_landed(table)
-    open_raw(table.raw, format_name=table.format.name)
+
+def materialize_remote(
+    table: TableContext, *, full: bool, engine: str | None = None, now: Instant | None = None, dry_run: bool = False
+) -> Materialization:
+    """Bring the table's state in its warehouse up to date; `dry_run`: say what that would do."""
+    if now is not None:
+        name = table.project.config.engine
+        raise UnsupportedError(f"{table.name}: its state is kept by {name}, whose own clock decides", remedy="leave `now` out")
+    if engine not in (None, table.project.config.engine):
+        with table.project.engine(engine):  # raises: the raw table is not on this machine
+            pass
+    if not dry_run:
+        adapted(table)
+    with table.project.remote() as opened:
+        done = opened.materialize(state_definition(table), full=full, dry_run=dry_run)
+    return Materialization(
+        is_new=bool(done.facts or done.added or done.is_full or done.is_settled),
+        raw_version=None,
+        facts=done.facts,
+        is_full=done.is_full,
+        why=done.why,
+        merged="base" if done.is_settled else "",
+        state_facts=done.state_rows,
+        state_bytes=done.state_bytes,
+        told=_planned_line(done) if dry_run else _line(done),
+        late=done.late,
+    )
+
+
+def _line(done: StateRun) -> str:
+    if done.facts:
+        what = "built" if done.is_full else "brought up to date"
+        read = f"state {what} from {done.facts:,} raw facts about {done.keys or 0:,} keys{_landed(done)}"
+    else:
+        read = f"state {'built' if done.is_full else 'is up to date'}{_landed(done)}"
+    why = f" ({done.why})" if done.why else ""
+    size = f": {done.state_rows:,} facts, {done.state_bytes / 1e6:,.1f} MB"
+    settled = ", written anew" if done.is_settled else ""
+    served = "" if done.served_rows is None else f"; serving table: {done.served_rows:,} rows"
+    late = f"; {done.late:,} facts landed too late and are in quarantine" if done.late else ""
+    return "; ".join([f"{read}{why}{size}{settled}{served}{late}", *done.added])
+
+
+def _planned_line(done: StateRun) -> str:
+    what = "build the state from" if done.is_full else "merge"
+    settled = ", and write the state anew" if done.is_settled else ""
+    reads = f"reads at most {(done.reads or 0) / 1e6:,.1f} MB"
+    return "; ".join([f"would {what} at most {done.facts:,} raw facts{_landed(done)}{settled}", reads, *done.added])
+
+
+def _landed(done: StateRun) -> str:
+    return "" if done.landed is None else f", landed up to {datetime_text(epoch_micros(done.landed, option='landed'))}Z"
 
 
 def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) -> Sources | None:
@@ -74,19 +124,13 @@ def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) ->
     A state cannot undo later landings or writes: it no longer has the losers (rule M1). Nor does it have purged cells (rule
     M2), which a clock `as_of` (None: now) before their expiry still sees.
     """
-    from cdc_views.landing import exists
-    from cdc_views.operations.ingest import check_raw_is_whole
-    from cdc_views.operations.known_raw import check_known
-    from cdc_views.operations.lateness import sees_purged
-    from cdc_views.state import sources_of
-
+    is_as_of_earlier = read.landed_as_of is not None or read.written_as_of is not None
     if table.project.is_remote:
-        from cdc_views.operations.warehouse_state import remote_sources
-
-        return remote_sources(table, read, as_of=as_of)
-    if not exists(table.raw):
-        check_known(table)
-    if read.landed_as_of is not None or read.written_as_of is not None or not exists(table.raw):
+        return None if is_as_of_earlier else remote_sources(table, read, as_of=as_of)
+    is_there = exists(table.raw)
+    if not is_there:
+        known_raw.check_known(table)
+    if is_as_of_earlier or not is_there:
         check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
         return None
     sources = sources_of(read.raw, table.state_location, where=read.where)
@@ -96,8 +140,16 @@ def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) ->
     return sources
 
 
-def view_sources(table: TableContext) -> Sources | None:
-    """Return the state and the raw events since for a view over files; None without a state."""
-    from cdc_views.engines.base import Read
+def remote_sources(table: TableContext, read: Read, *, as_of: int | None) -> Sources | None:
+    """Return state and tail as one short raw table; None where only raw can answer, as `sources_for` says.
 
-    return sources_for(table, Read(table.raw, as_of=0))
+    A state that lacks a column of the schema file is not read until the next run has added it.
+    """
+    with table.project.remote() as opened:
+        standing = opened.state(table.config.slug, read.raw)
+    if standing is None or not standing.is_complete:
+        return None
+    if as_of is not None and standing.horizon is not None and as_of <= standing.horizon:
+        return None
+    facts = table.project.warehouse_plugin.raw_location(table.project.config, standing.facts)
+    return Sources(replace(read.raw, location=facts), 0)

@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from cdc_views.errors import UsageError
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
+from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.quarantine import open_quarantine, resolve_events
+from cdc_views.landing.raw_table import is_delta, quarantine_location
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.ingest import check_lands
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One event that could not land.
-
-    Attributes:
-        event_id: Names it; stable.
-        source: The file or stream it came from.
-        line: 1-based, in that file.
-        reason: Why it did not decode at the last attempt.
-        landed_at: When it went to quarantine.
-        event: Its bytes.
-    """
+    """One event that could not land."""
 
     event_id: str
+    """Names it; stable."""
     source: str
+    """The file or stream it came from."""
     line: int
+    """1-based, in that file."""
     reason: str
+    """Why it did not decode at the last attempt."""
     landed_at: datetime
     event: bytes
 
@@ -42,10 +38,6 @@ def waiting_of(table: TableContext, *, events: Sequence[str] = ()) -> Iterator[W
         UsageError: An id matches no waiting event, or several.
     """
     import pyarrow.dataset as ds
-
-    from cdc_views.landing.delta import delta_errors
-    from cdc_views.landing.quarantine import open_quarantine
-    from cdc_views.landing.raw_table import is_delta, quarantine_location
 
     table.project.check_raw_tables_are_local()
     rows = []
@@ -72,9 +64,6 @@ def discard(table: TableContext, *, events: Sequence[str] = (), why: str) -> int
 
     Their rows and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises as `waiting_of` does.
     """
-    from cdc_views.landing.quarantine import resolve_events
-    from cdc_views.operations.ingest import check_lands
-
     check_lands(table)
     if not why.strip():
         raise UsageError("--reason is empty; say why these events are not to land")

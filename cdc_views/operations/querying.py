@@ -3,55 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from cdc_views.engines.base import Read
 from cdc_views.landing import open_raw
-from cdc_views.model.conditions import checked
-from cdc_views.model.strategy import Strategy
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explaining import Explanation, explain
 from cdc_views.operations.ingest import check_landed, check_raw_is_whole, readable
 from cdc_views.operations.materializing import sources_for
-from cdc_views.operations.reading import bounds_of, checked_limit, columns_of, condition_errors, file_errors, strategy_of
+from cdc_views.operations.reading import condition_errors, file_errors, read_of
 from cdc_views.operations.replication import confirmed_only
 from cdc_views.operations.result import Result
 from cdc_views.rules.instants import Instant, epoch_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """The arguments of `Table.query`, unchecked."""
-
-    as_of: Instant | None = None
-    where: str | None = None
-    columns: tuple[str, ...] = ()
-    limit: int | None = None
-    strategy: str | Strategy | None = None
-    landed_as_of: Instant | None = None
-    written_as_of: Instant | None = None
-
-
 def query_table(
-    table: TableContext, asked: Query, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False
+    table: TableContext, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False, **asked: Any
 ) -> Result:
-    """Return the rows of the merged table; see `Table.query`."""
-    checked(asked.where)
-    limit, strategy = checked_limit(asked.limit), strategy_of(table, asked.strategy)
-    landed, written = bounds_of(table, landed=asked.landed_as_of, written=asked.written_as_of)
-    wanted = columns_of(table, asked.columns)
-    clock = epoch_seconds(datetime.now(timezone.utc) if asked.as_of is None else asked.as_of)
+    """Return the rows of the merged table; see `Table.query`. What else is `asked` goes to `read_of`."""
+    read = read_of(table, **asked)
+    as_of = None if asked.get("as_of") is None else read.as_of
     if raw_only or confirmed:
         check_raw_is_whole(table, what="what raw alone shows")
-    with readable(table) as (raw, note), table.project.engine(engine) as opened, condition_errors(asked.where):
-        read = Read(raw, clock, wanted, asked.where, limit, strategy, landed_as_of=landed, written_as_of=written)
+    with readable(table) as (raw, note), table.project.engine(engine) as opened, condition_errors(read.where):
+        read = replace(read, raw=raw)
         if not (raw_only or confirmed):
-            read = replace(read, sources=sources_for(table, read, as_of=None if asked.as_of is None else clock))
-        with confirmed_only(table, raw, confirmed=confirmed, landed_as_of=landed) as facts:
+            read = replace(read, sources=sources_for(table, read, as_of=as_of))
+        only = confirmed_only(table, raw, landed_as_of=read.landed_as_of) if confirmed else nullcontext(raw)
+        with only as facts:
             exact = opened.read(replace(read, raw=facts))
-    return Result(table.relation, wanted, exact, clock, note, table.config.columns)
+    return Result(table.relation, read.columns, exact, read.as_of, note, table.config.columns)
 
 
 def explain_row(

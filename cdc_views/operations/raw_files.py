@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.model.naming import physical_name
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
 
 
 def plain_name(table: str) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from datetime import datetime, timezone
 
+from pyarrow import ArrowException
+
+from cdc_views.engines.base import Read
 from cdc_views.errors import EngineError, UnsupportedError, UsageError, did_you_mean
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.conditions import checked
 from cdc_views.model.strategy import Strategy
-from cdc_views.rules.instants import Instant, epoch_micros
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
+from cdc_views.operations.context import TableContext
+from cdc_views.rules.instants import Instant, epoch_micros, epoch_seconds
 
 _CALLERS_FAULT = {
     "BinderException", "CatalogException", "ConversionException", "ParserException",  # DuckDB
@@ -19,7 +22,6 @@ _CALLERS_FAULT = {
     "InvalidQueryError",  # BigQuery
 }  # fmt: skip
 """Errors of engines for a condition that they cannot evaluate."""
-_MOST_ROWS = (1 << 63) - 1
 
 
 @contextmanager
@@ -36,44 +38,42 @@ def condition_errors(where: str | None) -> Iterator[None]:
 @contextmanager
 def file_errors(location: str) -> Iterator[None]:
     """Turn Arrow's errors about missing or damaged files into an `EngineError`."""
-    from pyarrow import ArrowException
-
     try:
         yield
     except (ArrowException, OSError) as error:  # Arrow raises OSError for a damaged footer, too
         raise EngineError(f"raw table {location} cannot be read: {error}") from error
 
 
-def bounds_of(table: TableContext, *, landed: Instant | None, written: Instant | None) -> tuple[int | None, int | None]:
-    """Return both bounds of a `Read` in µs, None for no bound; raises `UsageError` for an invalid instant."""
-    from cdc_views.formats.base import WriteOrder
-
-    if written is not None and table.format.order is not WriteOrder.MICROS:
+def read_of(
+    table: TableContext,
+    *,
+    as_of: Instant | None = None,
+    where: str | None = None,
+    columns: Iterable[str] = (),
+    limit: int | None = None,
+    strategy: str | Strategy | None = None,
+    landed_as_of: Instant | None = None,
+    written_as_of: Instant | None = None,
+) -> Read:
+    """Return the read that `Table.query` and `Table.history` are asked for; raises `UsageError` for an invalid argument."""
+    checked(where)
+    if limit is not None and not 0 <= limit < 1 << 63:
+        raise UsageError(f"limit is {limit}; a number of rows, 0 or more and below 2^63, was expected")
+    chosen = strategy_of(table, strategy)
+    if written_as_of is not None and table.format.order is not WriteOrder.MICROS:
         raise UnsupportedError(
             f"{table.name}: events of {table.format.name} are ordered by log position, which is no time",
             remedy="use --landed-as-of",
         )
-    return (
-        None if landed is None else epoch_micros(landed, option="landed_as_of"),
-        None if written is None else epoch_micros(written, option="written_as_of"),
-    )
-
-
-def checked_limit(limit: int | None) -> int | None:
-    """Return `limit`; raises `UsageError` for a number of rows that engines cannot count."""
-    if limit is not None and not 0 <= limit <= _MOST_ROWS:
-        raise UsageError(f"limit is {limit}; a number of rows, 0 or more and below 2^63, was expected")
-    return limit
-
-
-def columns_of(table: TableContext, columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns asked for, by default all; raises `UsageError` for an unknown or repeated name."""
+    landed = None if landed_as_of is None else epoch_micros(landed_as_of, option="landed_as_of")
+    written = None if written_as_of is None else epoch_micros(written_as_of, option="written_as_of")
     wanted = tuple(columns) or tuple(column.name for column in table.schema.columns)
     for name in wanted:
         table.schema.column(name)
         if wanted.count(name) > 1:
             raise UsageError(f"{table.name}: column {name!r} is asked for twice; name it once")
-    return wanted
+    clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+    return Read(table.raw, clock, wanted, where, limit, chosen, landed_as_of=landed, written_as_of=written)
 
 
 def strategy_of(table: TableContext, strategy: str | Strategy | None) -> Strategy:

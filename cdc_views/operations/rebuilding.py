@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
-
-from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.errors import TransientError
-from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.delta import open_delta
 from cdc_views.landing.raw_table import create_raw, is_delta
 from cdc_views.operations.comparing import Comparison, compare
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted_as_it_is, check_landed
 from cdc_views.operations.known_raw import remember
 from cdc_views.operations.lateness import forgetting_of
 from cdc_views.plan.parts import STORED, Source
 from cdc_views.state import materialize, sources_of
 from cdc_views.state.identity import RawMismatchError
-from cdc_views.state.retention_check import check_not_sole, check_whole
-from cdc_views.state.run import as_found, at_rest, build_with_state
-from cdc_views.state.state_table import StateTable, checked, is_built, open_state
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
-
-_LOOKS = 10
-_WHAT = "a state built from raw"
+from cdc_views.state.run import at_rest, build_with_state, sources_with
+from cdc_views.state.state_table import StateTable, check_not_sole, checked, is_built, open_state
+from cdc_views.state.tail import check_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +60,10 @@ def rebuild_table(
     before, number = generations.current, generations.following
     old = _state(table, generations.location(before))
     if old is not None and ((old.mismatch and not (accept or dry_run)) or (old.changed and with_state)):
-        with delta_errors(table.raw.location):
-            checked(old, DeltaTable(table.raw.location))
+        checked(old, open_delta(table.raw.location))
     if not with_state:
-        check_whole(table.raw.location, what=_WHAT)
-        check_not_sole(None if accept else old, what=_WHAT)
+        check_whole(table.raw.location, what="a state built from raw")
+        check_not_sole(None if accept else old, what="a state built from raw")
     with table.project.engine(engine) as opened:
         late = _build(table, opened, old, generations.location(number), with_late=with_late, with_state=with_state)
         comparison = _compared(table, opened, old, after=generations.location(number))
@@ -101,8 +92,7 @@ def _check_raw(table: TableContext, *, accept: bool, dry_run: bool) -> None:
 
 def _state(table: TableContext, location: str) -> StateTable | None:
     """The state as it is, whether or not it belongs to the raw table."""
-    with delta_errors(table.raw.location):
-        raw = DeltaTable(table.raw.location)
+    raw = open_delta(table.raw.location)
     found = open_state(location, table.relation, raw=raw)
     return found if found is not None and (found.mark or found.of(STORED)) else None
 
@@ -139,12 +129,12 @@ def _compared(table: TableContext, engine: Engine, old: StateTable | None, *, af
     Without a state before, raw is what was read. A state that is not believed is compared as it is.
     """
     clock = int(datetime.now(timezone.utc).timestamp())
-    for _ in range(_LOOKS):
+    for _ in range(10):
         new = sources_of(table.raw, after)
         assert new is not None
-        before = _before(table, old)
-        if before is None or (old is not None and old.mismatch) or before.raw_version == new.raw_version:
-            answers = [engine.read(_read(table, sources, clock)) for sources in (before or _raw(table, new), new)]
+        before = _before(table, old) or Sources(table.raw, new.raw_version, is_raw=True)
+        if (old is not None and old.mismatch) or before.raw_version == new.raw_version:
+            answers = [engine.read(Read(table.raw, clock, sources=sources)) for sources in (before, new)]
             return compare(table.relation, *answers)
     raise TransientError(f"{table.name}: events land faster than two states can be looked at; run the command again")
 
@@ -154,12 +144,4 @@ def _before(table: TableContext, old: StateTable | None) -> Sources | None:
         return None
     if old.mismatch or old.is_earlier:
         return at_rest(table.raw, old)
-    return as_found(table.raw, old) if old.changed else sources_of(table.raw, old.location)
-
-
-def _raw(table: TableContext, like: Sources) -> Sources:
-    return Sources(table.raw, like.raw_version, is_raw=True)
-
-
-def _read(table: TableContext, sources: Sources, clock: int) -> Read:
-    return Read(table.raw, clock, sources=sources)
+    return sources_with(table.raw, open_delta(table.raw.location), old) if old.changed else sources_of(table.raw, old.location)

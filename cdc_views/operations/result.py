@@ -6,6 +6,7 @@ import html
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as default
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,24 +28,19 @@ _SHOWN_ROWS = 50
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a read returned: the rows of a query, or the versions of a history.
-
-    Attributes:
-        relation: What the columns mean.
-        columns: User names, in the order asked for; a history's start with the row key.
-        exact: The rows as the engine returned them, lossless.
-        as_of: Epoch seconds: the clock of rule C4 that a query read at, or that a history ended at.
-        note: What a reader should know, e.g. that nothing has landed yet; mostly empty.
-    """
+    """What a read returned: the rows of a query, or the versions of a history."""
 
     relation: Relation
     columns: tuple[str, ...]
+    """User names, in the order asked for; a history's start with the row key."""
     exact: pa.Table
+    """The rows as the engine returned them, lossless."""
     as_of: int
+    """Epoch seconds: the clock of rule C4 that a query read at, or that a history ended at."""
     note: str = ""
+    """What a reader should know, e.g. that nothing has landed yet; mostly empty."""
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
         return int(self.exact.num_rows)
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -67,11 +63,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Result(Answer):
-    """The rows of one query.
-
-    Attributes:
-        overrides: Friendly types the project file asks for, by column.
-    """
+    """The rows of one query; `overrides` are the friendly types that the project file asks for, by column."""
 
     overrides: Mapping[str, str] = default(default_factory=dict)
 
@@ -96,16 +88,14 @@ class Result(Answer):
         nested ones of whole numbers or times       Arrow's (`pandas.ArrowDtype`)
         ==========================================  =====================================================
 
-        Raises:
-            UsageError: pandas is not installed (`pip install 'cdc-views[pandas]'`).
+        Raises `UsageError` if pandas is not installed (`pip install 'cdc-views[pandas]'`).
         """
         return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> polars.DataFrame:
         """Return `to_arrow()` as a Polars DataFrame, in Polars' types of the same names; every number is exact.
 
-        Raises:
-            UsageError: Polars is not installed (`pip install polars`).
+        Raises `UsageError` if Polars is not installed (`pip install polars`).
         """
         with needs("`to_polars`", extra="polars"):
             import polars
@@ -124,8 +114,7 @@ class Result(Answer):
     def to_spark(self, session: SparkSession) -> DataFrame:
         """Return `to_arrow()` as a Spark DataFrame of `session`; a time is text, since Spark has none of ns.
 
-        Raises:
-            UsageError: PySpark is not installed (`pip install 'cdc-views[spark]'`).
+        Raises `UsageError` if PySpark is not installed (`pip install 'cdc-views[spark]'`).
         """
         with needs("`to_spark`", extra="spark"):
             import pyspark  # noqa: F401
@@ -139,11 +128,8 @@ class Result(Answer):
     def _repr_html_(self) -> str:
         """The first rows as an HTML table: what a notebook shows."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        lines = []
-        for index, row in enumerate(self.shown_rows()):
-            if index == _SHOWN_ROWS:
-                break
-            lines.append("<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>")
+        shown = islice(self.shown_rows(), _SHOWN_ROWS)
+        lines = ["<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>" for row in shown]
         more = f"<p>{len(self):,} rows" + (f", the first {_SHOWN_ROWS} shown</p>" if len(self) > _SHOWN_ROWS else "</p>")
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"
 

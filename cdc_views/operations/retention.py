@@ -16,27 +16,28 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake import DeltaTable
+from deltalake.transaction import AddAction
 
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.errors import CheckFailedError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
-from cdc_views.landing.delta import delta_errors, recorded
+from cdc_views.landing.delta import open_delta, recorded
 from cdc_views.landing.denylist import Denylist, without_forgotten
-from cdc_views.landing.digests import note_commit
 from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.applying import refresh_view
-from cdc_views.operations.comparing import Comparison, compare
-from cdc_views.operations.erasing.rewriting import batches, rewrite, statistics, written
+from cdc_views.operations.comparing import compare
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.erasing.rewriting import batches, commit_actions, rewrite, statistics, written
+from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import state_of
-from cdc_views.plan.parts import NO_FILES, FileSet, Part, Parts, Source
+from cdc_views.operations.scheduling import holding, lock_folder
+from cdc_views.plan.parts import FileSet, Part, Parts, Source
 from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.instants import micros, span_seconds
@@ -46,14 +47,8 @@ from cdc_views.state.tail import DROPPED, RETENTION
 from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation_read import facts_of
 
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
-
 _DROPS, _ROWS = "cdc-views:drops", "cdc-views:dropped-rows"
 """Transaction ids: the number of drops since raw was whole, and their rows."""
-_LANDED = "_landed_at"
-_BEGINNING = 0
-"""An instant before every expiry: a read at it shows all expired cells."""
 REFUSED = (
     "`explain`, `history`, `replicas`, `query` with --raw-only, --confirmed, --landed-as-of or --written-as-of, `rebuild`, "
     "`materialize --full`, views of raw alone"
@@ -94,17 +89,18 @@ def drop_raw(
         CheckFailedError: State and raw do not show the same rows; nothing was dropped.
         TableLockedError: Another run of the table is going on.
     """
-    from cdc_views.operations.scheduling import holding, lock_folder
-
-    through = micros(now) - _micros(older_than)
+    span = span_seconds(older_than, option="drop-raw-older-than", example="30d", digits=6)
+    through = micros(now) - span * 1_000_000
     _check_can(table)
     if sources_of(table.raw, table.state_location) is None:
         raise UsageError(f"{table.name}: has no state that covers its raw events; run `cdc-views materialize` first")
     if dry_run:
-        rows, files = _old(DeltaTable(table.raw.location), through)
+        rows, files = _old(open_delta(table.raw.location), through)
         return Dropped(table.raw.location, through, rows, files)
     with holding(lock_folder(table.project, table.config), table=table.name, wait=wait), table.project.engine(engine) as opened:
-        done = _Dropping(table, opened, through, archive, int(now.timestamp())).run()
+        dropping = _Dropping(table, opened, through, archive, int(now.timestamp()))
+        what = f"{table.raw.location}: other writers keep committing first; run the command again"
+        done = retried(dropping.attempt, what=what)
     refresh_view(table)
     return done
 
@@ -119,29 +115,26 @@ class _Dropping:
     archive: Path | None
     clock: int
 
-    def run(self) -> Dropped:
-        return retried(
-            self._attempt, what=f"{self.table.raw.location}: other writers keep committing first; run the command again"
-        )
-
-    def _attempt(self) -> Dropped:
+    def attempt(self) -> Dropped:
         raw, location = self.table.raw, self.table.state_location
         materialize(self.engine, raw, location)
-        with delta_errors(raw.location):
-            table = DeltaTable(raw.location)
+        table = open_delta(raw.location)
         cover(raw, location, version=table.version())
         rows, files = _old(table, self.through)
         if not rows:
             return Dropped(raw.location, self.through, 0, 0)
         self._prove(table, location)
-        folder = self._archived(table)
-        self._remove_other_states()
+        folder = None if self.archive is None else self._archived(table, self.archive)
+        generations = self.table.generations
+        for other in generations.numbers:
+            if other != generations.current:  # it covers less of raw and would lose the dropped facts
+                generations.remove(other)
         number, gone = recorded(table, _DROPS) or 0, recorded(table, _ROWS) or 0
         through = max(self.through, recorded(table, DROPPED) or 0)
         noted = {DROPPED: through, _DROPS: number + 1, _ROWS: gone + rows}
-        rewrite(table, self._kept, mark=RETENTION, transactions=_noted(noted), seen=active_files(table))
+        rewrite(table, self._kept, mark=RETENTION, transactions=noted, seen=active_files(table))
         with suppress(ConflictError):  # the next run covers later facts
-            cover(raw, location, version=DeltaTable(raw.location).version())
+            cover(raw, location, version=open_delta(raw.location).version())
         return Dropped(raw.location, through, rows, files, str(folder or ""))
 
     def _kept(self, rows: pa.Table) -> pa.Table:
@@ -150,42 +143,33 @@ class _Dropping:
 
     def _prove(self, table: DeltaTable, location: str) -> None:
         """State alone against raw alone, as far as raw is whole, and against both."""
-        state = sources_of(self.table.raw, location)
+        kept, state = state_of(self.table), sources_of(self.table.raw, location)
+        assert kept is not None
         assert state is not None
         state = replace(state, parts=state.parts.without(Part.TAIL))
         others = {"state and raw together": state.as_runs(Source.SETTLED, tail=FileSet(tuple(sorted(active_files(table)))))}
-        if recorded(table, DROPPED) in (None, 0) and not self._is_sole():
-            others["raw"] = Sources(self.table.raw, state.raw_version, Parts({Part.LATE: self._late()}), is_raw=True)
-        instants = (self.clock,) if self.table.config.materialize.lateness else (self.clock, _BEGINNING)
+        if not recorded(table, DROPPED) and not kept.is_sole:
+            late = Parts({Part.LATE: kept.of(Source.LATE)})  # raw has these facts too, but no read shows them (rule M2)
+            others["raw"] = Sources(self.table.raw, state.raw_version, late, is_raw=True)
+        # a read at 0, before every expiry, shows all expired cells
+        instants = (self.clock,) if self.table.config.materialize.lateness else (self.clock, 0)
         for instant in instants:
             shown = self._read(state, instant)
             for what, other in others.items():
-                self._check(compare(self.table.relation, shown, self._read(other, instant)), what)
-
-    def _is_sole(self) -> bool:
-        state = state_of(self.table)
-        return state is not None and state.is_sole
-
-    def _late(self) -> FileSet:
-        """Files of late facts, which raw has too but no read shows (rule M2)."""
-        state = state_of(self.table)
-        return NO_FILES if state is None else state.of(Source.LATE)
+                found = compare(self.table.relation, shown, self._read(other, instant))
+                if not found.is_equal:
+                    raise CheckFailedError(
+                        f"{self.table.name}: the state shows other rows than {what}: {found.changed:,} changed, {found.gone:,} "
+                        f"only in the state, {found.new:,} missing in it; nothing was dropped. Build the state anew: "
+                        "`cdc-views rebuild`"
+                    )
 
     def _read(self, sources: Sources, instant: int) -> pa.Table:
         return self.engine.read(Read(self.table.raw, instant, sources=sources))
 
-    def _check(self, found: Comparison, what: str) -> None:
-        if not found.is_equal:
-            raise CheckFailedError(
-                f"{self.table.name}: the state shows other rows than {what}: {found.changed:,} changed, {found.gone:,} only in "
-                f"the state, {found.new:,} missing in it; nothing was dropped. Build the state anew: `cdc-views rebuild`"
-            )
-
-    def _archived(self, table: DeltaTable) -> Path | None:
+    def _archived(self, table: DeltaTable, archive: Path) -> Path:
         """Write the rows to drop; overwrites the folder of a killed run."""
-        if self.archive is None:
-            return None
-        folder = _folder(self.table, table, self.archive) / f"drop-{(recorded(table, _DROPS) or 0) + 1}"
+        folder = _folder(self.table, table, archive) / f"drop-{(recorded(table, _DROPS) or 0) + 1}"
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
@@ -196,13 +180,6 @@ class _Dropping:
         _sync(folder)
         return folder
 
-    def _remove_other_states(self) -> None:
-        """Other generations cover less of raw and would lose the dropped facts."""
-        generations = self.table.generations
-        for number in generations.numbers:
-            if number != generations.current:
-                generations.remove(number)
-
 
 def restore_raw(table: TableContext, archive: Path) -> int:
     """Restore dropped facts from their archive, except forgotten keys; returns the archive's facts.
@@ -210,8 +187,7 @@ def restore_raw(table: TableContext, archive: Path) -> int:
     Raises `UsageError` if nothing was dropped, or the archive is incomplete.
     """
     _check_can(table)
-    with delta_errors(table.raw.location):
-        raw = DeltaTable(table.raw.location)
+    raw = open_delta(table.raw.location)
     number, gone = recorded(raw, _DROPS) or 0, recorded(raw, _ROWS) or 0
     if not recorded(raw, DROPPED):
         raise UsageError(f"{table.raw.location}: no events were dropped from it")
@@ -224,11 +200,8 @@ def restore_raw(table: TableContext, archive: Path) -> int:
             "nothing was done"
         )
     forgotten = Denylist.read(table.forgotten_file)
-    actions: list[AddAction | RemoveAction] = [added for file in files for added in _put_back(table, file, forgotten)]
-    marked = CommitProperties({"comment": RETENTION}, app_transactions=_noted({DROPPED: 0, _DROPS: 0, _ROWS: 0}))
-    with delta_errors(table.raw.location):
-        raw.create_write_transaction(actions, mode="append", schema=raw.schema(), commit_properties=marked)
-        note_commit(raw)
+    actions = [added for file in files for added in _put_back(table, file, forgotten)]
+    commit_actions(raw, actions, mark=RETENTION, transactions={DROPPED: 0, _DROPS: 0, _ROWS: 0})
     return rows
 
 
@@ -237,9 +210,12 @@ def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[
     name = f"part-00000-{uuid4()}-c000.zstd.parquet"
     path = Path(table.raw.location) / name
 
+    def is_kept(fact: Fact) -> bool:
+        event, now = SourceLine("null"), time.time_ns() // 1000
+        return not without_forgotten(forgotten, table.format, [fact], schema=table.schema, event=event, now=now)[1]
+
     def kept(rows: pa.Table) -> pa.Table:
-        facts = facts_of(table.raw.relation, rows)
-        return rows.filter(pa.array([not _is_forgotten(table, fact, forgotten) for fact in facts], pa.bool_()))
+        return rows.filter(pa.array(map(is_kept, facts_of(table.raw.relation, rows)), pa.bool_()))
 
     if not forgotten.entries:
         shutil.copyfile(file, path)
@@ -247,11 +223,6 @@ def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[
         return
     count = int(pq.read_metadata(path).num_rows)
     yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=statistics(count))
-
-
-def _is_forgotten(table: TableContext, fact: Fact, forgotten: Denylist) -> bool:
-    now = time.time_ns() // 1000
-    return bool(without_forgotten(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"), now=now)[1])
 
 
 def _old(table: DeltaTable, through: int) -> tuple[int, int]:
@@ -262,7 +233,7 @@ def _old(table: DeltaTable, through: int) -> tuple[int, int]:
 
 def _is_old(rows: pa.Table, through: int) -> pa.ChunkedArray:
     """Never null: a fact without an instant stays."""
-    landed = rows[_LANDED].cast(pa.timestamp("us", tz="UTC"))
+    landed = rows["_landed_at"].cast(pa.timestamp("us", tz="UTC"))
     return pc.fill_null(pc.less(landed, pa.scalar(through, pa.timestamp("us", tz="UTC"))), fill_value=False)
 
 
@@ -278,24 +249,10 @@ def _folder(table: TableContext, raw: DeltaTable, archive: Path) -> Path:
     return archive / table.config.slug / str(raw.metadata().id)
 
 
-def _noted(versions: dict[str, int]) -> list[Transaction]:
-    return [Transaction(name, version) for name, version in versions.items()]
-
-
-def _micros(span: str) -> int:
-    return span_seconds(span, option="drop-raw-older-than", example="30d", digits=6) * 1_000_000
-
-
 def _check_can(table: TableContext) -> None:
-    from cdc_views.landing import exists
-    from cdc_views.operations.ingest import NOTHING_LANDED
-    from cdc_views.operations.known_raw import check_known
-
     if table.is_external or is_url(table.raw.location):
         raise UnsupportedError(
             f"{table.name}: its raw events are somebody else's or on no local disk, so they cannot be dropped here",
             remedy="leave the table out with --select",
         )
-    check_known(table)
-    if not exists(table.raw):
-        raise UsageError(NOTHING_LANDED.format(name=table.name))
+    check_landed(table)

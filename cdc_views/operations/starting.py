@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from cdc_views.errors import ConfigError, SchemaError, UsageError, did_you_mean
@@ -13,10 +15,17 @@ from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.formats.registry import format_names
 from cdc_views.model.schema import TableSchema
-from cdc_views.project import load_project, new_project
+from cdc_views.project import load_project, split_name
+from cdc_views.schemas import read_schemas
 
 _FORMAT_OF = {".cql": CassandraMutation.name, ".sql": Debezium.name}
 """How events read that come from the kind of database a schema file is of; for the others key-value."""
+
+
+_HEADER = """\
+# Merged views over raw change events; keys and commands: `cdc-views --help`.
+# A relative path is relative to this file. Secrets come only from ${ENV_VAR} references.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +40,23 @@ class StartedProject:
 def start_project(
     source: Path, file: Path, *, name: str | None, raw_format: str | None, only: Sequence[str] = ()
 ) -> StartedProject:
-    """Write `file` for the tables of the schema file `source`.
+    """Write `file` for the tables of the schema file `source`, which it names relative to itself; overwrites nothing.
 
-    Args:
-        source: The schema file; the project file names it relative to itself.
-        file: The project file; one that is there is not overwritten.
-        name: The project's name, by default that of its folder.
-        raw_format: How events read, by default as fits the kind of schema file.
-        only: Full names of the tables wanted; all where none is given.
+    By default takes the name of its folder, the raw format that fits the kind of schema file, and all tables.
 
     Raises:
         ConfigError: The file is there already, or cannot be written.
         SchemaError: The schema cannot be read or has no table.
     """
-    from cdc_views.schemas import read_schemas
-
     if file.exists():
         raise ConfigError(f"{file}: is there already and is not overwritten; remove it, or choose another folder with --dir")
     if not source.is_file():
         raise UsageError(f"{source}: no such schema file; a CQL or SQL file, an .avsc or a YAML schema was expected")
     project = name or file.absolute().parent.name or "views"
     tables = _selected(read_schemas(source, keyspace=project), only, source)
-    chosen = _raw_format(raw_format, source)
+    chosen = _FORMAT_OF.get(source.suffix.lower(), KeyValue.name) if raw_format is None else raw_format
+    if chosen not in format_names():
+        raise UsageError(f"there is no raw format {chosen!r}{did_you_mean(chosen, format_names())}")
     relative = Path(os.path.relpath(source.absolute(), file.absolute().parent)).as_posix()
     _write(file, new_project(project, schema=relative, tables=tables, raw_format=chosen))
     load_project(file, environment={})  # what we write must be what we read
@@ -69,14 +73,6 @@ def _selected(found: Mapping[str, TableSchema], only: Sequence[str], source: Pat
     return tuple(name for name in names if not only or name in only)
 
 
-def _raw_format(name: str | None, source: Path) -> str:
-    if name is None:
-        return _FORMAT_OF.get(source.suffix.lower(), KeyValue.name)
-    if name not in format_names():
-        raise UsageError(f"there is no raw format {name!r}{did_you_mean(name, format_names())}")
-    return name
-
-
 def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -84,3 +80,26 @@ def _write(file: Path, text: str) -> None:
             stream.write(text)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error}); choose another folder with --dir") from error
+
+
+def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: str) -> str:
+    """Return the text of a project file for tables in that order; `schema` is the path to write into it."""
+    lines = [_HEADER, f"name: {_scalar(name)}", "engine: duckdb", "warehouse: ./warehouse", "tables:"]
+    taken: set[str] = set()
+    for table in tables:
+        keyspace, own = split_name(table)
+        # engines do not tell names apart by case: of two that differ in it alone, one gets a number
+        candidates = (own if number == 1 else f"{own}_{number}" for number in count(1))
+        view = next(view for view in candidates if f"{keyspace}.{view}".casefold() not in taken)
+        taken.add(f"{keyspace}.{view}".casefold())
+        lines += [f"  - name: {_scalar(table)}", f"    schema: {_scalar(schema)}", "    raw:", f"      format: {raw_format}"]
+        if view != own:
+            lines.append(f"    view: {{name: {_scalar(view)}}}  # engines do not tell names apart by case")
+    return "\n".join(lines) + "\n"
+
+
+def _scalar(text: str) -> str:
+    """A YAML scalar; quoted unless it is plain beyond doubt (`no`, `1.0` and `null` are not text in YAML)."""
+    plain = all(part.isidentifier() and part.isascii() and len(part) > 1 for part in text.replace("/", ".").split("."))
+    ambiguous = text.lower() in {"yes", "no", "on", "off", "true", "false", "null", "nan"}
+    return text if plain and not ambiguous else json.dumps(text, ensure_ascii=False)

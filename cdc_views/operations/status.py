@@ -4,89 +4,65 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted
 from cdc_views.state.identity import MismatchError
 from cdc_views.state.state_table import checked, open_state
 from cdc_views.state.tail import rows_of, tail_of
 
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
-
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """The status of one table; None: missing or unknown.
-
-    Attributes:
-        table: Its name.
-        raw: Where its raw table is.
-        raw_version: Its Delta version.
-        raw_facts: Its facts.
-        changed_at: The time of its last commit, ISO 8601 in UTC.
-        quarantined: Events that could not land.
-        state: Where the current state is.
-        state_version: The raw version that it covers.
-        unmerged: Later facts, which each read merges.
-        problem: Why commands refuse to read the table; mostly empty.
-    """
+    """The status of one table; None: missing or unknown."""
 
     table: str
     raw: str
     raw_version: int | None = None
     raw_facts: int | None = None
     changed_at: str | None = None
+    """The time of its last commit, ISO 8601 in UTC."""
     quarantined: int = 0
+    """Events that could not land."""
     state: str | None = None
     state_version: int | None = None
+    """The raw version that it covers."""
     unmerged: int | None = None
+    """Later facts, which each read merges."""
     problem: str = ""
+    """Why commands refuse to read the table; mostly empty."""
 
 
 def status_of(table: TableContext) -> TableStatus:
     """Return the status of a table; raises `EngineError` for an unreadable log."""
+    state_location = table.state_location if is_delta(table.state_location) else None
+    location = table.raw.location
     try:
         adapted(table)
-        return _found(table)
+        if not is_delta(location):
+            return TableStatus(table.name, table.location)
+        with delta_errors(location):
+            raw = DeltaTable(location)
+            facts, newest = rows_of(raw), next(iter(raw.history(1)), {})
+        state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
+        covers = None if state is None else state.raw_version
+        tail = None if covers is None else tail_of(raw, after=covers)
     except MismatchError as error:
-        return TableStatus(table.name, table.location, state=_state(table), problem=str(error))
-
-
-def _found(table: TableContext) -> TableStatus:
-    location = table.raw.location
-    if not is_delta(location):
-        return TableStatus(table.name, table.location)
-    with delta_errors(location):
-        raw = DeltaTable(location)
-        facts, changed_at = rows_of(raw), _changed_at(raw)
-    state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
-    covers = None if state is None else state.raw_version
-    tail = None if covers is None else tail_of(raw, after=covers)
+        return TableStatus(table.name, table.location, state=state_location, problem=str(error))
+    millis = newest.get("timestamp")
     return TableStatus(
         table.name,
         table.location,
         raw.version(),
         facts,
-        changed_at,
+        None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="seconds"),
         waiting(table.raw)[0],
-        _state(table),
+        state_location,
         covers,
         facts if tail is None or tail.rebuild else tail.rows,
     )
-
-
-def _state(table: TableContext) -> str | None:
-    location = table.state_location
-    return location if is_delta(location) else None
-
-
-def _changed_at(raw: DeltaTable) -> str | None:
-    (newest,) = raw.history(1) or [{}]
-    millis = newest.get("timestamp")
-    return None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="seconds")

@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
+from cdc_views.landing import exists, open_raw
 from cdc_views.landing.delta import delta_errors
 from cdc_views.model.schema import Column
 from cdc_views.model.types import LogicalType, Udt
-from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.explained import json_object
+from cdc_views.operations.ingest import adapted
+from cdc_views.rules.cells import Cell, Deletion
 from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.facts import Bound, Elements, Fact
 from cdc_views.rules.oracle import path_type
@@ -26,25 +31,13 @@ from cdc_views.state.tail import active_files, tail_of
 from cdc_views.storage.relation import Relation, element_value_type
 from cdc_views.storage.relation_read import facts_of
 
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-    from cdc_views.operations.context import TableContext
-
 BEFORE_ALL = -1
 """The version before the first."""
-_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class LandedFacts:
-    """What landed between two versions of a raw table.
-
-    Attributes:
-        version: The later one.
-        lines: One JSON object per fact, read lazily.
-        note: Why facts may be missing; mostly empty.
-    """
+    """What landed up to a version of a raw table: one JSON object per fact, read lazily; `note` says why some may be missing."""
 
     version: int
     lines: Iterator[str]
@@ -71,15 +64,11 @@ def landed_after(table: TableContext, version: int) -> LandedFacts:
 
 
 def _opened(table: TableContext) -> DeltaTable | None:
-    from cdc_views.landing import exists, open_raw
-    from cdc_views.operations.ingest import adapted
-
     adapted(table)
     return open_raw(table.raw) if exists(table.raw) else None
 
 
 def _by_age(raw: DeltaTable) -> list[str]:
-    """The absolute paths of the files, the oldest first."""
     with delta_errors(raw.table_uri):
         actions = pa.table(raw.get_add_actions(flatten=True)).select(["path", "modification_time"]).to_pylist()
         active = active_files(raw)
@@ -88,42 +77,35 @@ def _by_age(raw: DeltaTable) -> list[str]:
 
 
 def _lines(relation: Relation, raw: DeltaTable, files: Iterable[str]) -> Iterator[str]:
-    for path in files:
-        for rows in _batches(relation, raw, path):
-            for fact, landed_at in zip(facts_of(relation, rows), rows.column("_landed_at").to_pylist(), strict=True):
-                yield fact_text(relation, fact, landed_at=landed_at)
-
-
-def _batches(relation: Relation, raw: DeltaTable, path: str) -> Iterator[pa.Table]:
     wanted = set(relation.arrow_schema().names)
-    with delta_errors(raw.table_uri), pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_ROWS, columns=[name for name in file.schema_arrow.names if name in wanted]):
-            yield pa.Table.from_batches([batch])
+    for path in files:
+        with delta_errors(raw.table_uri), pq.ParquetFile(path) as file:
+            columns = [name for name in file.schema_arrow.names if name in wanted]
+            for rows in map(pa.Table.from_batches, ([batch] for batch in file.iter_batches(10_000, columns=columns))):
+                for fact, landed_at in zip(facts_of(relation, rows), rows.column("_landed_at").to_pylist(), strict=True):
+                    yield _fact_text(relation, fact, landed_at)
 
 
-def fact_text(relation: Relation, fact: Fact, *, landed_at: datetime | None = None) -> str:
-    """Return a fact as a JSON object without empty members; values as `query` prints them."""
+def _fact_text(relation: Relation, fact: Fact, landed_at: datetime | None) -> str:
+    """A fact as a JSON object without empty members; values as `query` prints them."""
     schema = relation.schema
     members: list[tuple[str, str]] = [("table", quote(schema.full_name)), ("kind", quote(fact.kind.value))]
     key = [*_named(schema.partition, fact.partition), *_named(schema.clustering, fact.clustering)]
     if key:
-        members.append(("key", _object(key)))
-    members += [("live", _marker(fact.liveness))] if fact.liveness else []
+        members.append(("key", json_object(key)))
+    if live := fact.liveness:
+        members.append(("live", json_object(_numbers(written=live.written, ttl=live.ttl, expires_at=live.expires_at))))
     members += [("deleted", _deletion(fact.deletion))] if fact.deletion else []
     members += [(name, _bound(schema.clustering, end)) for name, end in (("from", fact.start), ("to", fact.end)) if end]
     cells = [(name, _cell(schema.column(name).type, cell)) for name, cell in fact.cells.items()]
     cells += [(name, _elements(schema.column(name).type, elements)) for name, elements in fact.elements.items()]
-    members += [("cells", _object(cells))] if cells else []
+    members += [("cells", json_object(cells))] if cells else []
     origin = fact.origin
     places = [("node", quote(origin.node)), ("segment", quote(origin.segment)), ("position", str(origin.position))]
-    members.append(("origin", _object(places)))
+    members.append(("origin", json_object(places)))
     if landed_at is not None:
         members.append(("landed_at", quote(landed_at.isoformat(timespec="microseconds").replace("+00:00", "Z"))))
-    return _object(members)
-
-
-def _object(members: Iterable[tuple[str, str]]) -> str:
-    return "{" + ", ".join(f"{quote(name)}: {text}" for name, text in members) + "}"
+    return json_object(members)
 
 
 def _named(columns: Iterable[Column], values: Iterable[Any]) -> list[tuple[str, str]]:
@@ -134,17 +116,13 @@ def _numbers(**members: int | None) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in members.items() if value is not None]
 
 
-def _marker(liveness: Liveness) -> str:
-    return _object(_numbers(written=liveness.written, ttl=liveness.ttl, expires_at=liveness.expires_at))
-
-
 def _deletion(deletion: Deletion) -> str:
-    return _object(_numbers(written=deletion.written, deleted_at=deletion.deleted_at))
+    return json_object(_numbers(written=deletion.written, deleted_at=deletion.deleted_at))
 
 
 def _bound(clustering: Iterable[Column], bound: Bound) -> str:
     is_inclusive = "true" if bound.inclusive else "false"
-    return _object([("clustering", _object(_named(clustering, bound.prefix))), ("inclusive", is_inclusive)])
+    return json_object([("clustering", json_object(_named(clustering, bound.prefix))), ("inclusive", is_inclusive)])
 
 
 def _cell(kind: LogicalType | None, cell: Cell) -> str:
@@ -152,7 +130,7 @@ def _cell(kind: LogicalType | None, cell: Cell) -> str:
     members = _numbers(written=cell.written, ttl=cell.ttl, expires_at=cell.expires_at, deleted_at=cell.deleted_at)
     if kind is not None and cell.deleted_at is None:
         members.append(("value", to_json(kind, cell.value)))
-    return _object(members)
+    return json_object(members)
 
 
 def _elements(kind: LogicalType, elements: Elements) -> str:
@@ -164,4 +142,4 @@ def _elements(kind: LogicalType, elements: Elements) -> str:
         else:
             place, value = to_json(path_type(kind), path), element_value_type(kind)
         cells.append(f'{{"path": {place}, {_cell(value, cell)[1:]}')
-    return _object([*members, ("cells", f"[{', '.join(cells)}]")])
+    return json_object([*members, ("cells", f"[{', '.join(cells)}]")])

@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, ValidationInfo, create_model
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, create_model
+from pydantic.fields import FieldInfo
 
 from cdc_views.errors import ConfigError, did_you_mean
 from cdc_views.formats.registry import format_class
@@ -17,6 +19,7 @@ from cdc_views.model.plugins import PluginGroup, plugin_names
 from cdc_views.project.engines import project_engine
 from cdc_views.project.models import ProjectConfig, RawConfig
 from cdc_views.project.yaml_marks import MarkedYaml, read_yaml
+from cdc_views.project.yaml_marks import Path as Place
 
 
 def load_project(path: Path, *, environment: Mapping[str, str] | None = None) -> ProjectConfig:
@@ -76,42 +79,37 @@ def project_json_schema() -> dict[str, Any]:
 
 def _messages(problems: Sequence[Any], marked: MarkedYaml, path: Path) -> str:
     """One line a problem, in the file's order; not those of a whole that only has wrong parts."""
-    places = [_place(problem) for problem in problems]
+    places: list[Place] = [tuple(part for part in problem["loc"] if part != "[key]") for problem in problems]
     lines = []
     for problem, place in zip(problems, places, strict=True):
         has_parts = any(len(other) > len(place) and other[: len(place)] == place for other in places)
         if not has_parts:
-            lines.append((marked.line(place), _message(problem, marked, path)))
+            line = marked.line(place)
+            wrong = _wrong(problem, place, marked.document, hidden=partial(marked.without_secrets, path=place))
+            lines.append((line, f"{path}:{line}: {wrong}"))
     return "\n".join(text for _, text in sorted(lines, key=lambda line: line[0]))
 
 
-def _place(problem: Any) -> tuple[str | int, ...]:
-    return tuple(part for part in problem["loc"] if part != "[key]")
-
-
-def _message(problem: Any, marked: MarkedYaml, path: Path) -> str:
-    place = _place(problem)
-    wrong = _wrong(problem, place, marked.document, hidden=partial(marked.without_secrets, path=place))
-    return f"{path}:{marked.line(place)}: {wrong}"
-
-
-def _wrong(problem: Any, place: tuple[str | int, ...], document: Any, *, hidden: Callable[[str], str]) -> str:
+def _wrong(problem: Any, place: Place, document: Any, *, hidden: Callable[[str], str]) -> str:
     """What is wrong; whatever quotes the file goes through `hidden`."""
     dotted, found = _dotted(place), hidden(repr(problem["input"]))
+    under = f" in {_dotted(place[:-1])}" if place[:-1] else ""
     match problem["type"]:
         case "extra_forbidden":
-            known = _known_keys(place, document)
-            return f"unknown key {place[-1]!r}{_under(place[:-1])}{did_you_mean(str(place[-1]), known)}"
+            fields: Mapping[str, FieldInfo] = _field_type(place[:-1], document).model_fields
+            known = [field.alias or name for name, field in fields.items()]
+            return f"unknown key {place[-1]!r}{under}{did_you_mean(str(place[-1]), known)}"
         case "missing":
-            return f"key {place[-1]!r} is missing{_under(place[:-1])}"
+            return f"key {place[-1]!r} is missing{under}"
         case "enum":
-            known = problem["ctx"].get("known") or _enum_values(place, document)
+            known = problem["ctx"].get("known") or [member.value for member in _field_type(place, document)]
             return f"{dotted} is {found}, which there is not{did_you_mean(str(problem['input']), known)}"
         case "value_error":
             named = f"{dotted} is {found}; " if isinstance(problem["input"], str) else ""
             return f"{named}{hidden(str(problem['ctx']['error']))}"
     shown = "empty" if problem["input"] is None else found
-    return f"{dotted} is {shown}; {_EXPECTED.get(problem['type']) or hidden(_lowered(problem['msg']))}"
+    message: str = problem["msg"]
+    return f"{dotted} is {shown}; {_EXPECTED.get(problem['type']) or hidden(message[:1].lower() + message[1:])}"
 
 
 _EXPECTED = {
@@ -126,20 +124,12 @@ _EXPECTED = {
 """What pydantic would say in Python's words."""
 
 
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
-def _dotted(place: tuple[str | int, ...]) -> str:
+def _dotted(place: Place) -> str:
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     return text.removeprefix(".") or "the file"
 
 
-def _under(place: tuple[str | int, ...]) -> str:
-    return f" in {_dotted(place)}" if place else ""
-
-
-def _field_type(place: tuple[str | int, ...], document: Any) -> Any:
+def _field_type(place: Place, document: Any) -> Any:
     """The declared type of the value at `place`, seen through optionals and tuples; `document` names engine and format."""
     found: Any = _model_of(document)
     for part in place:
@@ -151,21 +141,7 @@ def _field_type(place: tuple[str | int, ...], document: Any) -> Any:
             found = format_class(document["format"]).options
         else:
             fields = {field.alias or name: field for name, field in found.model_fields.items()}
-            found = _without_none(fields[part].annotation)
+            options = get_args(found := fields[part].annotation)
+            found = next(option for option in options if option is not NoneType) if NoneType in options else found
         document = document[part] if isinstance(part, int) or part in document else None
     return found
-
-
-def _without_none(annotation: Any) -> Any:
-    options = [option for option in get_args(annotation) if option is not type(None)]
-    return options[0] if type(None) in get_args(annotation) else annotation
-
-
-def _known_keys(place: tuple[str | int, ...], document: Any) -> list[str]:
-    model = _field_type(place[:-1], document)
-    assert issubclass(model, BaseModel)
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _enum_values(place: tuple[str | int, ...], document: Any) -> list[str]:
-    return [member.value for member in _field_type(place, document)]

@@ -47,11 +47,6 @@ def _lateness(value: str) -> str:
     return value
 
 
-def _cron(value: str) -> str:
-    Cron(value)
-    return value
-
-
 def _override(value: str) -> str:
     parse_override(value)
     return value
@@ -124,7 +119,7 @@ def _serving(value: Any) -> Any:
 class MaterializeConfig(ConfigPart):
     """When state is brought up to date, how late an event may come, and whether there is a serving table."""
 
-    schedule: Annotated[str, AfterValidator(_cron)] | None = Field(
+    schedule: Annotated[str, AfterValidator(lambda text: Cron(text).expression)] | None = Field(
         default=None, description="A cron expression of five fields, in UTC."
     )
     lateness: Annotated[str, AfterValidator(_lateness)] | None = Field(

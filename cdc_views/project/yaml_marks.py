@@ -17,7 +17,6 @@ Path = tuple[str | int, ...]
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
-
 _PARTS = re.compile(r"[./:@]")
 _SHORTEST_PART = 3
 _MOST_VALUES = 1_000_000
@@ -73,15 +72,11 @@ class MarkedYaml:
 
 
 def read_yaml(text: str, *, where: str, environment: Mapping[str, str] | None) -> MarkedYaml:
-    """Return the document in `text`.
+    """Return the document in `text`, of the file `where`.
 
-    Args:
-        text: One YAML document.
-        where: The file's name for error messages.
-        environment: Values of `${…}` references, which may stand anywhere in a string; None leaves them as they are.
+    `environment` has the values of `${…}` references, which may be anywhere in a string; None leaves them as they are.
 
-    Raises:
-        ConfigError: No YAML, a key that occurs twice, or a reference to a variable that is not set.
+    Raises `ConfigError` for no YAML, a key that occurs twice, or a reference to a variable that is not set.
     """
     try:
         loader = yaml.SafeLoader(text)
@@ -89,7 +84,9 @@ def read_yaml(text: str, *, where: str, environment: Mapping[str, str] | None) -
         reader = _Reader(loader, where, environment)
         return MarkedYaml(reader.value(node, ()) if node else None, reader.lines, reader.filled)
     except yaml.MarkedYAMLError as error:
-        raise _not_yaml(error, where) from error
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        hint = "; YAML indents with spaces, not tabs" if "\\t" in str(error.problem) else ""
+        raise ConfigError(f"{where}{line}: is not YAML: {error.problem or error.context}{hint}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{where}: is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
@@ -99,12 +96,6 @@ def read_yaml(text: str, *, where: str, environment: Mapping[str, str] | None) -
 def _whole(text: str) -> str:
     """The text with pairs of surrogates joined: so JSON escapes what is past U+FFFF."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-
-
-def _not_yaml(error: yaml.MarkedYAMLError, where: str) -> ConfigError:
-    line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-    hint = "; YAML indents with spaces, not tabs" if "\\t" in str(error.problem) else ""
-    return ConfigError(f"{where}{line}: is not YAML: {error.problem or error.context}{hint}")
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.model.extras import needs
 from cdc_views.model.severity import Severity
-from cdc_views.operations.querying import Query, query_table
+from cdc_views.operations.querying import query_table
 from cdc_views.quality.checks import MOST_PLACES, Check, Report
 from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations, suite_file
 
@@ -167,8 +167,8 @@ class _Run:
         why = f"are in {self.table.project.engine_plugin.title}" if self.table.project.is_remote else ""
         rows = None
         if not why:
-            asked = Query(as_of=self.report.as_of, limit=self.options.most_rows + 1)
-            rows = query_table(self.table, asked, engine=self.report.engine).to_arrow()
+            most = self.options.most_rows + 1
+            rows = query_table(self.table, as_of=self.report.as_of, limit=most, engine=self.report.engine).to_arrow()
             why = f"are more than {self.options.most_rows:,}" if rows.num_rows > self.options.most_rows else ""
         if why and stored_expectations(self.folder, self.custom):
             raise UnsupportedError(

@@ -18,8 +18,7 @@ from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_rows
 from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.rules.oracle import may_be_spelled_otherwise
-from cdc_views.state.serving.run import of_buckets
-from cdc_views.state.serving.table import ServingTable
+from cdc_views.state.serving import ServingTable, of_buckets
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of
 

@@ -19,9 +19,9 @@ from cdc_views.landing import exists, open_raw
 from cdc_views.model.severity import Severity
 from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import lateness_seconds, purged_through, state_of
-from cdc_views.operations.querying import Query, query_table
+from cdc_views.operations.materializing import remote_sources
+from cdc_views.operations.querying import query_table
 from cdc_views.operations.replication import expected_of, replicas
-from cdc_views.operations.warehouse_state import remote_sources
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.texts import NumberTextError
 from cdc_views.plan.where import parse_where
@@ -35,11 +35,11 @@ from cdc_views.rules.instants import Instant, epoch_seconds
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import sources_of
 from cdc_views.state.identity import MismatchError, RawMismatchError
-from cdc_views.state.retention_check import dropped_through
 from cdc_views.state.run import at_rest
-from cdc_views.state.serving.table import open_serving
-from cdc_views.state.serving.table import transaction_name as serving_transaction
+from cdc_views.state.serving import open_serving
+from cdc_views.state.serving import transaction_name as serving_transaction
 from cdc_views.state.state_table import TRANSACTION, StateTable, id_of, state_schema
+from cdc_views.state.tail import dropped_through
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.relation_read import facts_of
 
@@ -342,7 +342,7 @@ def _agreeing(table: TableContext, engine: Engine) -> Iterator[Check]:
         if test.truth is None:
             continue
         source = CapturedTruth.open(table.project.root / test.truth, as_of=test.as_of)
-        result = query_table(table, Query(as_of=source.as_of), engine=engine.name)
+        result = query_table(table, as_of=source.as_of, engine=engine.name)
         check = agreement(table.schema, source, result.rows())
         named = f"{check.name}.{test.name or test.truth}"
         yield replace(check, name=named, severity=test.severity)

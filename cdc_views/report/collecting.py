@@ -17,7 +17,7 @@ from cdc_views.operations.fidelity import fidelity_of
 from cdc_views.operations.generating import generate_view
 from cdc_views.operations.ingest import adapted
 from cdc_views.operations.lateness import state_of
-from cdc_views.operations.querying import Query, explain_row, query_table
+from cdc_views.operations.querying import explain_row, query_table
 from cdc_views.operations.replication import expected_of, replicas
 from cdc_views.plan.parts import Source
 from cdc_views.project.paths import slug_of
@@ -29,9 +29,8 @@ from cdc_views.report.lineage import lineage_of
 from cdc_views.report.model import RawFigures, RecentRow, StateFigures, TableReport, ViewText
 from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.sql.dialects import dialect
-from cdc_views.state.retention_check import dropped_through
 from cdc_views.state.state_table import StateTable
-from cdc_views.state.tail import tail_of
+from cdc_views.state.tail import dropped_through, tail_of
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
@@ -131,7 +130,7 @@ def _landed(table: TableContext, asked: ReportRequest) -> dict[str, Any]:
     return {
         "raw": RawFigures(extent, facts, distinct, landings, dropped_through(raw.location)),
         "ages": ages(raw, state, now=asked.now),
-        "shown": len(query_table(table, Query(as_of=asked.as_of, columns=(key,)), engine=asked.engine)),
+        "shown": len(query_table(table, as_of=asked.as_of, columns=(key,), engine=asked.engine)),
         "state": None if state is None else _state(table, state),
         "serving": extent_of(serving) if serving is not None and is_delta(serving) else None,
         "late": state.rows(Source.LATE) if state is not None else 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 
 import pyarrow.parquet as pq
 
@@ -41,8 +41,11 @@ def _of_file(path: str, keys: Container[str]) -> Statistics:
         if kinds is None or not kinds.has_min_max:
             return UNKNOWN
         found |= Statistics(has_scopes={kinds.min, kinds.max} != {FactKind.ROW.value}, has_truncates=kinds.max >= _TABLE)
-        for span in _spans(group, written):
-            found |= span
+        for times in (group.column(index).statistics for index in written):
+            if times is not None and times.has_min_max:
+                found |= Statistics(oldest=int(times.min), newest=int(times.max))
+            elif times is None or times.num_values:
+                found |= Statistics(oldest=-LATEST, newest=LATEST)
     return found
 
 
@@ -61,12 +64,3 @@ def is_written(leaf: str) -> bool:
         case ["cells", _, inner, "written"]:
             return inner != "value"
     return False
-
-
-def _spans(group: pq.RowGroupMetaData, columns: Iterable[int]) -> Iterator[Statistics]:
-    for index in columns:
-        times = group.column(index).statistics
-        if times is not None and times.has_min_max:
-            yield Statistics(oldest=int(times.min), newest=int(times.max))
-        elif times is None or times.num_values:
-            yield Statistics(oldest=-LATEST, newest=LATEST)

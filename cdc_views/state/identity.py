@@ -40,17 +40,13 @@ class RawMismatchError(MismatchError):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The raw commit that a state covers.
-
-    Attributes:
-        version: Its version.
-        entry: The digest of its log entry; 0 if that could not be read.
-        step: The number of the state's commit at that version, from 0.
-    """
+    """The raw commit that a state covers."""
 
     version: int
     entry: int
+    """The digest of its log entry; 0 if that could not be read."""
     step: int = 0
+    """The number of the state's commit at that version, from 0."""
 
     @property
     def number(self) -> int:

@@ -15,7 +15,7 @@ Every step waits for a share of the base, so the cost of a fact does not depend 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
 
@@ -28,11 +28,18 @@ from cdc_views.plan.parts import COVERS, LATEST, NO_FILES, PLAIN_OF, SINCE_BASE,
 from cdc_views.state.buckets import pruned
 from cdc_views.state.file_statistics import statistics_of
 from cdc_views.state.identity import Mark, mark_after
-from cdc_views.state.newest_write_bound import record_settled
-from cdc_views.state.outcome import NOTHING, Forgetting, Materialization
-from cdc_views.state.retention_check import check_not_sole, check_whole
-from cdc_views.state.state_table import TRANSACTION, StateTable, begin, checked, create_state, note_sole, open_state
-from cdc_views.state.tail import Tail, active_files, rows_of, tail_of
+from cdc_views.state.state_table import (
+    TRANSACTION,
+    StateTable,
+    begin,
+    check_not_sole,
+    checked,
+    create_state,
+    note_sole,
+    open_state,
+    record_settled,
+)
+from cdc_views.state.tail import Tail, active_files, check_whole, rows_of, tail_of
 from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation import RawTable
 
@@ -48,8 +55,58 @@ _DIGITS = ((50_000, 0), (200_000, 3), (800_000, 4), (2_000_000, 6), (10_000_000,
 """(facts, digits): up to so many facts are split into files by so many binary digits of the partition key's digest."""
 _MOST_DIGITS = 11
 _DIGITS_OF_UNKNOWN = 4
-_REPLACED = {Part.BASE: STORED, Part.OVERLAY: SINCE_BASE, Part.RUN: frozenset({Part.RUN})}
-_MERGED = {Part.BASE: "base", Part.OVERLAY: "overlay", Part.RUN: "runs"}
+_MERGED = {Part.BASE: ("base", STORED), Part.OVERLAY: ("overlay", SINCE_BASE), Part.RUN: ("runs", frozenset({Part.RUN}))}
+"""What runs become → its name for people, and the parts that it replaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Materialization:
+    """What one call did."""
+
+    is_new: bool
+    raw_version: int | None
+    """The version of the raw table that the state covers now; None if a warehouse keeps both."""
+    facts: int | None
+    """Raw facts read; None if the raw table's log does not say."""
+    is_full: bool = False
+    """The state was built from all of raw; `why` is the reason, unless it was asked for."""
+    why: str = ""
+    merged: str = ""
+    """`""`, or what the runs became: `runs` (one run), `overlay` or `base`."""
+    state_facts: int = 0
+    state_bytes: int = 0
+    told: str = ""
+    """The whole line for people, if it is not about the state alone."""
+    late: int = 0
+    """Raw facts that went into quarantine, whole or in part, because they landed too late (rule M2)."""
+
+    def line(self) -> str:
+        """One line for people."""
+        if self.told:
+            return self.told
+        if not self.is_new:
+            return f"state is up to date with raw version {self.raw_version}"
+        what = "built" if self.is_full else "brought up to date"
+        read = "" if self.facts is None else f" from {self.facts:,} raw facts"
+        why = f" ({self.why})" if self.why else ""
+        size = f"{self.state_facts:,} facts, {self.state_bytes / 1e6:,.1f} MB"
+        late = f"; {self.late:,} facts landed too late and are in quarantine" if self.late else ""
+        return f"state {what}{read} to raw version {self.raw_version}{why}: {size}{late}"
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """Rule M2, fixed for a run: what ended at or before `horizon` (epoch seconds) leaves a new base; None: nothing leaves.
+
+    `memory` is the location of another state of the same raw table, whose purges and quarantine count for this one.
+    """
+
+    horizon: int | None = None
+    memory: str = ""
+
+
+NOTHING = Forgetting()
+"""Forget nothing: the default."""
 
 
 def materialize(
@@ -57,12 +114,7 @@ def materialize(
 ) -> Materialization:
     """Bring the state at `location` up to date with the raw table; safe to run twice, at once, or again after a kill.
 
-    Args:
-        engine: The engine that reduces.
-        raw: The raw table, which exists.
-        location: The state, made if it does not exist.
-        full: Build it from all of raw. Facts that landed too late stay in quarantine.
-        forgetting: What may leave the state.
+    `full` builds it from all of raw; facts that landed too late stay in quarantine.
 
     Raises:
         ConflictError: Other runs kept committing first.
@@ -82,15 +134,11 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     belong to the raw table.
     """
     table = open_delta(raw.location)
-    return _since(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
+    return sources_with(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
 
 
-def as_found(raw: RawTable, state: StateTable) -> Sources | None:
-    """As `sources_of`, without a check that nobody else changed `state`."""
-    return _since(raw, open_delta(raw.location), state)
-
-
-def _since(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where: str | None = None) -> Sources | None:
+def sources_with(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where: str | None = None) -> Sources | None:
+    """As `sources_of`, of a state that somebody else may have changed, and of `raw` as opened in `table`."""
     if state is None or state.raw_version is None:
         return None
     tail = tail_of(table, after=state.raw_version)
@@ -108,25 +156,16 @@ def at_rest(raw: RawTable, state: StateTable) -> Sources:
 def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
     """The files of state and tail, without the statistics of their footers (`_known`)."""
     files = {**state.parts.without(Part.LATE).files, Part.TAIL: FileSet(tail.files, tail.rows)}
-    if not _has_every_column(raw, state):
+    known = {*raw.relation.arrow_schema().names, PART, COVERS}
+    if raw.relation.schema.dropped or not known.issuperset(state.columns):
+        # a plain row may exist by a dropped cell alone (rules W2, W6)
         for part, plain in PLAIN_OF.items():
             files |= {part: state.of([part, plain]), plain: NO_FILES}
-    files[Part.COVERED] = _covered(state)
+    if covered := state.of([Part.COVERED]).paths:
+        # the file that lists the rows of exactly these files of the base that the overlay replaces
+        folder = covered_part(state.of(Source.BASE).paths)
+        files[Part.COVERED] = FileSet(tuple(path for path in covered if part_in(path) == folder)[:1])
     return Sources(raw, tail.version, Parts(files))
-
-
-def _covered(state: StateTable) -> FileSet:
-    """The file that lists the rows of exactly these files of the base that the overlay replaces."""
-    if not state.of([Part.COVERED]):
-        return NO_FILES
-    part = covered_part(state.of(Source.BASE).paths)
-    return FileSet(tuple(path for path in state.of([Part.COVERED]).paths if part_in(path) == part)[:1])
-
-
-def _has_every_column(raw: RawTable, state: StateTable) -> bool:
-    """Whether no column was dropped. A plain row may exist by a dropped cell alone (rules W2, W6)."""
-    known = {*raw.relation.arrow_schema().names, PART, COVERS}
-    return not raw.relation.schema.dropped and known.issuperset(state.columns)
 
 
 def _known(sources: Sources, state: StateTable) -> Sources:
@@ -142,16 +181,15 @@ def _known(sources: Sources, state: StateTable) -> Sources:
 
 def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forgetting: Forgetting) -> Materialization:
     table = open_delta(raw.location)
-    state = _begun(table, raw, location)
-    late = 0
+    state, late = _state(table, raw, location), 0
+    if not state.is_begun:
+        begin(state, table)
+        state = replace(_state(table, raw, location), is_earlier=state.is_earlier)
     if full and state.raw_version is not None and state.of(Source.PURGED):
         # M2: judge new facts by what was purged so far, before the purges are built anew
         late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
         state = _state(table, raw, location)
-    if full:
-        done = _built(engine, raw, table, state, forgetting=forgetting)
-    else:
-        done = _updated(engine, raw, table, state, forgetting=forgetting)
+    done = (_built if full else _updated)(engine, raw, table, state, forgetting=forgetting)
     now = _state(table, raw, location)
     late += 0 if done.is_full else now.rows(Source.LATE) - state.rows(Source.LATE)
     merged = _merged(engine, raw, now, horizon=forgetting.horizon)
@@ -167,15 +205,6 @@ def _state(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
     if state is None:
         raise UsageError(f"{location}: the state was deleted while it was brought up to date; run the command again")
     return state
-
-
-def _begun(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
-    """The state, after recording its raw table in it."""
-    state = _state(table, raw, location)
-    if state.is_begun:
-        return state
-    begin(state, table)
-    return replace(_state(table, raw, location), is_earlier=state.is_earlier)
 
 
 def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, forgetting: Forgetting) -> Materialization:
@@ -237,13 +266,13 @@ def _built(
 def _commit(engine: Engine, state: StateTable, write: StateWrite, *, mark: Mark, landed: Iterable[str] = ()) -> None:
     """Commit `write` on top of `state`; `landed` are the files of a write that reads all of raw.
 
-    Before a base or an overlay, records an upper bound of the write times in it (`newest_write_bound`).
+    Before a base or an overlay, records an upper bound of the write times in it (`settled_of`).
     """
     version, sources = state.version, write.sources
     if write.into is not Part.RUN:
         taken = sources.paths(Source.ALL if state.settled is None else Source.SINCE)
         newest = statistics_of([*taken, *landed], sources.raw.relation).newest
-        version = record_settled(state.location, version, TRANSACTION, newest)
+        version = record_settled(state.location, version, newest)
     engine.write_state(replace(write, version=version, transaction=(TRANSACTION, mark.number)))
 
 
@@ -261,13 +290,13 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | 
         sources = sources.as_runs(Source.OVERLAY)
     elif due is Part.RUN:
         sources = replace(sources, parts=sources.parts.without(*Source.SETTLED.value))
-    replaced = _REPLACED[due]
+    name, replaced = _MERGED[due]
     if due is Part.BASE and state.of(Source.LATE):
         replaced -= {Part.LATE}  # M2: facts in quarantine stay there
     digits = digits_for(state.rows(replaced & set(Source.ALL.value)))
     write = StateWrite(sources, state.location, due, digits, replaced, horizon)
     _commit(engine, state, write, mark=mark.following())
-    return _MERGED[due]
+    return name
 
 
 def _due(state: StateTable) -> Part | None:
@@ -277,20 +306,16 @@ def _due(state: StateTable) -> Part | None:
         return Part.BASE
     if runs and base and runs >= OVERLAY_SHARE * base:
         return Part.OVERLAY
-    return Part.RUN if _side_by_side(state) > MOST_RUNS else None
-
-
-def _side_by_side(state: StateTable) -> float:
-    """The mean number of files of runs that a lookup of one key reads: a run of n digits has 2^n files."""
-    return sum(2.0 ** (len(Part.RUN.value) - len(part_in(path))) for path in state.of([Part.RUN]).paths)
+    # the mean number of files of runs that a lookup of one key reads: a run of n digits has 2^n files
+    side_by_side = sum(2.0 ** (len(Part.RUN.value) - len(part_in(path))) for path in state.of([Part.RUN]).paths)
+    return Part.RUN if side_by_side > MOST_RUNS else None
 
 
 def digits_for(rows: int | None) -> int:
     """Return the number of digits of the partition key's digest that splits so many facts; None: an unknown number."""
-    for most, digits in _DIGITS:
-        if rows is not None and rows <= most:
-            return digits
-    return _MOST_DIGITS if rows is not None else _DIGITS_OF_UNKNOWN
+    if rows is None:
+        return _DIGITS_OF_UNKNOWN
+    return next((digits for most, digits in _DIGITS if rows <= most), _MOST_DIGITS)
 
 
 def cover(raw: RawTable, location: str, *, version: int) -> None:
@@ -325,8 +350,6 @@ def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location
     # M1: any fact of raw may beat any of the state, so the state's base is only another run
     sources = at_rest(raw, before).as_runs(Source.SETTLED, tail=FileSet(tuple(active_files(table).values())))
     sources = replace(sources, raw_version=table.version())
-    digits = digits_for(before.rows(STORED))
-    version = open_delta(location).version()
-    mark = mark_after(None, table)
-    write = StateWrite(sources, location, Part.BASE, digits, version=version, transaction=(TRANSACTION, mark.number))
-    engine.write_state(write)
+    digits, version = digits_for(before.rows(STORED)), open_delta(location).version()
+    transaction = (TRANSACTION, mark_after(None, table).number)
+    engine.write_state(StateWrite(sources, location, Part.BASE, digits, version=version, transaction=transaction))

@@ -31,9 +31,8 @@ from cdc_views.state.identity import (
     path_of,
     why_not_continued,
 )
-from cdc_views.state.newest_write_bound import settled_of
-from cdc_views.state.tail import DROPPED
-from cdc_views.state.taking import why_changed, why_taken
+from cdc_views.state.tail import DROPPED, why_changed, why_taken
+from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 
 _SPLIT = 3
@@ -54,33 +53,27 @@ _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
-    """A state at one version.
-
-    Attributes:
-        location: Its location.
-        version: Its Delta version.
-        mark: The raw version that it covers; None before the first run.
-        parts: The active files.
-        columns: All columns that it ever had.
-        settled: The bound on write times in base and overlay (`newest_write_bound.settled_of`).
-        mismatch: Why it does not belong to the present raw table; empty if it does.
-        changed: How somebody else changed its rows; empty if nobody did.
-        is_earlier: An earlier version of cdc-views wrote it.
-        is_sole: It holds facts that its raw table lacks.
-        is_begun: It names the present raw table as its own.
-    """
+    """A state at one version."""
 
     location: str
     version: int
     mark: Mark | None
+    """The raw version that it covers; None before the first run."""
     parts: Parts
     columns: tuple[str, ...] = ()
+    """All columns that it ever had."""
     settled: int | None = None
+    """The bound on write times in base and overlay (`settled_of`)."""
     mismatch: str = ""
+    """Why it does not belong to the present raw table; empty if it does."""
     changed: str = ""
+    """How somebody else changed its rows; empty if nobody did."""
     is_earlier: bool = False
+    """An earlier version of cdc-views wrote it."""
     is_sole: bool = False
+    """It holds facts that its raw table lacks."""
     is_begun: bool = False
+    """It names the present raw table as its own."""
 
     @property
     def is_believed(self) -> bool:
@@ -126,17 +119,23 @@ def create_state(location: str, relation: Relation, raw: DeltaTable) -> None:
 def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTable | None:
     """Return the state at its newest version, None where there is none.
 
-    Args:
-        location: Its location.
-        relation: The layout of its facts.
-        raw: The raw table, opened at its newest version; refreshed if the state already covers a newer one.
+    Refreshes `raw`, the raw table at its newest version, if the state already covers a newer one.
 
     Raises `UsageError` if the table at `location` is not a state, is another table's state, or has a newer layout.
     """
     if not is_delta(location):
         return None
     table = open_delta(location)
-    _check(location, table, relation)
+    metadata = table.metadata()
+    kind = _DESCRIPTION.match(str(metadata.description or ""))
+    if kind is None:
+        raise UsageError(f"{location}: is a Delta table, but no state of cdc-views; move it away")
+    if int(kind["layout"]) > LAYOUT_VERSION:
+        raise UsageError(f"{location}: has layout {kind['layout']}, newer than this version knows; update cdc-views")
+    if metadata.name != relation.schema.full_name or kind["order"] != relation.order.value:
+        raise UsageError(
+            f"{location}: is the state of {metadata.name} in order {kind['order']}; delete it, and `cdc-views materialize`"
+        )
     columns = tuple(field.name for field in table.schema().fields)
     changed = why_changed(location, table.version(), ours=_OURS)
     is_sole = bool(recorded(table, _SOLE))
@@ -169,7 +168,7 @@ def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTab
         return found
     _catch_up(raw, mark.version)
     why = why_not_continued(raw, mark.version, mark.entry) or why_taken(path_of(raw), mark.version, raw.version())
-    return replace(found, mark=mark, settled=settled_of(table, TRANSACTION), mismatch=why)
+    return replace(found, mark=mark, settled=settled_of(table), mismatch=why)
 
 
 def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
@@ -243,14 +242,44 @@ def is_built(location: str) -> bool:
     return recorded(table, TRANSACTION) is not None or bool(table.file_uris())
 
 
-def _check(location: str, table: DeltaTable, relation: Relation) -> None:
-    metadata = table.metadata()
-    found = _DESCRIPTION.match(str(metadata.description or ""))
-    if found is None:
-        raise UsageError(f"{location}: is a Delta table, but no state of cdc-views; move it away")
-    if int(found["layout"]) > LAYOUT_VERSION:
-        raise UsageError(f"{location}: has layout {found['layout']}, newer than this version knows; update cdc-views")
-    if metadata.name != relation.schema.full_name or found["order"] != relation.order.value:
+_BOUND_DIGITS = 3
+_DIGIT_BITS = 62
+"""A transaction's number has 64 bits with its sign; a log position has twice as many (rule S2)."""
+
+
+def settled_of(table: DeltaTable) -> int | None:
+    """Return an upper bound of the write times in base and overlay at the open version of the state; None if not recorded.
+
+    With it reads can tell that all newer facts beat them. It is recorded in the state's log before a base or an overlay is
+    committed, and it never falls. A run that is killed between the two, or overtaken, leaves a bound that is too high, which
+    only makes reads slower.
+    """
+    digits = [recorded(table, f"{TRANSACTION}:settled:{digit}") for digit in range(_BOUND_DIGITS)]
+    known = [digit << (_DIGIT_BITS * number) for number, digit in enumerate(digits) if digit is not None]
+    return sum(known) if len(known) == _BOUND_DIGITS else None
+
+
+def record_settled(location: str, version: int, newest: int) -> int:
+    """Record in the state at `version` that base and overlay hold nothing newer than `newest`; return the version with it.
+
+    Raises `ConflictError` if somebody else committed since `version`: the files to replace may have changed.
+    """
+    table = open_delta(location, version=version)
+    before, bound = settled_of(table), max(newest, 0)
+    if before is not None and before >= bound:
+        return version
+    digits = [(bound >> (_DIGIT_BITS * digit)) % (1 << _DIGIT_BITS) for digit in range(_BOUND_DIGITS)]
+    record(table, {f"{TRANSACTION}:settled:{digit}": number for digit, number in enumerate(digits)})
+    if table.version() != version + 1:
+        raise ConflictError(f"{location}: another run committed first")
+    return version + 1
+
+
+def check_not_sole(state: StateTable | None, *, what: str) -> None:
+    """Raise `UsageError` if the state has facts that its raw table lacks, which `what` would lose."""
+    if state is not None and state.is_sole:
         raise UsageError(
-            f"{location}: is the state of {metadata.name} in order {found['order']}; delete it, and `cdc-views materialize`"
+            f"{state.location}: the state holds facts that raw does not have, since it was kept by `rebuild --with-state`, so "
+            f"{what} would be wrong; ask what state and newer events tell, or give the state's own facts up with "
+            "`cdc-views rebuild --accept`"
         )

@@ -1,4 +1,4 @@
-"""The files that landed in a raw table since a state was brought up to date, from Delta's log.
+"""What Delta's log says of a raw table since a state was brought up to date: files that landed, and events taken out of it.
 
 Only commits that change data count: OPTIMIZE rewrites files that the state has read. After a commit that removes data (a
 DELETE, an overwrite) the state has more than raw, so it must be rebuilt. Retention drops only facts that a state covers, and
@@ -8,17 +8,20 @@ marks its commits.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import datetime, timezone
+from itertools import count
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.errors import EngineError
-from cdc_views.landing.delta import delta_errors, recorded
+from cdc_views.errors import EngineError, UsageError
+from cdc_views.landing.delta import open_delta, recorded
+from cdc_views.landing.external.adaptation import ADAPTED
+from cdc_views.landing.raw_table import is_delta
 from cdc_views.state.identity import entry_of, path_of
 
 RETENTION = "cdc-views retention"
@@ -30,31 +33,23 @@ Each file that it adds has the facts of a file that it removes. It is new data o
 """
 DROPPED = "cdc-views:dropped-through"
 """The transaction id with the instant (µs) before which events were dropped from raw; 0: they were restored."""
+_Actions = list[dict[str, Any]]
+_AUTHOR = (b'{"txn"', b'{"commitInfo"')
+"""How log lines begin that name the author of a commit; the others, one a file, may be many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Raw events that a state does not hold yet.
-
-    Attributes:
-        version: The newest raw version in it.
-        files: Absolute paths of the files to read. Facts that the state already has are harmless (rule M1).
-        rows: Facts in them; None if the log does not say.
-        rebuild: Why the state must be rebuilt instead; empty if it need not be.
-    """
+    """Raw events that a state does not hold yet."""
 
     version: int
+    """The newest raw version in it."""
     files: tuple[str, ...] = ()
+    """Absolute paths of the files to read. Facts that the state already has are harmless (rule M1)."""
     rows: int | None = 0
+    """Facts in them; None if the log does not say."""
     rebuild: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    adds: tuple[Mapping[str, Any], ...]
-    removes: tuple[Mapping[str, Any], ...]
-    mark: str
-    """RETENTION, ERASURE or nothing."""
+    """Why the state must be rebuilt instead; empty if it need not be."""
 
 
 def tail_of(raw: DeltaTable, *, after: int) -> Tail:
@@ -66,16 +61,16 @@ def tail_of(raw: DeltaTable, *, after: int) -> Tail:
     if after >= version:
         return Tail(version, rebuild="the raw table went back in time" if after > version else "")
     active = active_files(raw)
-    commits = [_commit(raw, number) for number in range(after + 1, version + 1)]
-    if any(commit is None for commit in commits):
+    entries = [entry_of(path_of(raw), number) for number in range(after + 1, version + 1)]
+    if not all(entry.is_file() for entry in entries):
         return _by_difference(raw, active, after=after)
     added: dict[str, int | None] = {}
-    for commit in commits:
-        assert commit is not None
-        if why := _takes_away(commit, added):
+    for actions in (_actions(entry.read_bytes().splitlines()) for entry in entries):
+        gone = set(map(_path, _files(actions, "remove")))
+        if why := _takes_away(actions, is_unseen=not gone.isdisjoint(added)):
             return Tail(version, rebuild=why)
-        added |= {unquote(add["path"]): _rows_in(add) for add in commit.adds if add.get("dataChange", True)}
-        if not commit.mark and any(unquote(gone["path"]) in added for gone in commit.removes):
+        added |= {_path(add): _rows_in(add) for add in _changes(actions, "add")}
+        if not _has_mark(actions, RETENTION, ERASURE) and not gone.isdisjoint(added):
             # new files were rewritten before the state read them: read their replacements
             return _by_difference(raw, active, after=after)
     return _tail(version, {path: added[path] for path in active if path in added}, active)
@@ -88,16 +83,14 @@ def rows_of(raw: DeltaTable) -> int | None:
 
 
 def _tail(version: int, rows: Mapping[str, int | None], active: Mapping[str, str]) -> Tail:
-    counts = list(rows.values())
-    known = [count for count in counts if count is not None]
-    return Tail(version, tuple(active[path] for path in rows), sum(known) if len(known) == len(counts) else None)
+    known = [count for count in rows.values() if count is not None]
+    return Tail(version, tuple(active[path] for path in rows), sum(known) if len(known) == len(rows) else None)
 
 
 def _by_difference(raw: DeltaTable, active: Mapping[str, str], *, after: int) -> Tail:
     try:
-        with delta_errors(raw.table_uri):
-            then = DeltaTable(raw.table_uri, version=after)
-            before = active_files(then)
+        then = open_delta(raw.table_uri, version=after)
+        before = active_files(then)
     except EngineError:
         return Tail(raw.version(), rebuild=f"version {after} of the raw table is gone")
     if recorded(then, DROPPED) != recorded(raw, DROPPED):
@@ -116,40 +109,128 @@ def active_files(raw: DeltaTable) -> dict[str, str]:
     return found
 
 
-def _commit(raw: DeltaTable, version: int) -> _Commit | None:
-    path = entry_of(path_of(raw), version)
-    if not path.is_file():
-        return None
-    adds, removes, mark = [], [], ""
-    for action in _actions(path):
-        if "add" in action:
-            adds.append(action["add"])
-        elif "remove" in action:
-            removes.append(action["remove"])
-        elif "commitInfo" in action:
-            told = json.dumps(action["commitInfo"])
-            mark = next((known for known in (RETENTION, ERASURE) if known in told), "")
-    return _Commit(tuple(adds), tuple(removes), mark)
-
-
-def _actions(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
-
-
-def _takes_away(commit: _Commit, added: Mapping[str, int | None]) -> str:
-    if any(add.get("deletionVector") for add in commit.adds):
-        return "events were deleted from the raw table"
-    if commit.mark == RETENTION and any(unquote(gone["path"]) in added for gone in commit.removes):
+def _takes_away(actions: _Actions, *, is_unseen: bool) -> str:
+    """Why a state must be rebuilt after a commit; `is_unseen`: it removes files that the state has not read."""
+    has_vectors = any(add.get("deletionVector") for add in _files(actions, "add"))
+    if is_unseen and not has_vectors and _has_mark(actions, RETENTION):
         return "events that this state has not seen were dropped from the raw table"
-    if commit.mark or not any(remove.get("dataChange", True) for remove in commit.removes):
-        return ""
-    return "events were deleted from the raw table"
+    is_deletion = any(_changes(actions, "remove")) and not _has_mark(actions, RETENTION, ERASURE)
+    return "events were deleted from the raw table" if is_deletion or has_vectors else ""
 
 
 def _rows_in(add: Mapping[str, Any]) -> int | None:
-    stats = json.loads(add["stats"]) if add.get("stats") else {}
-    count = stats.get("numRecords")
+    count = json.loads(add.get("stats") or "{}").get("numRecords")
     return int(count) if count is not None else None
+
+
+def dropped_through(location: str) -> int | None:
+    """Return the instant (µs since the epoch) before which events were dropped from a raw table; None if none were."""
+    if not is_delta(location):
+        return None
+    return recorded(open_delta(location), DROPPED) or None
+
+
+def check_whole(location: str, *, what: str) -> None:
+    """Raise `UsageError` if events were dropped from the raw table, which `what` needs."""
+    instant = dropped_through(location)
+    if instant is None:
+        return
+    when = datetime.fromtimestamp(instant / 1_000_000, timezone.utc).isoformat(timespec="seconds")
+    raise UsageError(
+        f"{location}: events that landed before {when} were dropped from raw, so {what} would be wrong: the state has only "
+        "what won; restore their archive with `cdc-views maintain --restore-raw DIR`, or ask what state and newer events tell"
+    )
+
+
+def why_taken(location: str, version: int, newest: int | None = None) -> str:
+    """Return which commit took events out of a raw table after `version`, which had all; empty if none did.
+
+    DELETE, RESTORE and overwriting take events, and landing does not land a file again. Commits of retention, of `forget`
+    and of tables derived from found ones are marked, and do not count. Neither do events that a RESTORE brought back.
+
+    Without the `newest` version, reads on to the first that does not exist. Empty for a table that is not on a local disk.
+    """
+    taken: dict[str, str] = {}
+    made: dict[str, str] = {}
+    for number in count(version + 1) if newest is None else range(version + 1, newest + 1):
+        try:
+            content = entry_of(location, number).read_bytes()
+        except OSError:
+            if newest is None:
+                break
+            continue  # Delta has removed the entry, so its changes are unknown
+        if b'"remove"' not in content and not taken:
+            continue
+        actions = _actions(content.splitlines())
+        if any(_changes(actions, "remove")) and not _has_mark(actions, RETENTION, ERASURE, ADAPTED):
+            _follow(actions, taken, made, f"{_named(actions, number)} took events out of it; {_undone(number)}")
+        else:
+            _follow(actions, taken, {}, "")
+    return next(iter(taken.values()), "")
+
+
+def why_changed(location: str, version: int, *, ours: str) -> str:
+    """Return how somebody else changed the rows of a state or a serving table; empty if nobody did, or it was undone.
+
+    Reads the commits from its newest `version` back to the newest of ours, which never builds on another's: the one with a
+    transaction id that begins with `ours`. Empty for a table that is not on a local disk.
+    """
+    theirs: list[tuple[int, _Actions]] = []
+    for number in range(version, -1, -1):
+        try:
+            content = entry_of(location, number).read_bytes()
+        except OSError:
+            break
+        authors = _actions(line for line in content.splitlines() if line.startswith(_AUTHOR))
+        if _has_mark(authors, ERASURE):
+            continue  # `forget` may follow any commit
+        if any(str(action["txn"]["appId"]).startswith(ours) for action in authors if "txn" in action):
+            break
+        theirs.append((number, _actions(content.splitlines())))
+    gone: dict[str, str] = {}
+    come: dict[str, str] = {}
+    for number, actions in reversed(theirs):
+        _follow(actions, gone, come, f"{_named(actions, number)} is somebody else's; {_undone(number)}")
+    return next(iter((gone | come).values()), "")
+
+
+def _follow(actions: _Actions, gone: dict[str, str], come: dict[str, str], why: str) -> None:
+    """Apply one commit to the files `gone` and `come` since, noting `why`; if that is empty, its removals do not count."""
+    for path in map(_path, _changes(actions, "remove")) if why else ():
+        if come.pop(path, None) is None:
+            gone[path] = why
+    for add in _files(actions, "add"):
+        path = _path(add)
+        is_whole = not add.get("deletionVector")
+        if is_whole and gone.pop(path, None) is None and add.get("dataChange", True):
+            come[path] = why
+
+
+def _named(actions: _Actions, number: int) -> str:
+    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    return f"its version {number} ({info.get('operation', 'unknown')})"
+
+
+def _undone(number: int) -> str:
+    return f"Delta's RESTORE to version {number - 1} undoes it"
+
+
+def _actions(lines: Iterable[bytes]) -> _Actions:
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def _files(actions: _Actions, kind: str) -> Iterator[dict[str, Any]]:
+    return (action[kind] for action in actions if kind in action)
+
+
+def _changes(actions: _Actions, kind: str) -> Iterator[dict[str, Any]]:
+    return (file for file in _files(actions, kind) if file.get("dataChange", True))
+
+
+def _path(file: dict[str, Any]) -> str:
+    return unquote(file["path"])
+
+
+def _has_mark(actions: _Actions, *marks: str) -> bool:
+    authors = [json.dumps(action) for action in actions if "commitInfo" in action or "txn" in action]
+    return any(mark in text for text in authors for mark in marks)

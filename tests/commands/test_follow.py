@@ -14,7 +14,7 @@ from helpers.command_line import CommandLine, table, write_project
 from cdc_views import Project
 from cdc_views.errors import UsageError
 from cdc_views.operations.following import follow_tables, interval_of
-from cdc_views.operations.scheduling import RunOutcome
+from cdc_views.state import Materialization
 
 pytestmark = pytest.mark.heavy
 
@@ -82,9 +82,9 @@ def test_what_cannot_be_followed_is_refused(run: CommandLine, more: list[str], e
 @pytest.mark.slow
 def test_state_follows_what_lands_until_told_to_stop(spark_engine: SparkEngine, run: CommandLine) -> None:
     land(run, order(1))
-    stop, told = Event(), list[RunOutcome]()
+    stop, told = Event(), list[Materialization]()
 
-    def tell(name: str, outcome: RunOutcome) -> None:
+    def tell(name: str, outcome: Materialization) -> None:
         told.append(outcome)
         if len(told) == 1:  # the first run, before the stream starts
             land(run, order(2))
@@ -103,7 +103,7 @@ def test_state_follows_what_lands_until_told_to_stop(spark_engine: SparkEngine, 
 def test_available_now_takes_in_what_there_is_and_commits_nothing_where_there_is_nothing(
     spark_engine: SparkEngine, run: CommandLine
 ) -> None:
-    told = list[RunOutcome]()
+    told = list[Materialization]()
 
     def follow() -> int:
         tables = Project.load("cdc_views.yml").select([ORDERS])

@@ -39,7 +39,6 @@ COMMITS = (
     "cdc_views.landing.pipeline.append",
     "cdc_views.engines.duckdb.state.commit",
     "cdc_views.state.state_table.record",
-    "cdc_views.state.newest_write_bound.record",
     "cdc_views.state.run.record",
     "cdc_views.storage.generations.Generations.switch",
     "cdc_views.operations.known_raw.write_whole",
@@ -231,9 +230,9 @@ class World:
             self.model.dropped = {}
 
     def apply(self) -> None:
-        from cdc_views.operations.applying import apply_table
+        from cdc_views.operations.applying import apply_view
 
-        if self.tried(lambda: apply_table(self.table, engine="duckdb")) is not None:
+        if self.tried(lambda: apply_view(self.table, engine="duckdb")) is not None:
             self.model.recorded |= self.held()
 
     def back_up(self) -> None:

@@ -16,7 +16,7 @@ from cdc_views.plan.expr import col
 from cdc_views.plan.nodes import Select
 from cdc_views.plan.parts import FileSet, Part, Parts
 from cdc_views.plan.serving import serving_names
-from cdc_views.state.serving.table import ServingTable, open_serving
+from cdc_views.state.serving import ServingTable, open_serving
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.shown_relation import casts_of
 

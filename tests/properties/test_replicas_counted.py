@@ -18,10 +18,8 @@ from helpers.tiers import often
 
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.model.schema import TableSchema
-from cdc_views.operations.replication import counting
-from cdc_views.operations.replication.confirmed import confirmed_raw
+from cdc_views.operations.replication import PartialFact, confirmed_raw, counting, partial_facts
 from cdc_views.operations.replication.counting import Expected, Reader, count
-from cdc_views.operations.replication.listing import PartialFact, Wanted, partial_facts
 from cdc_views.operations.replication.places import CellStructs, places
 from cdc_views.rules.codec.comparable import comparable, partition_identity
 from cdc_views.rules.facts import Bound, Origin
@@ -101,12 +99,12 @@ def bound(schema: TableSchema, found: Bound) -> Any:
 def test_facts_that_only_some_nodes_have_are_listed(landed_of: LandedOf, subject: Subject) -> None:
     made, raw = landed_of(subject)
     copies = copies_of(subject.schema, made.facts)
-    for wanted, is_wanted in (
-        (Wanted(fewer_than=3), lambda nodes: len(nodes) < 3),
-        (Wanted(only_on="node2"), lambda nodes: nodes == {"node2"}),
-        (Wanted(fewer_than=2, only_on="node2"), lambda nodes: nodes == {"node2"}),
+    for fewer_than, only_on, is_wanted in (
+        (3, None, lambda nodes: len(nodes) < 3),
+        (None, "node2", lambda nodes: nodes == {"node2"}),
+        (2, "node2", lambda nodes: nodes == {"node2"}),
     ):
-        listed = list(partial_facts(Reader(raw), wanted, known=NODES, factor=3))
+        listed = list(partial_facts(Reader(raw), fewer_than=fewer_than, only_on=only_on, known=NODES, factor=3))
         assert Counter(told(subject.schema, fact) for fact in listed) == copies.listed(is_wanted)
         assert all(set(fact.nodes) | set(fact.lacking) == set(NODES) for fact in listed)
 

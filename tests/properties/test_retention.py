@@ -20,7 +20,7 @@ from cdc_views.api import Table
 from cdc_views.engines.base import Engine
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import materialize, sources_of
-from cdc_views.state.retention_check import dropped_through
+from cdc_views.state.tail import dropped_through
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine

@@ -101,7 +101,7 @@ with table.project.engine("spark") as engine:
     assert engine.session.sparkContext.master.startswith("local-cluster"), engine.session.sparkContext.master
     for file in files:
         table.land(file)
-        print(materialize_on(engine, table, full=False).line())
+        print(materialize_on(engine, table).line())
 """
 
 

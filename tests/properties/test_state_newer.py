@@ -26,8 +26,7 @@ from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import materialize
 from cdc_views.state.file_statistics import statistics_of
-from cdc_views.state.newest_write_bound import record_settled, settled_of
-from cdc_views.state.state_table import create_state
+from cdc_views.state.state_table import create_state, record_settled, settled_of
 from cdc_views.state.tail import active_files
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import Relation
@@ -211,19 +210,20 @@ def test_a_key_called_written_is_no_write_time(tmp_path: Path) -> None:
 
 
 def test_the_bound_of_a_state_never_goes_down_and_is_no_blind_write(tmp_path: Path) -> None:
-    location, name = str(tmp_path / "state"), "some state"
+    location, other = str(tmp_path / "state"), str(tmp_path / "another")
     raw = land(tmp_path, LOGGED.relation, [])
-    create_state(location, LOGGED.relation, DeltaTable(raw.location))
-    assert settled_of(DeltaTable(location), name) is None
-    assert record_settled(location, 0, name, 7 << 96) == 1
-    assert settled_of(DeltaTable(location), name) == 7 << 96
-    assert record_settled(location, 1, name, 5) == 1, "it is known already that there may be newer ones"
+    for state in (location, other):
+        create_state(state, LOGGED.relation, DeltaTable(raw.location))
+    assert settled_of(DeltaTable(location)) is None
+    assert record_settled(location, 0, 7 << 96) == 1
+    assert settled_of(DeltaTable(location)) == 7 << 96
+    assert record_settled(location, 1, 5) == 1, "it is known already that there may be newer ones"
     with pytest.raises(ConflictError, match="committed first"):
-        record_settled(location, 0, name, 8 << 96)
-    assert record_settled(location, 1, "another", -3) == 2
+        record_settled(location, 0, 8 << 96)
+    assert record_settled(other, 0, -3) == 1
     with pytest.raises(ConflictError, match="committed first"):
-        record_settled(location, 1, "a third", 1)
-    assert (settled_of(DeltaTable(location), name), settled_of(DeltaTable(location), "another")) == (7 << 96, 0)
+        record_settled(other, 0, 1)
+    assert (settled_of(DeltaTable(location)), settled_of(DeltaTable(other))) == (7 << 96, 0)
 
 
 def test_a_tail_that_is_taken_for_newer_shows_other_rows(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:

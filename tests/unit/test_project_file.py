@@ -12,7 +12,8 @@ from cdc_views.engines.base import Strategy
 from cdc_views.errors import ConfigError
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.registry import raw_format
-from cdc_views.project import default_raw_table, load_project, new_project, project_json_schema, split_name
+from cdc_views.operations.starting import new_project
+from cdc_views.project import default_raw_table, load_project, project_json_schema, split_name
 
 FULL = """\
 name: shop

@@ -13,6 +13,7 @@ import pytest
 
 from cdc_views.model.cron import Cron
 from cdc_views.operations.scheduling import Completed, Failed, Happening, Job, Skipped, Started, holding, run_schedule
+from cdc_views.state import Materialization
 
 MIDNIGHT = datetime(2026, 11, 21, tzinfo=timezone.utc)
 
@@ -34,17 +35,7 @@ class FakeClock:
         self.instant += timedelta(minutes=minutes)
 
 
-@dataclass(frozen=True)
-class Done:
-    """An outcome."""
-
-    is_new: bool = True
-    raw_version: int = 1
-    facts: int | None = 1
-    late: int = 0
-
-    def line(self) -> str:
-        return "done"
+DONE = Materialization(is_new=True, raw_version=1, facts=1, told="done")
 
 
 @dataclass
@@ -56,10 +47,10 @@ class FakeTable:
     during: Callable[[], object] = lambda: None
     runs: list[str] = field(default_factory=list)
 
-    def materialize(self, *, full: bool = False, engine: str | None = None) -> Done:
+    def materialize(self, *, full: bool = False, engine: str | None = None) -> Materialization:
         self.runs.append(f"{self.clock.now():%H:%M}")
         self.during()
-        return Done()
+        return DONE
 
 
 @pytest.fixture

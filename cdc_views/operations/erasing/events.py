@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, MalformedEventError
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.delta import delta_errors, open_delta
 from cdc_views.landing.erased_keys import ErasedKey
 from cdc_views.landing.quarantine import RESOLVED
 from cdc_views.operations.erasing.rewriting import rewrite
@@ -32,8 +32,6 @@ class Letters:
 
     def empty(self) -> None:
         """Write over them, on the disk before it returns; raises `EngineError` where that fails."""
-        if not self.lines:
-            return
         try:
             with self.file.open("r+b") as out:
                 for start, size in self.lines:
@@ -53,63 +51,55 @@ def letters_about(warehouse: Path, decoder: Decoder, key: ErasedKey) -> list[Let
     """
     found = []
     for file in sorted(warehouse.glob("http/*/dead_letters.jsonl")):
+        lines, start = [], 0
         with file.open("rb") as text:
-            lines = tuple((start, len(line)) for start, line in _lines(text) if _is_about(line, decoder, key))
+            for line in text:
+                letter = line.rstrip(b"\r\n")
+                if _is_about(letter, decoder, key):
+                    lines.append((start, len(letter)))
+                start += len(line)
         if lines:
-            found.append(Letters(file, lines))
+            found.append(Letters(file, tuple(lines)))
     return found
 
 
-def _lines(text: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Where each line begins, and the line without its end."""
-    start = 0
-    for line in text:
-        yield start, line.rstrip(b"\r\n")
-        start += len(line)
-
-
-def _is_about(line: bytes, decoder: Decoder, key: ErasedKey) -> bool:
-    for event in _events(line):
-        try:
+def _is_about(letter: bytes, decoder: Decoder, key: ErasedKey) -> bool:
+    """Judge the letter itself, which is a record of formats that have a key and a value, then the value as it was posted."""
+    _, mark, value = letter.partition(b'"key": null, "value": ')
+    for event in (letter, value[:-1]) if mark else (letter,):
+        with suppress(MalformedEventError):
             if any(key.is_about(fact) for fact in decoder.facts(event, line=0, offset=0)):
                 return True
-        except MalformedEventError:
-            continue
     return False
 
 
-def _events(line: bytes) -> Iterator[bytes]:
-    """The line itself, which is a record of formats that have a key and a value, then the value as it was posted."""
-    yield line
-    _, mark, value = line.partition(b'"key": null, "value": ')
-    if mark:
-        yield value[:-1]
-
-
-_COLUMNS = ["event_id", "line", "offset", "event", "replay"]
 _FRAGMENT = "the start of an event that landed whole; its bytes were removed with those of a forgotten key"
 _DROPPED = "could not be decoded, and was dropped when a key was forgotten"
 
 
 @dataclass(slots=True)
 class Attributed:
-    """Quarantined events that still have bytes, by whose they are.
+    """Quarantined events that still have bytes, by event id.
 
-    Attributes:
-        about: Facts of the key's events, by event id.
-        fragments: Starts of events that landed whole later.
-        undecodable: Events that cannot be said to be of any key, with their bytes.
+    `about` has the facts of the key's events, `fragments` starts of events that landed whole later, and `undecodable` the bytes
+    of events that cannot be said to be of any key.
     """
 
     about: dict[str, list[Fact]] = field(default_factory=dict)
     fragments: list[str] = field(default_factory=list)
     undecodable: dict[str, bytes] = field(default_factory=dict)
 
+    def mentioning(self, texts: Sequence[bytes]) -> int:
+        """Return how many events that cannot be decoded hold one of these texts."""
+        return sum(any(text in event for text in texts) for event in self.undecodable.values())
+
 
 def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_external: bool) -> Attributed:
     """Return whose the events in the quarantine at `location` are; `is_external`: rows of an external table."""
     known = Attributed()
-    for row in _with_bytes(location):
+    with delta_errors(location):
+        batches = DeltaTable(location).to_pyarrow_dataset().to_batches(columns=["event_id", "line", "offset", "event", "replay"])
+    for row in (row for batch in batches for row in batch.to_pylist() if row["event"]):
         if row["replay"] == RESOLVED:
             known.fragments.append(row["event_id"])
             continue
@@ -130,9 +120,7 @@ def empty(location: str, known: Attributed, *, reason: str, drops_undecodable: b
     reasons = dict.fromkeys(known.about, reason) | dict.fromkeys(known.fragments, _FRAGMENT)
     if drops_undecodable:
         reasons |= dict.fromkeys(known.undecodable, _DROPPED)
-    with delta_errors(location):
-        table = DeltaTable(location)
-    rewrite(table, lambda rows: _emptied(rows, reasons), mark=ERASURE)
+    rewrite(open_delta(location), lambda rows: _emptied(rows, reasons), mark=ERASURE)
     return len(reasons)
 
 
@@ -149,15 +137,3 @@ def _emptied(rows: pa.Table, reasons: dict[str, str]) -> pa.Table:
         index = rows.schema.get_field_index(name)
         rows = rows.set_column(index, rows.field(index), pa.array(values, rows.field(index).type))
     return rows
-
-
-def mentioning(known: Attributed, texts: Sequence[bytes]) -> int:
-    """Return how many events that cannot be decoded hold one of these texts."""
-    return sum(any(text in event for text in texts) for event in known.undecodable.values())
-
-
-def _with_bytes(location: str) -> Iterator[dict[str, Any]]:
-    with delta_errors(location):
-        batches = DeltaTable(location).to_pyarrow_dataset().to_batches(columns=_COLUMNS)
-    for batch in batches:
-        yield from (row for row in batch.to_pylist() if row["event"])

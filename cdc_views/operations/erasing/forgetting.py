@@ -13,40 +13,40 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, Transaction
 
 from cdc_views.errors import EngineError, MalformedEventError, UnsupportedError
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.delta import open_delta
 from cdc_views.landing.denylist import Denylist, Entry, add, latest_written
 from cdc_views.landing.erased_keys import ErasedKey
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
 from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.operations.applying import refresh_view
-from cdc_views.operations.erasing.events import Attributed, Letters, attributed, empty, letters_about, mentioning
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.erasing.events import Attributed, Letters, attributed, empty, letters_about
 from cdc_views.operations.erasing.places import ErasableTable, Holds, places_of
-from cdc_views.operations.erasing.proof import Leftover, Proof, gathered, prove
+from cdc_views.operations.erasing.proof import Leftover, Proof, ValuesToErase, gathered, prove
 from cdc_views.operations.erasing.rewriting import batches, rewrite
-from cdc_views.operations.erasing.values_to_erase import ValuesToErase
 from cdc_views.operations.ingest import forgotten_of
+from cdc_views.operations.known_raw import check_known
+from cdc_views.operations.lateness import state_of
+from cdc_views.operations.scheduling import holding, lock_folder
 from cdc_views.plan.names import KIND
 from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import FactKind
 from cdc_views.rules.instants import epoch_seconds, micros
 from cdc_views.state import materialize
 from cdc_views.state.run import cover
-from cdc_views.state.state_table import TRANSACTION, open_state
+from cdc_views.state.serving import serve
+from cdc_views.state.state_table import TRANSACTION, StateTable, open_state
 from cdc_views.state.tail import ERASURE
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation_read import facts_of
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
 
 
 class Undecodable(str, Enum):
@@ -68,25 +68,20 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What one call did.
-
-    Attributes:
-        removed: One a place.
-        forgotten: When, µs since the epoch.
-        undecodable: Quarantined events that cannot be decoded and still have their bytes.
-        mentioning: How many of those hold a text that was removed.
-        notes: What stays, and why.
-        proof: What was read to look for the key, None in a dry run.
-        is_accepted: Whether undecodable events may stay.
-    """
+    """What one call did."""
 
     removed: tuple[Removed, ...]
     forgotten: int
+    """When, µs since the epoch."""
     undecodable: int = 0
+    """Quarantined events that cannot be decoded and still have their bytes."""
     mentioning: int = 0
+    """How many of those hold a text that was removed."""
     notes: tuple[str, ...] = ()
     proof: Proof | None = None
+    """What was read to look for the key, None in a dry run."""
     is_accepted: bool = False
+    """Whether undecodable events may stay."""
 
     @property
     def is_done(self) -> bool:
@@ -121,11 +116,11 @@ def forget_table(
         TableLockedError: Another run of the table is going on.
         ConflictError: Other writers kept committing first; run it again.
     """
-    from cdc_views.operations.known_raw import check_known
-    from cdc_views.operations.lateness import state_of
-    from cdc_views.operations.scheduling import holding, lock_folder
-
-    _check_is_local(table.raw.location)
+    if is_url(table.raw.location):
+        raise UnsupportedError(
+            f"{table.raw.location}: keys can be forgotten on local disks only, where every file can be read again",
+            remedy="delete the key there, its old files and versions, and land without it",
+        )
     # what is erased from another raw table, or from a state that is not believed, stays in the one that comes back
     check_known(table)
     state_of(table)
@@ -136,18 +131,8 @@ def forget_table(
         return running.run(now, engine)
 
 
-def _check_is_local(location: str) -> None:
-    if is_url(location):
-        raise UnsupportedError(
-            f"{location}: keys can be forgotten on local disks only, where every file can be read again",
-            remedy="delete the key there, its old files and versions, and land without it",
-        )
-
-
 @dataclass(slots=True)
 class _Forgetting:
-    """One call."""
-
     table: TableContext
     key: ErasedKey
     now: int
@@ -158,9 +143,9 @@ class _Forgetting:
         known = self._events()
         for place in places_of(self.table):
             is_quarantine = place.holds is Holds.EVENTS
-            self._count(place, len(known.about) if is_quarantine else _rows_of(place, self.key).num_rows)
+            self._count(place.what, place.location, len(known.about) if is_quarantine else _rows_of(place, self.key).num_rows)
         for letters in self._letters():
-            self._count_letters(letters)
+            self._count("dead letters", str(letters.file), len(letters.lines))
         return Erasure(tuple(self.removed.values()), self.now, len(known.undecodable), notes=self._notes())
 
     def run(self, now: datetime, engine: str | None) -> Erasure:
@@ -169,25 +154,18 @@ class _Forgetting:
         if not self.table.is_external and any(place.holds is Holds.EVENTS for place in places):
             replay(self.table.raw, self.table.format, now=now, forgotten=forgotten_of(self.table))
         for place in places_of(self.table):
-            self._clean(place)
+            self._count(place.what, place.location, self._cleaned(place))
         for letters in self._letters():
             letters.empty()
-            self._count_letters(letters)
+            self._count("dead letters", str(letters.file), len(letters.lines))
         self._purge(engine)
         erasure = self._proven(values)
-        self._serve(now, engine)
+        serving, state = self.table.serving_location, self.table.state_location
+        if serving is not None and is_delta(state):  # written anew: what it is made of has nothing of the key
+            with self.table.project.engine(engine) as opened:
+                serve(opened, self.table.raw, state, serving, now=epoch_seconds(now))
         refresh_view(self.table)
         return erasure
-
-    def _serve(self, now: datetime, engine: str | None) -> None:
-        """Write the serving table anew: what it is made of has nothing of the key."""
-        from cdc_views.state.serving import serve
-
-        location, state = self.table.serving_location, self.table.state_location
-        if location is None or not is_delta(state):
-            return
-        with self.table.project.engine(engine) as opened:
-            serve(opened, self.table.raw, state, location, now=epoch_seconds(now))
 
     def _remembered(self, places: list[ErasableTable]) -> ValuesToErase:
         """Remember the key and return what is to be gone: of every file, lest an older version has more."""
@@ -211,65 +189,60 @@ class _Forgetting:
     def _letters(self) -> list[Letters]:
         return letters_about(self.table.project.warehouse, self._decoder(), self.key)
 
-    def _count_letters(self, letters: Letters) -> None:
-        self.removed[str(letters.file)] = Removed("dead letters", str(letters.file), len(letters.lines))
-
     def _decoder(self) -> Decoder:
         return Decoder(self.table.raw, self.table.format, self.now)
 
-    def _clean(self, place: ErasableTable) -> None:
+    def _cleaned(self, place: ErasableTable) -> int:
+        """Remove the key from a place; returns its rows or events there."""
         if place.holds in (Holds.NOTHING_READ, Holds.SERVED):
-            self._count(place, _rows_of(place, self.key).num_rows)
+            rows = int(_rows_of(place, self.key).num_rows)
             shutil.rmtree(place.location)
-        elif place.holds is Holds.EVENTS:
+            return rows
+        if place.holds is Holds.EVENTS:
+            entry = Denylist.read(self.table.forgotten_file).entry(self.key) or Entry("", "", self.now)
             drops = self.undecodable is Undecodable.DROP
-            self._count(place, empty(place.location, self._events(), reason=self._reason(), drops_undecodable=drops))
-        else:
-            self._count(place, self._deleted(place))
+            return empty(place.location, self._events(), reason=entry.reason(), drops_undecodable=drops)
+        return self._deleted(place)
 
     def _deleted(self, place: ErasableTable) -> int:
         """Delete the key's rows in one commit; returns how many."""
-        message = f"{place.location}: other writers keep committing first; run the command again"
-        return retried(lambda: self._deleted_once(place), what=message)
 
-    def _deleted_once(self, place: ErasableTable) -> int:
-        count = int(_rows_of(place, self.key).num_rows)
-        if not count:
-            return 0
-        with delta_errors(place.location):
-            table = DeltaTable(place.location)
-        transactions, seen = self._transactions(place), self._seen(place)
-        rewrite(table, self._without, mark=ERASURE, transactions=transactions, seen=seen)
-        return count
+        def attempt() -> int:
+            count = int(_rows_of(place, self.key).num_rows)
+            if count:
+                table = open_delta(place.location)
+                rewrite(table, self._without, mark=ERASURE, transactions=self._marked(place), seen=self._seen(place))
+            return count
+
+        return retried(attempt, what=f"{place.location}: other writers keep committing first; run the command again")
 
     def _without(self, rows: pa.Table) -> pa.Table:
         kept = rows.filter(~self.key.condition())
         return rows if kept.num_rows == rows.num_rows else kept
 
+    def _state(self, location: str) -> StateTable | None:
+        raw = self.table.raw
+        return open_state(location, raw.relation, raw=open_delta(raw.location))
+
     def _seen(self, place: ErasableTable) -> set[str]:
         """Of raw, the files that the state has taken in, so that it does not take them in again."""
-        raw = self.table.raw
-        if place.location != raw.location:
-            return set()
-        with suppress(EngineError), delta_errors(raw.location):  # a version whose log is gone tells nothing
-            state = open_state(self.table.state_location, raw.relation, raw=DeltaTable(raw.location))
-            if state is not None and state.raw_version is not None:
-                return active_files(DeltaTable(raw.location, version=state.raw_version))
+        raw = self.table.raw.location
+        if place.location == raw:
+            with suppress(EngineError):  # a version whose log is gone tells nothing
+                state = self._state(self.table.state_location)
+                if state is not None and state.raw_version is not None:
+                    return active_files(open_delta(raw, version=state.raw_version))
         return set()
 
-    def _transactions(self, place: ErasableTable) -> list[Transaction]:
+    def _marked(self, place: ErasableTable) -> dict[str, int]:
         """A state's commit says how far it reaches, as all of them do, so that two at once are refused."""
-        if place.holds is not Holds.STATE:
-            return []
-        with delta_errors(self.table.raw.location):
-            state = open_state(place.location, self.table.raw.relation, raw=DeltaTable(self.table.raw.location))
-        return [] if state is None or state.mark is None else [Transaction(TRANSACTION, state.mark.following().number)]
+        state = self._state(place.location) if place.holds is Holds.STATE else None
+        return {} if state is None or state.mark is None else {TRANSACTION: state.mark.following().number}
 
     def _purge(self, engine: str | None) -> None:
         """Raw's log may only go once the state covers all that it says."""
-        raw = self.table.raw
         for place in places_of(self.table):
-            if place.location == raw.location:
+            if place.location == self.table.raw.location:
                 version, _ = vacuum_all(place.location)
                 self._cover(version, engine)
                 begin_log_at(place.location, version)
@@ -278,8 +251,7 @@ class _Forgetting:
 
     def _cover(self, version: int, engine: str | None) -> None:
         raw, location = self.table.raw, self.table.state_location
-        with delta_errors(raw.location):
-            state = open_state(location, raw.relation, raw=DeltaTable(raw.location))
+        state = self._state(location)
         if state is None or state.raw_version is None:
             return
         with self.table.project.engine(engine) as opened:
@@ -295,42 +267,35 @@ class _Forgetting:
         proof = prove(places_of(self.table), self.key, values)
         known = self._events()
         for place in places_of(self.table):
-            if place.holds is Holds.EVENTS and known.about:
-                proof.leftovers.append(Leftover(place.what, place.location, f"{len(known.about):,} events of the key"))
+            if place.holds is Holds.EVENTS:
+                proof.found(place, Path(place.location), {"events of the key": len(known.about)})
         for letters in self._letters():
             proof.leftovers.append(Leftover("dead letters", str(letters.file), f"{len(letters.lines):,} events of the key"))
         return Erasure(
             tuple(self.removed.values()),
             self.now,
             len(known.undecodable),
-            mentioning(known, sorted(values.texts())),
+            known.mentioning(sorted(values.texts())),
             self._notes(),
             proof,
             is_accepted=self.undecodable is not Undecodable.FAIL,
         )
 
-    def _reason(self) -> str:
-        entry = Denylist.read(self.table.forgotten_file).entry(self.key) or Entry("", "", self.now)
-        return entry.reason()
-
-    def _count(self, place: ErasableTable, rows: int) -> None:
-        known = self.removed.get(place.location) or Removed(place.what, place.location, 0)
-        self.removed[place.location] = replace(known, rows=known.rows + rows)
+    def _count(self, what: str, location: str, rows: int) -> None:
+        known = self.removed.get(location)
+        self.removed[location] = Removed(what, location, rows + (known.rows if known else 0))
 
     def _notes(self) -> tuple[str, ...]:
         notes = []
         if self.table.is_external:
             notes.append(f"{self.table.location} is somebody else's and was not touched: erase the key there too")
-        bounds = self._bounds()
+        bounds = 0 if self.key.is_partition else self._bounds()
         if bounds:
             notes.append(f"{bounds:,} range deletions name the row as a bound; they are about other rows too and stay")
         return tuple(notes)
 
     def _bounds(self) -> int:
-        if self.key.is_partition:
-            return 0
-        whole = replace(self.key, clustering=None)
-        count = 0
+        whole, count = replace(self.key, clustering=None), 0
         for place in places_of(self.table):
             if place.what == "raw":
                 rows = _rows_of(place, whole)
@@ -339,7 +304,7 @@ class _Forgetting:
         return count
 
 
-def lift(table: TableContext, *, key: Mapping[str, Any] | str, now: datetime) -> None:
+def lift(table: TableContext, key: Mapping[str, Any] | str) -> None:
     """Let events of a forgotten key land again, but those that were removed; also those that nothing dates."""
     known = ErasedKey.parse(table.schema, key)
     entry = Denylist.read(table.forgotten_file).entry(known)
@@ -352,8 +317,6 @@ def _rows_of(place: ErasableTable, key: ErasedKey) -> pa.Table:
     """The key's facts in a place, at its newest version; of quarantine none, nor of plain rows, which are no facts."""
     if place.holds in (Holds.EVENTS, Holds.SERVED):
         return pa.table({})
-    with delta_errors(place.location):
-        table = DeltaTable(place.location)
+    table = open_delta(place.location)
     found = [rows.filter(key.condition()) for file in sorted(active_files(table)) for rows in batches(Path(file))]
-    nothing = pa.schema(table.schema().to_arrow()).empty_table()
-    return pa.concat_tables(found, promote_options="default") if found else nothing
+    return pa.concat_tables(found or [pa.schema(table.schema().to_arrow()).empty_table()], promote_options="default")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cdc_views.landing.raw_table import is_delta, quarantine_location
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
+from cdc_views.operations.context import TableContext
 
 
 class Holds(Enum):
@@ -37,29 +32,22 @@ class ErasableTable:
     location: str
     holds: Holds
 
-    @property
-    def path(self) -> Path:
-        """Its folder."""
-        return Path(self.location)
-
 
 def places_of(table: TableContext) -> list[ErasableTable]:
     """Return the places that are there, in the order in which they are cleaned."""
-    raw = table.raw
+    raw, generations = table.raw, table.generations
+    states = {number: generations.location(number) for number in generations.numbers}
+    current = generations.current
     found = [
         ErasableTable("raw", raw.location, Holds.FACTS),
         ErasableTable("quarantine", quarantine_location(raw), Holds.EVENTS),
-        *_generations(table),
-        *[ErasableTable("serving", location, Holds.SERVED) for location in [table.serving_location] if location is not None],
+        *(
+            ErasableTable("state", location, Holds.STATE)
+            if number == current
+            else ErasableTable("old state", location, Holds.NOTHING_READ)
+            for number, location in states.items()
+        ),
     ]
+    if table.serving_location is not None:
+        found.append(ErasableTable("serving", table.serving_location, Holds.SERVED))
     return [place for place in found if is_delta(place.location)]
-
-
-def _generations(table: TableContext) -> Iterator[ErasableTable]:
-    generations = table.generations
-    for number in generations.numbers:
-        is_read = number == generations.current
-        location = generations.location(number)
-        yield (
-            ErasableTable("state", location, Holds.STATE) if is_read else ErasableTable("old state", location, Holds.NOTHING_READ)
-        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -30,31 +30,29 @@ Change = Callable[[pa.Table], pa.Table]
 
 
 def rewrite(
-    table: DeltaTable, change: Change, *, mark: str, transactions: Sequence[Transaction] = (), seen: Collection[str] = ()
+    table: DeltaTable, change: Change, *, mark: str, transactions: Mapping[str, int] | None = None, seen: Collection[str] = ()
 ) -> bool:
-    """Rewrite the files that `change` changes; returns whether there were any.
+    """Rewrite the files of a local table that `change` changes; returns whether there were any.
 
-    Args:
-        table: On a local disk, at the version that this builds on.
-        change: Called with some rows of one file at a time, maybe twice.
-        mark: Stands in the commit's `comment`.
-        transactions: Recorded with it.
-        seen: Absolute paths of files whose rows are no news: what they are rewritten to is no data change.
+    Calls `change` with some rows of one file at a time, maybe twice. The commit's comment is `mark`; it records `transactions`.
+    What files in `seen` (absolute paths) become is no data change: their rows are no news.
 
-    Raises `ConflictError` where somebody else removed one of the files meanwhile.
+    Raises `ConflictError` if somebody else removed one of the files since the version that the table is open at.
     """
-    _check_vectors(table)
+    if _has_vectors(table):
+        raise UnsupportedError(
+            f"{table.table_uri}: has deletion vectors, which somebody else wrote",
+            remedy="purge them (REORG … APPLY (PURGE)) and disable them",
+        )
     root = Path(unquote(table.table_uri.removeprefix("file://")))
     actions: list[Any] = []
     for file in pa.table(table.get_add_actions()).to_pylist():
         old = root / unquote(file["path"])
         if any(change(rows) is not rows for rows in batches(old)):
             actions += _replaced(root, file, change, is_seen=str(old) in seen)
-    if not actions:
-        return False
-    properties = CommitProperties({"comment": mark}, app_transactions=list(transactions) or None)
-    _commit(table, actions, properties)
-    return True
+    if actions:
+        commit_actions(table, actions, mark=mark, transactions=transactions)
+    return bool(actions)
 
 
 def without_bounds(table: DeltaTable) -> int:
@@ -72,25 +70,32 @@ def without_bounds(table: DeltaTable) -> int:
     files = pa.table(table.get_add_actions()).to_pylist()
     actions = [action for file in files if file["path"] in wanted for action in _copied(root, file)]
     if actions:
-        _commit(table, actions, CommitProperties({"comment": "cdc-views without bounds"}))
+        commit_actions(table, actions, mark="cdc-views without bounds")
     return len(wanted)
 
 
 def _copied(root: Path, file: dict[str, Any]) -> Iterator[Any]:
     """Actions that copy a file under a new name, with its modification time, and remove the old one; no data change."""
-    path = PurePosixPath(unquote(file["path"]))
-    name, parts = str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet")), dict(file.get("partition") or {})
+    path, name, parts = _names(file)
     shutil.copyfile(root / path, root / name)
     made, size, rows = file["modification_time"], file["size_bytes"], file["num_records"]
     at = int(made.timestamp() * 1000) if isinstance(made, datetime) else int(made)
     yield AddAction(name, size, parts, at, data_change=False, stats=statistics(rows))
-    yield RemoveAction(
-        str(path), data_change=False, deletion_timestamp=int(time.time() * 1000), size=size, partition_values=parts
-    )
+    gone = int(time.time() * 1000)
+    yield RemoveAction(path, data_change=False, deletion_timestamp=gone, size=size, partition_values=parts)
 
 
-def _commit(table: DeltaTable, actions: list[Any], properties: CommitProperties) -> None:
+def _names(file: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """The path of a file in its table, that of a new one beside it, and the partition values of both."""
+    path = PurePosixPath(unquote(file["path"]))
+    return str(path), str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet")), dict(file.get("partition") or {})
+
+
+def commit_actions(table: DeltaTable, actions: list[Any], *, mark: str, transactions: Mapping[str, int] | None = None) -> None:
+    """Commit additions and removals of files; see `rewrite`."""
     parts = list(table.metadata().partition_columns)
+    recorded = [Transaction(name, number) for name, number in (transactions or {}).items()]
+    properties = CommitProperties({"comment": mark}, app_transactions=recorded or None)
     with delta_errors(table.table_uri):
         table.create_write_transaction(
             actions, mode="append", schema=table.schema(), partition_by=parts or None, commit_properties=properties
@@ -101,17 +106,13 @@ def _commit(table: DeltaTable, actions: list[Any], properties: CommitProperties)
 def batches(file: Path) -> Iterator[pa.Table]:
     """Yield a Parquet file's rows in batches, in types that pyarrow can filter."""
     with pq.ParquetFile(file) as opened:
-        schema = plain(opened.schema_arrow)
+        schema = pa.schema([field.with_type(_plain(field.type)) for field in opened.schema_arrow])
         for batch in opened.iter_batches():
             yield pa.Table.from_batches([batch]).cast(schema)
 
 
-def plain(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with texts and bytes of the usual kind."""
-    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
-
-
 def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type with texts and bytes of the usual kind."""
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_plain(field.type)) for field in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -124,14 +125,12 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool) -> Iterator[Any]:
     """The new file, if any row is kept, and the removal of the old one."""
     now = int(time.time() * 1000)
-    path = PurePosixPath(unquote(file["path"]))
-    name = str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet"))
-    parts = dict(file.get("partition") or {})
+    path, name, parts = _names(file)
     rows = written(root / path, root / name, change)
     if rows:
         size = (root / name).stat().st_size
         yield AddAction(name, size, parts, now, data_change=not is_seen, stats=statistics(rows))
-    yield RemoveAction(str(path), data_change=True, deletion_timestamp=now, size=file["size_bytes"], partition_values=parts)
+    yield RemoveAction(path, data_change=True, deletion_timestamp=now, size=file["size_bytes"], partition_values=parts)
 
 
 def written(old: Path, new: Path, change: Change) -> int:
@@ -155,11 +154,3 @@ def statistics(rows: int) -> str:
 
 def _has_vectors(table: DeltaTable) -> bool:
     return "deletionVectors" in (table.protocol().reader_features or [])
-
-
-def _check_vectors(table: DeltaTable) -> None:
-    if _has_vectors(table):
-        raise UnsupportedError(
-            f"{table.table_uri}: has deletion vectors, which somebody else wrote",
-            remedy="purge them (REORG … APPLY (PURGE)) and disable them",
-        )

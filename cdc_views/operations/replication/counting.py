@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -43,43 +44,32 @@ class NodeStatus(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node of a table.
-
-    Attributes:
-        node: Its name, as events give it.
-        seen: Cell facts it has shown.
-        lacking: Cell facts that others have shown and that it should hold.
-        oldest_lacking: The least write time (µs) of those; None where there are none.
-        newest_written: The largest write time (µs) of the facts it has shown; None for a node that has shown none.
-        newest_position: Segment and position of the newest event landed from it; None for a node without any.
-        last_landed: When an event of it last landed, µs since the epoch; None for a node without any.
-        status: The verdict.
-    """
+    """One node of a table."""
 
     node: str
     seen: int
+    """Cell facts it has shown."""
     lacking: int
+    """Cell facts that others have shown and that it should hold."""
     oldest_lacking: int | None
+    """The least write time (µs) of those; None where there are none."""
     newest_written: int | None
+    """The largest write time (µs) of the facts it has shown; None for a node that has shown none."""
     newest_position: tuple[str, int] | None
+    """Segment and position of the newest event landed from it; None for a node without any."""
     last_landed: int | None
+    """When an event of it last landed, µs since the epoch; None for a node without any."""
     status: NodeStatus
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """How many nodes have shown each cell fact of a table.
-
-    Attributes:
-        table: Its full name.
-        factor: How many nodes should hold each.
-        copies: Number of nodes → cell facts that exactly so many have shown; from 1 to the number of nodes known.
-        nodes: Every node known, by name.
-    """
+    """How many nodes have shown each cell fact of a table."""
 
     table: str
     factor: int
     copies: Mapping[int, int]
+    """Number of nodes → cell facts that exactly so many have shown; from 1 to the number of nodes known."""
     nodes: tuple[NodeReport, ...]
 
     @property
@@ -91,10 +81,6 @@ class ReplicaReport:
     def incomplete(self) -> int:
         """How many cell facts fewer nodes have shown than the factor."""
         return sum(facts for copies, facts in self.copies.items() if copies < self.factor)
-
-
-_MOSTLY = 4
-"""A node that lacks all but one in so many of the facts from the first it lacks on lags: logs differ in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +113,8 @@ class Tally:
     oldest: int
     newest: int
 
-    def is_lacking(self, node: str) -> bool:
-        """Whether a node should hold these facts and has not shown them."""
-        return node not in self.nodes and (self.owners is None or node in self.owners)
 
-
-class Reader:
+class Reader(AbstractContextManager["Reader"]):
     """One snapshot of a raw table, and the statements over it. A context manager."""
 
     def __init__(self, raw: RawTable, *, landed_as_of: int | None = None) -> None:
@@ -145,9 +127,6 @@ class Reader:
         }
         """What landed from each node, by name."""
         self.statements = replace(statements, nodes=tuple(sorted(self.landed)))
-
-    def __enter__(self) -> Reader:
-        return self
 
     def __exit__(self, *raised: object) -> None:
         self._engine.close()
@@ -193,74 +172,67 @@ class Reader:
 def count(raw: RawTable, expected: Expected) -> ReplicaReport:
     """Return on how many nodes each cell fact of a raw table was seen, and each node's status."""
     with Reader(raw) as reader:
-        known = tuple(sorted({*reader.landed, *expected.nodes}))
+        known = sorted({*reader.landed, *expected.nodes})
         with_owners = len(known) > expected.factor
-        counted = Counted(known, reader.tallies(with_owners=with_owners))
-        after = reader.after_first(counted.behind(), with_owners=with_owners)
-        latest = max((one.last for one in reader.landed.values()), default=0)
-        nodes = tuple(
-            counted.report(node, reader.landed.get(node), quiet_since=latest - expected.silent_after, after=after[node])
-            for node in known
-        )
-        return ReplicaReport(raw.relation.schema.full_name, expected.factor, counted.copies(), nodes)
+        tallies = reader.tallies(with_owners=with_owners)
+        nodes = [_Node.of(name, reader.landed.get(name), tallies) for name in known]
+        behind = [Behind(node.name, _witness(node.lacking)[0]) for node in nodes if node.is_behind]
+        after = reader.after_first(behind, with_owners=with_owners)
+    latest = max((one.last for one in reader.landed.values()), default=0)
+    reports = [node.report(quiet_since=latest - expected.silent_after, after=after[node.name]) for node in nodes]
+    copies = dict.fromkeys(range(1, len(known) + 1), 0)
+    for tally in tallies:
+        copies[len(tally.nodes)] += tally.facts
+    return ReplicaReport(raw.relation.schema.full_name, expected.factor, copies, tuple(reports))
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """The tallies of a table's places, and every node known."""
+class _Node:
+    """A node, the facts that it has shown, and those that it should hold and has not shown."""
 
-    known: tuple[str, ...]
-    tallies: Sequence[Tally]
+    name: str
+    landed: NodeProgress | None
+    seen: list[Tally]
+    lacking: list[Tally]
 
-    def copies(self) -> dict[int, int]:
-        """Number of nodes → facts that so many have shown."""
-        found = dict.fromkeys(range(1, len(self.known) + 1), 0)
-        for tally in self.tallies:
-            found[len(tally.nodes)] += tally.facts
-        return found
+    @classmethod
+    def of(cls, name: str, landed: NodeProgress | None, tallies: Iterable[Tally]) -> _Node:
+        seen, lacking = [], []
+        for tally in tallies:
+            if name in tally.nodes:
+                seen.append(tally)
+            elif tally.owners is None or name in tally.owners:
+                lacking.append(tally)
+        return cls(name, landed, seen, lacking)
 
-    def seen(self, node: str) -> list[Tally]:
-        """Tallies of the facts that a node has shown."""
-        return [tally for tally in self.tallies if node in tally.nodes]
+    @property
+    def newest(self) -> int | None:
+        return max((tally.newest for tally in self.seen), default=None)
 
-    def lacking(self, node: str) -> list[Tally]:
-        """Tallies of the facts that a node should hold and has not shown."""
-        return [tally for tally in self.tallies if tally.is_lacking(node)]
+    @property
+    def is_behind(self) -> bool:
+        """Whether it has shown some facts and lacks others that were not all written after these."""
+        return self.newest is not None and any(tally.oldest <= self.newest for tally in self.lacking)
 
-    def behind(self) -> list[Behind]:
-        """Nodes that have shown some facts and lack others that are not all newer, each with its witness."""
-        found = []
-        for node in self.known:
-            seen, lacking = self.seen(node), self.lacking(node)
-            if seen and lacking and not _are_newer(lacking, seen):
-                found.append(Behind(node, _witness(lacking)[0]))
-        return found
-
-    def report(self, node: str, landed: NodeProgress | None, *, quiet_since: int, after: int) -> NodeReport:
-        """Return how a node stands; `after` facts it has stand in its witness's log after the first that it lacks."""
-        seen, lacking = self.seen(node), self.lacking(node)
+    def report(self, *, quiet_since: int, after: int) -> NodeReport:
+        """How it stands; `after` facts it has stand in its witness's log after the first that it lacks."""
         status = NodeStatus.OK
-        if landed is None or (lacking and landed.last <= quiet_since):
+        if self.landed is None or (self.lacking and self.landed.last <= quiet_since):
             status = NodeStatus.SILENT
-        elif lacking:
-            is_tail = after * _MOSTLY <= after + _witness(lacking)[1]
-            status = NodeStatus.LAGGING if _are_newer(lacking, seen) or is_tail else NodeStatus.MISSING
+        elif self.lacking:
+            # it has at most a quarter of the facts from the first that it lacks on: logs differ in their order
+            is_tail = after * 4 <= after + _witness(self.lacking)[1]
+            status = NodeStatus.MISSING if self.is_behind and not is_tail else NodeStatus.LAGGING
         return NodeReport(
-            node,
-            _facts(seen),
-            _facts(lacking),
-            min((tally.oldest for tally in lacking), default=None),
-            max((tally.newest for tally in seen), default=None),
-            None if landed is None else landed.newest,
-            None if landed is None else landed.last,
+            self.name,
+            sum(tally.facts for tally in self.seen),
+            sum(tally.facts for tally in self.lacking),
+            min((tally.oldest for tally in self.lacking), default=None),
+            self.newest,
+            None if self.landed is None else self.landed.newest,
+            None if self.landed is None else self.landed.last,
             status,
         )
-
-
-def _are_newer(lacking: Iterable[Tally], seen: Iterable[Tally]) -> bool:
-    """Whether every fact that a node lacks was written after every one that it has shown."""
-    newest = max((tally.newest for tally in seen), default=None)
-    return newest is None or all(tally.oldest > newest for tally in lacking)
 
 
 def _witness(lacking: Iterable[Tally]) -> tuple[str, int]:
@@ -269,7 +241,3 @@ def _witness(lacking: Iterable[Tally]) -> tuple[str, int]:
     for tally in lacking:
         having.update(dict.fromkeys(tally.nodes, tally.facts))
     return min(having.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _facts(tallies: Iterable[Tally]) -> int:
-    return sum(tally.facts for tally in tallies)

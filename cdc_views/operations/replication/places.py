@@ -19,25 +19,19 @@ DELETED_AT, DELETION, CELLS, PATH, PATH_KEY, PATH_BYTES = "at", "deletion", "cel
 
 @dataclass(frozen=True, slots=True)
 class CellStructs:
-    """Structs of one sort in a raw table; each that is not null is a copy of a cell fact.
-
-    Attributes:
-        kind: The facts that have them.
-        steps: The raw column and the fields below it that lead to the struct, or to an array of such structs.
-        identity: Fields of the struct that, with the key, tell cell facts apart.
-        spelled: Further fields that copies may spell differently, a path of equal comparable; the least counts.
-        carried: Further fields, which equal facts have equal.
-        column: The column whose cells they are; None for row markers and deletions.
-        field: The field of a multi-cell user type.
-        is_array: Whether `steps` lead to an array.
-    """
+    """Structs of one sort in a raw table; each that is not null is a copy of a cell fact."""
 
     kind: FactKind
     steps: tuple[str, ...]
+    """The raw column and the fields below it that lead to the struct, or to an array of such structs."""
     identity: tuple[str, ...]
+    """Fields of the struct that, with the key, tell cell facts apart."""
     spelled: tuple[str, ...] = ()
+    """Further fields that copies may spell differently, a path of equal comparable; the least counts."""
     carried: tuple[str, ...] = ()
+    """Further fields, which equal facts have equal."""
     column: Column | None = None
+    """The column whose cells they are; None for row markers and deletions."""
     field: str | None = None
     is_array: bool = False
 
@@ -68,20 +62,16 @@ def places(schema: TableSchema) -> Iterator[CellStructs]:
         yield CellStructs(FactKind.RANGE, (names.DELETED,), deletion)
     for kind, columns in ((FactKind.STATIC, schema.statics), (FactKind.ROW, schema.regulars)):
         for column in columns:
-            yield from _of_column(kind, column)
-
-
-def _of_column(kind: FactKind, column: Column) -> Iterator[CellStructs]:
-    stored = physical_name(column.name)
-    if not column.type.is_multicell:
-        yield _cells(kind, column, (stored,), column.type)
-        return
-    yield CellStructs(kind, (stored, DELETION), (WRITTEN, DELETED_AT), column=column)
-    if isinstance(column.type, Udt):
-        for name, of_field in column.type.fields:
-            yield _cells(kind, column, (stored, CELLS, physical_name(name)), of_field, field=name)
-    else:
-        yield _elements(kind, column, (stored, CELLS))
+            stored = physical_name(column.name)
+            if not column.type.is_multicell:
+                yield _cells(kind, column, (stored,), column.type)
+                continue
+            yield CellStructs(kind, (stored, DELETION), deletion, column=column)
+            if isinstance(column.type, Udt):
+                for name, of_field in column.type.fields:
+                    yield _cells(kind, column, (stored, CELLS, physical_name(name)), of_field, field=name)
+            else:
+                yield _elements(kind, column, (stored, CELLS))
 
 
 def _cells(kind: FactKind, column: Column, steps: tuple[str, ...], value: LogicalType, field: str | None = None) -> CellStructs:

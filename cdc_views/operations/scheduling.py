@@ -1,0 +1,307 @@
+"""When `materialize` runs: by cron expressions, one run at a time per table, across processes and hosts.
+
+A scheduler is one process and runs one table at a time: it needs the memory of one run, and a stop waits for one run. Use
+several schedulers for tables that must not wait for each other; locks keep them apart.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+from filelock import FileLock, Timeout
+
+from cdc_views.errors import TableLockedError
+from cdc_views.model.cron import Cron
+from cdc_views.model.whole_files import write_whole
+
+if TYPE_CHECKING:  # who only takes the lock loads no state
+    from cdc_views.operations.context import ProjectContext
+    from cdc_views.project import TableConfig
+    from cdc_views.state import Materialization
+
+
+@contextmanager
+def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
+    """Hold the lock of `table`, kept in the table's own `folder`, for the length of the block.
+
+    Raises `TableLockedError` if somebody else still holds it after `wait` seconds.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    holder = folder / "holder"
+    held: AbstractContextManager[object] = nullcontext()
+    try:
+        held = FileLock(folder / "lock").acquire(timeout=wait, poll_interval=0.2)
+    except Timeout:
+        raise TableLockedError(table=table, holder=_named(holder), waited=wait) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL):  # those of file systems without locks
+            raise
+    with held:
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        holder.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {now}", encoding="utf-8")
+        try:
+            yield
+        finally:
+            holder.unlink(missing_ok=True)
+
+
+def _named(holder: Path) -> str:
+    """Who holds the lock; somebody who has not written it yet is another process."""
+    with suppress(OSError, UnicodeDecodeError):
+        return holder.read_text(encoding="utf-8") or "another process"
+    return "another process"
+
+
+_COMPLETED = "completed.json"
+
+
+class Materializable(Protocol):
+    """A table with a state, such as `cdc_views.api.Table`."""
+
+    @property
+    def name(self) -> str:
+        """Full name."""
+
+    def materialize(self, *, full: bool = False, engine: str | None = None) -> Materialization:
+        """Bring state up to date."""
+
+
+class Schedulable(Materializable, Protocol):
+    """One of a project: `cdc_views.api.Table`."""
+
+    @property
+    def config(self) -> TableConfig:
+        """Its part of the project file."""
+
+    @property
+    def project(self) -> ProjectContext:
+        """The project."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A table with the folder of its lock, and its cron expression if it has one."""
+
+    table: Materializable
+    folder: Path
+    cron: Cron | None = None
+    engine: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The table's full name."""
+        return self.table.name
+
+    def run(self, *, full: bool = False, wait: float = 0.0) -> Materialization:
+        """Bring state up to date while holding the table's lock; raises `TableLockedError` as `holding` does."""
+        with holding(self.folder, table=self.name, wait=wait):
+            return self.table.materialize(full=full, engine=self.engine)
+
+    def run_tick(self, tick: datetime) -> Materialization | None:
+        """Run for `tick` and remember that; None if another scheduler has in the meantime."""
+        with holding(self.folder, table=self.name):
+            done = self.completed()
+            if done is not None and done >= tick:
+                return None
+            outcome = self.table.materialize(engine=self.engine)
+            self.remember(tick)
+            return outcome
+
+    def completed(self) -> datetime | None:
+        """Return the last tick whose run was completed, or when the table was first scheduled; None for neither."""
+        try:
+            text = json.loads((self.folder / _COMPLETED).read_text(encoding="utf-8"))["completed"]
+            return datetime.fromisoformat(text).astimezone(timezone.utc)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def remember(self, tick: datetime) -> None:
+        """Make `tick` what `completed` returns, in one step."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.folder / _COMPLETED, json.dumps({"completed": tick.astimezone(timezone.utc).isoformat()}))
+
+
+def lock_folder(project: ProjectContext, config: TableConfig) -> Path:
+    """Return the folder of a table's lock, which need not be there.
+
+    It is beside the project file if the warehouse is no folder; then only runs on this machine see the lock.
+    """
+    folder = project.root / ".cdc-views" if project.is_remote else project.warehouse
+    return folder / "locks" / config.slug
+
+
+def job_of(table: Schedulable, *, engine: str | None = None) -> Job:
+    """Return the job of a project's table."""
+    expression = table.config.materialize.schedule
+    cron = None if expression is None else Cron(expression)
+    return Job(table, lock_folder(table.project, table.config), cron=cron, engine=engine)
+
+
+class Clock(Protocol):
+    """Tells the time and lets it pass."""
+
+    def now(self) -> datetime:
+        """Return the instant, with a zone."""
+
+    def sleep(self, seconds: float) -> None:
+        """Return after so many seconds, or earlier."""
+
+
+@dataclass(frozen=True)
+class SystemClock(Clock):
+    """The machine's clock; a sleep ends when `stop` is set."""
+
+    stop: Event
+
+    def now(self) -> datetime:
+        return datetime.now(timezone.utc)
+
+    def sleep(self, seconds: float) -> None:
+        self.stop.wait(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run begins for `tick` and for all missed ticks since `since`; without any, both are equal."""
+
+    table: str
+    tick: datetime
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A run has ended well."""
+
+    table: str
+    tick: datetime
+    outcome: Materialization
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A run has failed; the next tick tries again."""
+
+    table: str
+    tick: datetime
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """There is no run for the ticks from `first` to `last`."""
+
+    table: str
+    first: datetime
+    last: datetime
+    reason: str
+
+
+Happening = Started | Completed | Failed | Skipped
+
+
+def run_schedule(jobs: Sequence[Job], *, clock: Clock, stop: Event) -> Iterator[Happening]:
+    """Run each table whenever it is due and yield what happens, until `stop` is set; a run is never cut off.
+
+    - A tick that comes while the table's own run is going is skipped.
+    - A table that fell behind (the scheduler was down, or another table's run was long) runs once, not once a tick.
+    - A table that fails is tried again at its next tick, and stops no other.
+    - A tick whose lock somebody else holds is skipped, and so is one that another scheduler has completed.
+    - Of two that are due the earlier tick goes first, then the earlier job. Jobs without a cron expression are left out.
+    """
+    scheduled = [_Scheduled(job, job.cron, _first_due(job, job.cron, clock.now())) for job in jobs if job.cron is not None]
+    while scheduled and not stop.is_set():
+        next_one = min(scheduled, key=lambda one: one.due)
+        seconds = (next_one.due - clock.now()).total_seconds()
+        if seconds > 0:
+            clock.sleep(min(seconds, 30.0))  # not longer, as the clock may be set and the machine may sleep
+        else:
+            yield from next_one.run(clock)
+
+
+@dataclass(slots=True)
+class _Scheduled:
+    """A job and the earliest tick that it has not been run for."""
+
+    job: Job
+    cron: Cron
+    due: datetime
+
+    def run(self, clock: Clock) -> Iterator[Happening]:
+        """Run once, for the latest tick that has come, and move on to the tick after it."""
+        # a clock that is set back between two looks must not take us behind what is due
+        tick = max(self.due, self.cron.latest(clock.now()))
+        yield Started(self.job.name, tick, self.due)
+        happened = _attempt(self.job, tick)
+        ended = clock.now()
+        self.due = self.cron.after(tick)
+        yield happened
+        if self.due < ended:
+            last = self.cron.latest(ended - timedelta(microseconds=1))
+            yield Skipped(self.job.name, self.due, last, "its run was still going")
+            self.due = self.cron.after(last)
+
+
+def _attempt(job: Job, tick: datetime) -> Happening:
+    try:
+        outcome = job.run_tick(tick)
+    except TableLockedError as error:
+        return Skipped(job.name, tick, tick, f"it is being run by {error.holder}")
+    except Exception as error:
+        return Failed(job.name, tick, error)
+    if outcome is None:
+        return Skipped(job.name, tick, tick, "another scheduler has run it")
+    return Completed(job.name, tick, outcome)
+
+
+def _first_due(job: Job, cron: Cron, now: datetime) -> datetime:
+    """The first tick after the last completed one; a table never scheduled before has missed none."""
+    done = job.completed()
+    if done is None:
+        job.remember(now)
+    # one that lies ahead was written by a clock that was wrong
+    return cron.after(now if done is None or done > now else done)
+
+
+def run_until_stopped(work: Callable[[Event], None], *, on_stop: Callable[[], None]) -> None:
+    """Run `work` with the event that SIGINT or SIGTERM sets, and return when it does; its error is raised here.
+
+    `work` returns soon after that. `on_stop` is called once, at the first signal; a second one ends the process at once, with
+    128 plus its number. Work is done in a thread of its own, because Python answers signals in the main thread alone, and not
+    while that waits for an engine.
+    """
+    stop = Event()
+    with ThreadPoolExecutor(1) as pool, _answered(stop, on_stop):
+        done = pool.submit(work, stop)
+        while not done.done():
+            wait([done], timeout=0.2)
+    done.result()
+
+
+@contextmanager
+def _answered(stop: Event, on_stop: Callable[[], None]) -> Iterator[None]:
+    def answer(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+        on_stop()
+
+    before = {number: signal.signal(number, answer) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
