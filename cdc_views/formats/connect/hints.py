@@ -14,12 +14,17 @@ from cdc_views.formats.connect.record import ConnectType
 from cdc_views.model.types import Kind, LogicalType
 
 
-class Unit(Enum):
-    """What a number of a date-time or time counts; the value is its length in nanoseconds."""
+class Unit(str, Enum):
+    """What the numbers of a time or date-time count."""
 
-    MILLIS = 1_000_000
-    MICROS = 1_000
-    NANOS = 1
+    MILLIS = "millis"
+    MICROS = "micros"
+    NANOS = "nanos"
+
+    @property
+    def nanos(self) -> int:
+        """How many nanoseconds one is."""
+        return {Unit.MILLIS: 1_000_000, Unit.MICROS: 1000, Unit.NANOS: 1}[self]
 
 
 class Decimals(str, Enum):
@@ -92,11 +97,6 @@ class Hints:
 _MARK = b"__debezium_unavailable_value"
 
 
-def _name_uuid(name: bytes) -> uuid.UUID:
-    """Java's `UUID.nameUUIDFromBytes`: MD5 without a namespace."""
-    return uuid.UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3)
-
-
 MARKS = frozenset(
     {
         _MARK.decode(),
@@ -104,7 +104,8 @@ MARKS = frozenset(
         base64.urlsafe_b64encode(_MARK).decode(),
         _MARK.hex(),
         f"0x{_MARK.hex()}",
-        str(_name_uuid(_MARK)),
+        # Java's `UUID.nameUUIDFromBytes`: MD5 without a namespace
+        str(uuid.UUID(bytes=hashlib.md5(_MARK, usedforsecurity=False).digest(), version=3)),
         f'{{"{_MARK.decode()}":"{_MARK.decode()}"}}',
     }
 )

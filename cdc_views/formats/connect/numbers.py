@@ -11,7 +11,7 @@ from typing import Any
 
 from cdc_views.formats.connect.hints import Binary, Decimals, Hints
 from cdc_views.formats.connect.times import whole_number
-from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType, Scalar
+from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType
 from cdc_views.rules.codec.wholes import digits_of, whole_of
 
 _EXACT = decimal.Context(prec=2000, traps=[decimal.InvalidOperation, decimal.Inexact])
@@ -143,14 +143,4 @@ def blob_value(value: Any, hints: Hints) -> bytes:
 def _base64(text: Any) -> bytes:
     if not isinstance(text, str):
         raise ValueError("base64 text was expected")
-    return base64.b64decode(text.translate(_FROM_URL_SAFE), validate=True)
-
-
-_FROM_URL_SAFE = str.maketrans("-_", "+/")
-
-
-def plain_decimal(value: Any, hints: Hints) -> str | None:
-    """Return the digits of a value declared as a decimal (money in a text column), or None for any other."""
-    if hints.semantic not in ("Decimal", "VariableScaleDecimal"):
-        return None
-    return str(decimal_value(Scalar(Kind.DECIMAL), value, hints))
+    return base64.b64decode(text, altchars=b"-_", validate=True)

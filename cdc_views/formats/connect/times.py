@@ -52,7 +52,7 @@ def instant_micros(kind: Kind, value: Any, hints: Hints) -> int:
     unit = stated_unit(kind, hints) or _instant_unit(number)
     if unit is Unit.MILLIS:
         return _INFINITIES_IN_MILLIS.get(number, number * 1000)
-    return _INFINITIES.get(number, number * int(unit.value) // 1000)
+    return _INFINITIES.get(number, number * unit.nanos // 1000)
 
 
 def stated_unit(kind: Kind, hints: Hints) -> Unit | None:
@@ -78,7 +78,7 @@ def time_nanos(value: Any, hints: Hints) -> int:
         return parse_time(value.removesuffix("Z"))
     number = _whole(value)
     unit = stated_unit(Kind.TIME, hints) or _time_unit(number)
-    return number * int(unit.value)
+    return number * unit.nanos
 
 
 def _time_unit(number: int) -> Unit:
@@ -107,7 +107,7 @@ def duration_parts(value: Any, hints: Hints) -> tuple[int, int, int]:
     """Return (months, days, nanoseconds) of an ISO 8601 or CQL text, or of a number, which holds no months or days."""
     if not isinstance(value, str):
         unit = stated_unit(Kind.DURATION, hints) or Unit.MICROS
-        return 0, 0, _whole(value) * unit.value
+        return 0, 0, _whole(value) * unit.nanos
     found = _ISO_DURATION.fullmatch(value)
     if found is None or value.endswith(("P", "T")):
         return parse_duration(value)

@@ -8,6 +8,7 @@ from typing import Any
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import SourceLine, order_key
 from cdc_views.formats.connect.record import Record, integer, member, string
+from cdc_views.rules.facts import Origin
 
 POSTGRES = frozenset({"postgresql"})
 MYSQL = frozenset({"mysql", "mariadb"})
@@ -88,3 +89,10 @@ def arrival_order(record: Record, *, event: SourceLine) -> int:
     if record.offset is None and event.line < 1:
         raise MalformedEventError("the event has no log position and no Kafka offset, and rows of a table come in no order")
     return order_key(event.line if record.offset is None else record.offset, epoch=record.epoch)
+
+
+def arrival_origin(record: Record, event: SourceLine) -> Origin:
+    """Return the Kafka partition and offset, or the line number of an event that has none."""
+    partition = record.members.get("partition")
+    segment = record.topic if partition is None else f"{record.topic}/{partition}"
+    return Origin(segment=segment, position=event.line if record.offset is None else record.offset)
