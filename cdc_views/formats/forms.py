@@ -22,6 +22,9 @@ import pyarrow.compute as pc
 from msgspec import Raw
 
 from cdc_views.errors import MalformedEventError
+from cdc_views.formats.connect.hints import Hints
+from cdc_views.model.schema import Column
+from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType, Scalar
 from cdc_views.rules.codec.jsonread import parse_json
 
 JsonPath = tuple[str | int, ...]
@@ -207,9 +210,7 @@ class _Learner:
         return _ANYTHING
 
     def _same(self, value: Any, place: _Place) -> Any:
-        if value is None:
-            return None
-        if isinstance(value, str) or type(value) is int:
+        if value is None or isinstance(value, str) or type(value) is int:
             return Literal[value]
         self.same.append(_getter(place))
         return Raw
@@ -237,3 +238,92 @@ def _getter(place: _Place) -> Callable[[Any], Any]:
         return attrgetter(".".join(map(str, place)))
     get = _getter(tuple(outer))
     return lambda event: get(event)[last]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSlot:
+    """Where a column's values are, and what is known of their encoding."""
+
+    column: Column
+    slot: Slot
+    hints: Hints
+
+    @property
+    def kind(self) -> Kind | None:
+        """The column's type; None for one that is no scalar."""
+        return self.column.type.kind if isinstance(self.column.type, Scalar) else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """The write time (rule S2) of each event; `add` is added to its ordinal.
+
+    `file`: of a binlog, whose number comes before the position.
+    """
+
+    position: Slot
+    ordinal: Slot | int
+    epoch: Slot | int = 0
+    file: Slot | None = None
+    add: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OriginForm:
+    """Where each event was read.
+
+    `segment`, or of a slot of partitions `topic/partition`; `position` None: the write time's, or the event's line
+    where it `counts_lines`.
+    """
+
+    node: str = ""
+    segment: str | Slot = ""
+    topic: str = ""
+    position: Slot | None = None
+    counts_lines: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """Events of one form, each about one row: `RawFormat.decode`, said once for all events that differ in some values only.
+
+    Attributes:
+        form: What they have in common.
+        keys: The row's key columns, in key order.
+        cells: Its other columns that events of this form have; a null is a tombstone.
+        is_deletion: Whether the row is deleted, not written.
+        written: Its write time.
+        clock: The server's clock, by which deletions are dated; None: not known, 0.
+        second: How many of what it counts are a second.
+        origin: Where it was read.
+        equal: Pairs of slots whose values are the same in each event that is read by this form.
+    """
+
+    form: EventForm
+    keys: tuple[ColumnSlot, ...]
+    cells: tuple[ColumnSlot, ...]
+    is_deletion: bool
+    written: LogPosition
+    clock: Slot | None
+    origin: OriginForm
+    second: int = 1000
+    equal: tuple[tuple[Slot, Slot], ...] = ()
+
+
+_LOOKS: dict[Kind, tuple[Look, ...]] = {
+    **dict.fromkeys((Kind.ASCII, Kind.TEXT, Kind.JSON, Kind.UUID), (Look.TEXT,)),
+    **dict.fromkeys(INTEGER_BITS, (Look.INTEGER,)),
+    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.INSTANT), (Look.TEXT, Look.INTEGER)),
+    Kind.BOOLEAN: (Look.BOOLEAN,),
+    Kind.DECIMAL: (Look.TOKEN, Look.TEXT),
+}
+"""What values of a kind mostly look like, the likeliest first; anything else is a token."""
+
+
+def look_of(kind: LogicalType, seen: Sequence[Any]) -> Look:
+    """Return what values of a type are read as, given some of them."""
+    given = {type(value) for value in seen} - {type(None)}
+    likely = _LOOKS.get(kind.kind, ()) if isinstance(kind, Scalar) else ()
+    if not given:
+        return next(iter(likely), Look.TOKEN)
+    return next((look for look in likely if given == {look.value}), Look.TOKEN)

@@ -13,8 +13,20 @@ from cdc_views.formats.connect.record import Record
 from cdc_views.formats.connect.rows import HintsOf, has_key, key_object
 from cdc_views.formats.debezium.notices import is_told_by_values, split_metadata
 from cdc_views.formats.debezium.order import POSTGRES
-from cdc_views.formats.forms import JsonPath, Look, NoFormError, Slot, Unread, Value, learned
-from cdc_views.formats.row_form import ColumnSlot, LogPosition, OriginForm, RowForm, look_of
+from cdc_views.formats.forms import (
+    ColumnSlot,
+    JsonPath,
+    LogPosition,
+    Look,
+    NoFormError,
+    OriginForm,
+    RowForm,
+    Slot,
+    Unread,
+    Value,
+    learned,
+    look_of,
+)
 from cdc_views.model.schema import Column, TableSchema
 
 _NUMBERS = {
@@ -22,7 +34,7 @@ _NUMBERS = {
     "lsn": Value(Look.INTEGER, allowed=range(1, 1 << 64)),
     "pos": Value(Look.INTEGER, allowed=range(1, 1 << 40)),
     "row": Value(Look.INTEGER, allowed=range((1 << 32) - 1)),
-    "total_order": Value(Look.INTEGER, allowed=range(1, (1 << 32) - 1)),
+    "total_order": Value(Look.INTEGER, allowed=range(1, (1 << 32) - 1)),  # less counts as 1, see `order`
     "ts_ms": Value(Look.INTEGER, allowed=range(1000, 1000 << 32)),  # a clock that stands at 0 counts as none
     "ts_us": Value(Look.INTEGER, allowed=range(1, 1_000_000 << 32)),
     "offset": Value(Look.TOKEN, allowed=range(1 << 63)),
@@ -147,11 +159,11 @@ class EventPaths:
         if "position" in slots:
             return LogPosition(slots["position"], slots["ordinal"], epoch=slots["epoch"])
         if "lsn" in slots:
-            ordinal = slots.get("total_order", _STREAMED)
-            return LogPosition(slots["lsn"], 0) if self.is_snapshot else LogPosition(slots["lsn"], ordinal, least=_STREAMED)
+            return LogPosition(slots["lsn"], 0 if self.is_snapshot else slots.get("total_order", _STREAMED))
         if "file" in slots and "pos" in slots:
-            row = LogPosition(slots["pos"], slots.get("row", 0), file=slots["file"], add=1)
-            return LogPosition(slots["pos"], 0, file=slots["file"]) if self.is_snapshot else row
+            if self.is_snapshot:
+                return LogPosition(slots["pos"], 0, file=slots["file"])
+            return LogPosition(slots["pos"], slots.get("row", 0), file=slots["file"], add=1)
         if "offset" in slots:
             return LogPosition(slots["offset"], 0, epoch=self.record.epoch)
         raise NoFormError

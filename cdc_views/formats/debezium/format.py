@@ -23,8 +23,7 @@ from cdc_views.formats.debezium.notices import (
     split_metadata,
 )
 from cdc_views.formats.debezium.order import MYSQL, POSTGRES, arrival_order, arrival_origin, envelope_order, flat_order
-from cdc_views.formats.forms import NoFormError
-from cdc_views.formats.row_form import RowForm
+from cdc_views.formats.forms import NoFormError, RowForm
 from cdc_views.model.config_part import Name
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind
