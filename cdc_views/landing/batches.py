@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from cdc_views.errors import MalformedEventError
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent
-from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine
+from cdc_views.landing.sources import EventFile, Prefix, RawLine
 from cdc_views.rules.codec.jsonread import parse_json
 
 BATCH_ROWS = 20_000
@@ -31,7 +31,7 @@ class FileBatch(Batch):
 
     def take(self, event: RawEvent) -> None:
         """Decode an event, or let it wait for its form."""
-        if self.reads_forms:
+        if self.reader is not None:
             self.waiting.append(event)
         else:
             self.add(event)
@@ -66,7 +66,7 @@ def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[P
     batch, digest, begun = new(start), start.digest.copy(), start.size
     for line in file.lines(start):
         digest = digest if line.is_terminated else digest.copy()  # the batch may have to end before this line
-        _take_in(digest, line)
+        digest.update(line.content + b"\n" * line.is_terminated)
         event = RawEvent(file.name, digest.digest().hex(), line.content, line.number, line.start, line.end)
         if is_unfinished(line):
             batch.reject(event, UNFINISHED)
@@ -94,9 +94,3 @@ def is_unfinished(line: RawLine) -> bool:
         return not isinstance(parse_json(line.content.decode()), dict | list)
     except (MalformedEventError, UnicodeDecodeError):
         return True
-
-
-def _take_in(digest: Digest, line: RawLine) -> None:
-    digest.update(line.content)
-    if line.is_terminated:
-        digest.update(b"\n")

@@ -277,9 +277,8 @@ class _DeltaFile:
         resolve_fragment(self.raw, landed=self.landed, line=line)
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
-        decoder, end = batch.decoder, batch.end
-        mark = f"head:{self.position.head}"
-        fresh = put(self.raw, batch.rejected, mark=mark, format_name=decoder.format.name, landed_at=decoder.landed_at)
+        end = batch.end
+        fresh = put(batch.decoder, batch.rejected, mark=f"head:{self.position.head}")
         if batch.has_moved:
             reached = self.position.transactions(size=end.size, digest=end.digest)
             commit(self.table, rows, batch, transactions=reached, source=self.name)

@@ -49,12 +49,11 @@ class Batch:
 
     Attributes:
         decoder: Decodes events; knows the forgotten keys.
-        reader: Reads many events of a known form at once; None: decode each event by itself.
+        reader: Reads many events of a known form at once; None, also where keys were forgotten: decode each event by itself.
         fit: Makes rows of facts.
         rejected: The events for quarantine; complete once `rows` was called.
         facts: Rows that the events added so far make.
         events: How many events were added by `add` and `add_many`.
-        reads_forms: Whether `add_many` may read many events at once.
     """
 
     decoder: Decoder
@@ -63,7 +62,6 @@ class Batch:
     rejected: list[RejectedEvent] = field(default_factory=list)
     facts: int = 0
     events: int = 0
-    reads_forms: bool = field(init=False)
     _decoded: list[_Decoded] = field(default_factory=list)
     _unfit: Mapping[int, str] = field(default_factory=dict)
     _formed: list[Formed] = field(default_factory=list)
@@ -72,7 +70,8 @@ class Batch:
 
     def __post_init__(self) -> None:
         # a form makes rows without facts, and only facts are compared with forgotten keys
-        self.reads_forms = self.reader is not None and self.decoder.format.has_forms and not self.decoder.holds_back
+        if self.decoder.holds_back or not self.decoder.format.has_forms:
+            self.reader = None
 
     def add(self, event: RawEvent) -> None:
         """Add an event after the others."""
@@ -89,7 +88,7 @@ class Batch:
         """
         first, self.events = self.events, self.events + len(contents)
         taken: set[int] = set()
-        if self.reader is not None and self.reads_forms:
+        if self.reader is not None:
             for formed in self.reader.read(contents, lines=lines, landed_at=self.decoder.landed_at):
                 taken.update(formed.events)
                 self._formed.append(replace(formed, events=[first + index for index in formed.events]))

@@ -115,6 +115,3 @@ def _converted(one: Option, kind: Any, value: Any) -> Any:
     if known and value not in known:
         raise UsageError(f"{one.flag} is {value!r}; one of {', '.join(known)} was expected")
     return kind(value) if known else value
-
-
-__all__ = ["Computed", "Option", "Producer", "choices_of", "option", "options_of", "switch"]

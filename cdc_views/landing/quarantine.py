@@ -28,9 +28,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from cdc_views.landing.delta import append, delta_errors, overwrite, recorded, with_raw_log_settings
+from cdc_views.landing.blocks import DecodedRows
+from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.delta import append, delta_errors, open_delta, overwrite, recorded, with_raw_log_settings
 from cdc_views.landing.raw_table import create, is_delta, quarantine_location
-from cdc_views.landing.rows import DecodedRows
 from cdc_views.landing.sources import Prefix, RawLine
 from cdc_views.storage.relation import RawTable
 
@@ -107,33 +108,29 @@ def create_quarantine(raw: RawTable) -> DeltaTable:
 
 def open_quarantine(raw: RawTable) -> DeltaTable:
     """Return the raw table's quarantine at its newest version."""
-    location = quarantine_location(raw)
-    with delta_errors(location):
-        return DeltaTable(location)
+    return open_delta(quarantine_location(raw))
 
 
-def put(raw: RawTable, rejected: Sequence[RejectedEvent], *, mark: str, format_name: str, landed_at: int) -> list[RejectedEvent]:
+def put(decoder: Decoder, rejected: Sequence[RejectedEvent], *, mark: str) -> list[RejectedEvent]:
     """Add events to quarantine that are not there yet, in one commit; returns them.
 
     Args:
-        raw: The raw table.
+        decoder: What could not decode them.
         rejected: The events, all of one source.
         mark: The transaction id of that source: of two concurrent calls one conflicts, so that no event is there twice.
-        format_name: Their raw format.
-        landed_at: µs since the epoch.
 
     Raises:
         ConflictError: Another process quarantined events of this source meanwhile; nothing was written.
     """
     if not rejected:
         return []
-    table = create_quarantine(raw)
+    table = create_quarantine(decoder.raw)
     # Delta compares the ids of transactions alone: their numbers only have to grow
     number = (recorded(table, mark) or 0) + 1
     known = known_ids(table, {event.event_id for event, *_ in rejected})
     fresh = [one for one in rejected if one.event.event_id not in known]
     if fresh:
-        append(table, rows_of(raw, fresh, format_name=format_name, landed_at=landed_at), transactions={mark: number})
+        append(table, rows_of(decoder, fresh), transactions={mark: number})
     return fresh
 
 
@@ -166,9 +163,8 @@ def resolve_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
     with delta_errors(table.table_uri):
         waiting = table.to_pyarrow_dataset().to_table(columns=["event_id", "event", "reason"], filter=waits_here).to_pylist()
     starts = [row for row in waiting if is_start(row["event"], row["event_id"], line=line, landed=landed)]
-    resolve_events(
-        raw, {row["event_id"]: f"{row['reason']}; the file has grown and the whole event was landed" for row in starts}
-    )
+    grown = "the file has grown and the whole event was landed"
+    resolve_events(raw, {row["event_id"]: f"{row['reason']}; {grown}" for row in starts})
 
 
 def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> bool:
@@ -226,12 +222,13 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def rows_of(raw: RawTable, rejected: Sequence[RejectedEvent], *, format_name: str, landed_at: int) -> pa.Table:
-    """Return events as rows of quarantine; `landed_at` is µs since the epoch."""
-    same = {"table": raw.relation.schema.full_name, "format": format_name, "landed_at": landed_at}
+def rows_of(decoder: Decoder, rejected: Sequence[RejectedEvent]) -> pa.Table:
+    """Return events that a decoder rejected as rows of quarantine."""
     rows = [
-        same
-        | {
+        {
+            "table": decoder.raw.relation.schema.full_name,
+            "format": decoder.format.name,
+            "landed_at": decoder.landed_at,
             "event_id": event.event_id,
             "source": storable(event.source),
             "line": event.line,

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.formats.base import order_key
-from cdc_views.landing.delta import delta_errors, raw_log_settings, recording, with_raw_log_settings
+from cdc_views.landing.delta import delta_errors, open_delta, raw_log_settings, recording, with_raw_log_settings
 from cdc_views.model.naming import KIND, physical_name
 from cdc_views.model.types import Udt
 from cdc_views.storage.conflicts import ConflictError
@@ -108,8 +108,7 @@ def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
     Raises:
         UsageError: It belongs to another table, another format or a newer cdc-views, or a column's type changed.
     """
-    with delta_errors(raw.location):
-        table = DeltaTable(raw.location)
+    table = open_delta(raw.location)
     check_raw(raw, table, format_name=format_name)
     return table
 

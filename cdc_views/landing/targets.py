@@ -10,7 +10,8 @@ from threading import Event
 from typing import Any, Protocol
 
 from cdc_views.formats.base import RawFormat
-from cdc_views.landing.streams import BatchReport, Position, StreamEvent
+from cdc_views.landing.blocks import Position, StreamEvent
+from cdc_views.landing.streams import BatchReport
 from cdc_views.model.schema import TableSchema
 from cdc_views.storage.relation import RawTable
 
@@ -143,15 +144,3 @@ Publish = Callable[[ProducerOrder], ProducerOrder]
 Raises:
     UsageError: The destination cannot be.
 """
-
-__all__ = [
-    "Destination",
-    "EventLander",
-    "ProducerLog",
-    "ProducerOrder",
-    "ProducerProject",
-    "Publish",
-    "SnapshotProgress",
-    "StreamTarget",
-    "shown_nowhere",
-]

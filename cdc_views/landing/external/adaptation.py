@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 from cdc_views.errors import UsageError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import append, delta_errors, overwrite, recorded
+from cdc_views.landing.delta import append, open_delta, overwrite, recorded
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
 from cdc_views.landing.external.table import ExternalFile, ExternalTable
@@ -184,8 +184,7 @@ class _Attempt:
                 batch.add(event)
         rows = batch.rows()
         batch.rejected.sort(key=lambda one: one.event.line)
-        mark = f"head:{file.identity}"
-        put(self.derived, batch.rejected, mark=mark, format_name=self.format.name, landed_at=file.written_at)
+        put(decoder, batch.rejected, mark=f"head:{file.identity}")
         self.events += batch.landed
         self.facts += rows.num_rows
         self.quarantined += len(batch.quarantined)
@@ -193,8 +192,7 @@ class _Attempt:
 
 
 def _opened(location: str) -> DeltaTable:
-    with delta_errors(location):
-        table = DeltaTable(location)
+    table = open_delta(location)
     if not is_ours(str(table.metadata().description or "")):
         raise UsageError(f"{location}: is no raw table of cdc-views, which keeps what it derives there; name another `warehouse`")
     return table

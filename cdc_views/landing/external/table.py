@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
-from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.delta import delta_errors, open_delta
 from cdc_views.landing.raw_table import is_delta, is_ours
 from cdc_views.project.paths import is_url
 
@@ -70,16 +70,15 @@ class ExternalTable:
             raise UsageError(
                 f"{location}: {_nothing(location)}; `raw: {{table: …}}` names the Delta table that somebody else lands"
             )
-        with delta_errors(location):
-            found = cls(location, DeltaTable(location))
+        found = cls(location, open_delta(location))
         found._check()
         return found
 
     def at(self, version: int) -> ExternalTable | None:
         """Return the table as it was at a version, None where its log does not reach back there."""
         try:
+            before = ExternalTable(self.location, open_delta(self.location, version=version))
             with delta_errors(self.location):
-                before = ExternalTable(self.location, DeltaTable(self.location, version=version))
                 before.files  # noqa: B018 - deletion vectors of that version may be gone as well
         except EngineError:
             return None
