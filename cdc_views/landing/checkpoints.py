@@ -65,7 +65,7 @@ def superseded(log: Path) -> list[Path]:
     Readers reach versions in between from the oldest one and the commits since.
     """
     found = _numbered(log, _CHECKPOINT)
-    return [found[version] for version in sorted(found)[1:-2] if _age(found[version]) > IN_USE_SECONDS]
+    return [found[version] for version in sorted(found)[1:-2] if age(found[version]) > IN_USE_SECONDS]
 
 
 def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
@@ -77,7 +77,7 @@ def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
         seconds: Cut only entries older than this.
     """
     commits, checkpoints = _numbered(log, _COMMIT), _numbered(log, _CHECKPOINT)
-    wanted = [v for v in checkpoints if v <= floor and v in commits and _age(commits[v]) > seconds]
+    wanted = [v for v in checkpoints if v <= floor and v in commits and age(commits[v]) > seconds]
     best = max(wanted, default=None)
     return best if best is not None and any(version < best for version in {*commits, *checkpoints}) else None
 
@@ -91,10 +91,11 @@ def _numbered(log: Path, kind: re.Pattern[str]) -> dict[int, Path]:
     return {int(found[1]): path for path in log.iterdir() if (found := kind.fullmatch(path.name))}
 
 
-def _age(path: Path) -> float:
+def age(path: Path) -> float:
+    """Return how many seconds ago a file was written; 0 for one that another process removed."""
     try:
         return time.time() - path.stat().st_mtime
-    except FileNotFoundError:  # another process removed it
+    except FileNotFoundError:
         return 0.0
 
 

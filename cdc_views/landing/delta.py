@@ -24,11 +24,9 @@ RAW_FILES = WriterProperties(
 )
 """For changes of whole rows, whose cells share a write time: a quarter of Snappy's bytes, as fast to write."""
 
-
 _NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
 """By default Delta's log and each checkpoint repeat the least and greatest value of 32 columns of every file. Footers choose
 the files here, so the log keeps row counts alone."""
-
 
 _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
 """By default a checkpoint removes entries older than a month, even those that no state covers yet."""

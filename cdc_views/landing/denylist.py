@@ -29,16 +29,18 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TypeVar
 
 from cdc_views.errors import ConfigError, MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine, WriteOrder
 from cdc_views.landing.erased_keys import ErasedKey, row_bytes
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.whole_files import write_whole
-from cdc_views.rules.cells import Cell
+from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.facts import Elements, Fact, FactKind
 
 NOT_KEPT = b""
@@ -47,8 +49,6 @@ SECRET_VARIABLE = "CDC_VIEWS_FORGET_SECRET"
 _SECRET_BYTES = 32
 _CHECK = b"cdc-views forget"
 _ROW, _PARTITION = "row", "partition"
-
-
 AHEAD = 86_400 * 1_000_000
 """Write times further ahead of the clock (µs) count as wrong, as in the check `not_from_the_future`."""
 _BEFORE_ALL = -(1 << 127)
@@ -157,18 +157,15 @@ def add(
 ) -> None:
     """Remember a key; a killed run leaves either the old file or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    secret = read_secret(file.parent) or _made_secret(file.parent)
+    secret = read_secret(file.parent)
+    if secret is None:
+        secret = secrets.token_bytes(_SECRET_BYTES)
+        write_whole(_secret_file(file.parent), secret.hex() + "\n", mode=0o600)
     Denylist.read(file)  # which checks the secret
     before = file.read_text("utf-8") if file.exists() else json.dumps({"check": _hash(secret, _CHECK)}) + "\n"
-    line = {
-        "key": _hash(secret, key.canonical()),
-        "scope": _PARTITION if key.is_partition else _ROW,
-        "forgotten": forgotten,
-        "through": through,
-        "is_lifted": is_lifted,
-        "ahead": ahead,
-    }
-    write_whole(file, before + json.dumps(line) + "\n", mode=0o644)
+    scope = _PARTITION if key.is_partition else _ROW
+    entry = Entry(_hash(secret, key.canonical()), scope, forgotten, through, is_lifted, ahead)
+    write_whole(file, before + json.dumps(asdict(entry)) + "\n", mode=0o644)
 
 
 def read_secret(folder: Path) -> bytes | None:
@@ -202,34 +199,34 @@ def without_forgotten(
 
 
 def _newer(entry: Entry, fact: Fact, *, format: RawFormat, event: SourceLine, now: int) -> Fact | None:
-    try:
+    happened = None
+    with suppress(MalformedEventError):
         happened = format.happened(event)
-    except MalformedEventError:
-        happened = None
     older = entry.older(format.order, happened=happened, now=now)
     return None if older is None else newer_part(fact, than=older)
+
+
+_Part = TypeVar("_Part", Cell, Deletion, Liveness)
 
 
 def newer_part(fact: Fact, *, than: Older) -> Fact | None:
     """Return a fact without its older cells and deletions; None where nothing is left."""
 
-    def kept(cells: Mapping[str, Cell]) -> dict[str, Cell]:
-        return {name: cell for name, cell in cells.items() if cell.written not in than}
+    def newer(part: _Part | None) -> _Part | None:
+        return part if part and part.written not in than else None
 
-    elements = {name: _newer_elements(part, than) for name, part in fact.elements.items()}
-    newer = replace(
+    elements = {
+        name: Elements(newer(part.deletion), tuple((path, cell) for path, cell in part.cells if newer(cell)))
+        for name, part in fact.elements.items()
+    }
+    found = replace(
         fact,
-        liveness=fact.liveness if fact.liveness and fact.liveness.written not in than else None,
-        deletion=fact.deletion if fact.deletion and fact.deletion.written not in than else None,
-        cells=kept(fact.cells),
+        liveness=newer(fact.liveness),
+        deletion=newer(fact.deletion),
+        cells={name: cell for name, cell in fact.cells.items() if newer(cell)},
         elements={name: part for name, part in elements.items() if part.deletion or part.cells},
     )
-    return newer if newer.liveness or newer.deletion or newer.cells or newer.elements else None
-
-
-def _newer_elements(elements: Elements, than: Older) -> Elements:
-    deletion = elements.deletion if elements.deletion and elements.deletion.written not in than else None
-    return Elements(deletion, tuple((path, cell) for path, cell in elements.cells if cell.written not in than))
+    return found if found.liveness or found.deletion or found.cells or found.elements else None
 
 
 def latest_written(facts: Sequence[Fact], order: WriteOrder, *, now: int) -> tuple[int | None, int | None]:
@@ -262,12 +259,6 @@ def _hash(secret: bytes, text: bytes) -> str:
 
 def _secret_file(folder: Path) -> Path:
     return folder / "secret"
-
-
-def _made_secret(folder: Path) -> bytes:
-    secret = secrets.token_bytes(_SECRET_BYTES)
-    write_whole(_secret_file(folder), secret.hex() + "\n", mode=0o600)
-    return secret
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import pyarrow.dataset as ds
 
-from cdc_views.model.naming import KIND, key_name, physical_name
-from cdc_views.model.schema import Column, Role, TableSchema
-from cdc_views.model.types import carries_comparable
+from cdc_views.model.naming import KIND
+from cdc_views.model.schema import TableSchema
 from cdc_views.rules.codec.comparable import comparable, partition_identity
 from cdc_views.rules.codec.keys import parse_key
-from cdc_views.rules.codec.physical import to_physical
-from cdc_views.rules.facts import Bound, Fact, FactKind
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.storage.relation_read import all_equal, stored_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +46,13 @@ class ErasedKey:
     def stored(self) -> dict[str, Any]:
         """Return, by name, the stored values of the columns that decide equality in the raw layout."""
         columns = self.schema.partition + (() if self.clustering is None else self.schema.clustering)
-        return dict(map(_stored, columns, self.partition + (self.clustering or ())))
+        return stored_key(columns, self.partition + (self.clustering or ()))
 
     def condition(self) -> ds.Expression:
         """Return the condition on rows of the raw layout that are about this key."""
         kind = ds.field(KIND)
         about = kind != FactKind.TABLE.value if self.is_partition else kind == FactKind.ROW.value
-        return reduce(ds.Expression.__and__, (_equal(name, value) for name, value in self.stored().items()), about)
+        return about & all_equal(self.stored())
 
     def is_about(self, fact: Fact) -> bool:
         """Whether a fact goes with this key."""
@@ -67,14 +65,9 @@ class ErasedKey:
         """Whether a range deletion, which stays, has this row's whole clustering key as a bound."""
         if self.clustering is None or fact.kind is not FactKind.RANGE:
             return False
-        if row_bytes(self.schema, fact.partition, None) != row_bytes(self.schema, self.partition, None):
-            return False
-        return any(self._is_bound(bound) for bound in (fact.start, fact.end))
-
-    def _is_bound(self, bound: Bound | None) -> bool:
-        if bound is None or len(bound.prefix) < len(self.schema.clustering):
-            return False
-        return row_bytes(self.schema, self.partition, bound.prefix) == self.canonical()
+        prefixes = [bound.prefix for bound in (fact.start, fact.end) if bound is not None]
+        whole = [prefix for prefix in prefixes if len(prefix) == len(self.schema.clustering)]
+        return any(row_bytes(self.schema, fact.partition, prefix) == self.canonical() for prefix in whole)
 
 
 def row_bytes(schema: TableSchema, partition: tuple[Any, ...], clustering: tuple[Any, ...] | None) -> bytes:
@@ -83,16 +76,3 @@ def row_bytes(schema: TableSchema, partition: tuple[Any, ...], clustering: tuple
     if clustering is not None:
         parts += [comparable(column.type, value) for column, value in zip(schema.clustering, clustering, strict=True)]
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-
-
-def _stored(column: Column, value: Any) -> tuple[str, Any]:
-    if not carries_comparable(column.type):
-        return physical_name(column.name), to_physical(column.type, value)
-    identity = partition_identity if column.role is Role.PARTITION else comparable
-    return key_name(column.name), identity(column.type, value)
-
-
-def _equal(name: str, value: Any) -> ds.Expression:
-    stored = ds.field(name)
-    # never null, so that what is not equal can be asked for too
-    return stored.is_null() if value is None else (stored == value) & stored.is_valid()

@@ -46,7 +46,7 @@ from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import commit
 from cdc_views.landing.quarantine import put, resolve_fragment
 from cdc_views.landing.raw_table import create_raw, exists, open_raw
-from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, no_progress
+from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress
 from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine, opened
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import ATTEMPTS, retried
@@ -64,16 +64,12 @@ class FilePosition:
     is_new: bool
     landed: Prefix
 
-    def transactions(self, *, size: int, digest: Digest) -> Mapping[str, int]:
-        """Return what a commit records once `size` bytes of that `digest` have landed."""
-        first, second = _halves(digest)
+    def transactions(self, landed: Prefix) -> Mapping[str, int]:
+        """Return what a commit records once that prefix has landed."""
+        first, second = _halves(landed.digest)
         key = f"{self.head}:{self.slot}"
-        grown = {f"offset:{key}": size, f"digest:{key}": first, f"check:{key}": second}
+        grown = {f"offset:{key}": landed.size, f"digest:{key}": first, f"check:{key}": second}
         return {f"head:{self.head}": self.slot + 1, **grown} if self.is_new else grown
-
-    def moved(self, *, landed: Prefix) -> FilePosition:
-        """The same file after a commit."""
-        return FilePosition(self.head, self.slot, is_new=False, landed=landed)
 
 
 def locate(table: DeltaTable, file: EventFile) -> FilePosition:
@@ -81,18 +77,14 @@ def locate(table: DeltaTable, file: EventFile) -> FilePosition:
     head = hashlib.sha256(file.head()).hexdigest()
     slots = recorded(table, f"head:{head}") or 0
     landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}
-    best: tuple[int, Prefix] | None = None
+    best = FilePosition(head, slots, is_new=True, landed=Prefix())
     for prefix in file.prefixes(landed.values()) if slots else ():
-        fitting = [slot for slot, size in landed.items() if size == prefix.size and _is_digest(table, f"{head}:{slot}", prefix)]
-        best = (fitting[0], prefix) if fitting else best
-    if best is None:
-        return FilePosition(head, slots, is_new=True, landed=Prefix())
-    return FilePosition(head, best[0], is_new=False, landed=best[1])
-
-
-def _is_digest(table: DeltaTable, key: str, prefix: Prefix) -> bool:
-    kept = (recorded(table, f"digest:{key}"), recorded(table, f"check:{key}"))
-    return kept == _halves(prefix.digest)
+        halves = _halves(prefix.digest)
+        for slot in (slot for slot, size in landed.items() if size == prefix.size):
+            if (recorded(table, f"digest:{head}:{slot}"), recorded(table, f"check:{head}:{slot}")) == halves:
+                best = FilePosition(head, slot, is_new=False, landed=prefix)
+                break
+    return best
 
 
 def _halves(digest: Digest) -> tuple[int, int]:
@@ -187,7 +179,7 @@ def land_into(
     progress: Progress | None = None,
 ) -> LandingReport:
     """Land files one after the other; see `land`."""
-    landings = (_FileLanding(target, decoder, file, batch_rows, progress or no_progress) for file in files)
+    landings = (_FileLanding(target, decoder, file, batch_rows, progress) for file in files)
     return LandingReport(decoder.raw.relation.schema.full_name, tuple(landing.run() for landing in landings))
 
 
@@ -199,7 +191,7 @@ class _FileLanding:
     decoder: Decoder
     file: EventFile
     batch_rows: int
-    progress: Progress
+    progress: Progress | None
     report: FileReport = field(init=False)
 
     def run(self) -> FileReport:
@@ -236,8 +228,9 @@ class _FileLanding:
             landed_bytes=known.landed_bytes + size,
             rejections=(known.rejections + quarantined)[:SHOWN_REJECTIONS],
         )
-        done = self.report.skipped_bytes + self.report.landed_bytes
-        self.progress(self.report, done_bytes=done, total_bytes=self.file.size)
+        if self.progress is not None:
+            done = self.report.skipped_bytes + self.report.landed_bytes
+            self.progress(self.report, done_bytes=done, total_bytes=self.file.size)
 
 
 @dataclass(slots=True)
@@ -262,8 +255,6 @@ class _DeltaTarget:
 
 @dataclass(slots=True)
 class _DeltaFile:
-    """See `LandedFile`."""
-
     table: DeltaTable
     raw: RawTable
     name: str
@@ -280,9 +271,8 @@ class _DeltaFile:
         end = batch.end
         fresh = put(batch.decoder, batch.rejected, mark=f"head:{self.position.head}")
         if batch.has_moved:
-            reached = self.position.transactions(size=end.size, digest=end.digest)
-            commit(self.table, rows, batch, transactions=reached, source=self.name)
-            self.position = self.position.moved(landed=end)
+            commit(self.table, rows, batch, transactions=self.position.transactions(end), source=self.name)
+            self.position = replace(self.position, is_new=False, landed=end)
         # events that an earlier, crashed call quarantined count as well, for they are reported nowhere else
         batch.rejected = [one for one in batch.rejected if one.event.end <= end.size or one in fresh]
 

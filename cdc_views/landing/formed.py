@@ -133,10 +133,11 @@ class _Rows:
             position = pa.array(self.lines, pa.int64())
         if isinstance(origin.segment, str):
             segments = self._repeated(origin.segment, pa.string())
+        elif origin.position is not None or origin.counts_lines:
+            partitions = self._numbers(origin.segment).cast(pa.string())
+            segments = pc.binary_join_element_wise(origin.topic, partitions, "/")
         else:
             segments = pa.array(self.columns[origin.segment.group], pa.string())
-            if origin.position is not None or origin.counts_lines:  # a partition of a topic
-                segments = pc.binary_join_element_wise(origin.topic, segments, "/")
         return pa.StructArray.from_arrays([self._repeated(origin.node, pa.string()), segments, position], fields=list(kind))
 
 

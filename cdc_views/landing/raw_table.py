@@ -57,8 +57,8 @@ def is_delta(location: str) -> bool:
 def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
     """Return the raw table to land into; creates it if it is missing, and checks it as `open_raw` does."""
     if not exists(raw):
-        description = _description(raw, format_name)
-        create(raw.location, raw.relation.arrow_schema(), name=raw.relation.schema.full_name, description=description)
+        description, name = _description(raw, format_name), raw.relation.schema.full_name
+        create(raw.location, raw.relation.arrow_schema(), name=name, description=description)
     return with_raw_log_settings(open_raw(raw, format_name=format_name))
 
 

@@ -101,7 +101,3 @@ class Progress(Protocol):
 
     def __call__(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
         """Show how far the file is."""
-
-
-def no_progress(file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
-    """Show nothing: the default of `Progress`."""

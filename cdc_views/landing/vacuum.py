@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.landing.delta import append, delta_errors
+from cdc_views.landing.checkpoints import LOG, age
+from cdc_views.landing.delta import delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
 
 ORPHANED_AFTER = 3600.0
 """Seconds after which a file that no log entry names belongs to no writer any more."""
-LOG = "_delta_log"
 _VERSION = re.compile(r"(\d{20})\.")
 _MARK = "cdc-views:purge"
 
@@ -48,11 +47,11 @@ def vacuum_all(location: str) -> tuple[int, int]:
         table = DeltaTable(location)
         gone = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
         # a reader wants the log entry of the checkpoint's version too, so let that be one that says nothing
-        append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions={_MARK: int(time.time())})
+        record(table, {_MARK: int(time.time())})
         table = DeltaTable(location)
         table.create_checkpoint()
         note_missing(table)
-    abandoned = [file for file in unreferenced(table) if time.time() - file.stat().st_mtime > ORPHANED_AFTER]
+    abandoned = [file for file in unreferenced(table) if age(file) > ORPHANED_AFTER]
     for file in abandoned:
         file.unlink(missing_ok=True)
     return table.version(), len(gone) + len(abandoned)
@@ -63,7 +62,7 @@ def begin_log_at(location: str, version: int) -> int:
     log = Path(location) / LOG
     old = [file for file in log.iterdir() if (found := _VERSION.match(file.name)) and int(found[1]) < version]
     # what a writer that was killed left of an entry it never made
-    old += [file for file in log.glob("*.tmp") if time.time() - file.stat().st_mtime > ORPHANED_AFTER]
+    old += [file for file in log.glob("*.tmp") if age(file) > ORPHANED_AFTER]
     for file in old:
         file.unlink(missing_ok=True)
     return len(old)
@@ -71,8 +70,7 @@ def begin_log_at(location: str, version: int) -> int:
 
 def unreferenced(table: DeltaTable) -> Iterator[Path]:
     """Yield the files in a table's folder that are no part of the version it is open at, nor of its log or its digests."""
-    root = Path(unquote(table.table_uri.removeprefix("file://")))
-    known = active_files(table)
+    root, known = Path(unquote(table.table_uri.removeprefix("file://"))), active_files(table)
     for path in sorted(root.rglob("*")):
         if path.is_file() and not {LOG, FOLDER} & set(path.relative_to(root).parts) and str(path) not in known:
             yield path

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -100,23 +100,13 @@ class _Attempt:
     setting: str
     batch_rows: int
     reading: Reading = field(init=False)
-    events: int = 0
-    facts: int = 0
-    quarantined: int = 0
-
-    @property
-    def derived(self) -> RawTable:
-        return self.decoder.raw
-
-    @property
-    def format(self) -> RawFormat:
-        return self.decoder.format
+    done: Adaptation = field(default_factory=Adaptation)
 
     def run(self) -> Adaptation:
-        external = self.external
+        external, derived = self.external, self.decoder.raw
         self.reading = Reading.of(
-            self.format.name,
-            self.derived.relation.schema,
+            self.decoder.format.name,
+            derived.relation.schema,
             columns=external.columns,
             partitions=external.partitions,
             where=external.location,
@@ -127,26 +117,32 @@ class _Attempt:
             return Adaptation()
         fresh = self._fresh(version)
         if fresh is None:
-            clear_quarantine(self.derived)
+            clear_quarantine(derived)
         files = external.files if fresh is None else fresh
         state = {ADAPTED: external.version, _SETTING: self._setting_number()}
-        with _spooled(self.derived.relation.arrow_schema(), self._rows(files)) as rows:
-            check_current(self.decoder, source=self.derived.location)
+        with _spooled(derived.relation.arrow_schema(), self._rows(files)) as rows:
+            check_current(self.decoder, source=derived.location)
             (overwrite if fresh is None else append)(table, rows, transactions=state)
-        return Adaptation(len(files), self.events, self.facts, self.quarantined, is_rebuilt=fresh is None)
+        return replace(self.done, files=len(files), is_rebuilt=fresh is None)
 
     def _table(self) -> DeltaTable:
         """The derived table; what another setting left there is dropped, and so forgotten."""
-        if not exists(self.derived):
-            return create_raw(self.derived, format_name=self.format.name)
-        table = _opened(self.derived.location)
+        derived, format_name = self.decoder.raw, self.decoder.format.name
+        if not exists(derived):
+            return create_raw(derived, format_name=format_name)
+        table = open_delta(derived.location)
+        if not is_ours(str(table.metadata().description or "")):
+            raise UsageError(
+                f"{derived.location}: is no raw table of cdc-views, which keeps what it derives there; name another `warehouse`"
+            )
         made_for = recorded(table, _SETTING)
         if made_for == self._setting_number():
             return table
-        if made_for in (None, _NOTHING) and _is_fit(self.derived, self.format):
-            return table  # somebody else has just made it for the same setting, and would lose its rows
-        nothing = dict.fromkeys((ADAPTED, _SETTING), _NOTHING)
-        return recreate_raw(self.derived, format_name=self.format.name, transactions=nothing)
+        if made_for in (None, _NOTHING):
+            with suppress(UsageError):
+                # somebody else has just made it for the same setting, and would lose its rows
+                return open_raw(derived, format_name=format_name)
+        return recreate_raw(derived, format_name=format_name, transactions=dict.fromkeys((ADAPTED, _SETTING), _NOTHING))
 
     def _setting_number(self) -> int:
         """A number of whatever decides how events read, as Delta keeps one under a transaction id."""
@@ -185,25 +181,13 @@ class _Attempt:
         rows = batch.rows()
         batch.rejected.sort(key=lambda one: one.event.line)
         put(decoder, batch.rejected, mark=f"head:{file.identity}")
-        self.events += batch.landed
-        self.facts += rows.num_rows
-        self.quarantined += len(batch.quarantined)
+        self.done = replace(
+            self.done,
+            events=self.done.events + batch.landed,
+            facts=self.done.facts + rows.num_rows,
+            quarantined=self.done.quarantined + len(batch.quarantined),
+        )
         return rows
-
-
-def _opened(location: str) -> DeltaTable:
-    table = open_delta(location)
-    if not is_ours(str(table.metadata().description or "")):
-        raise UsageError(f"{location}: is no raw table of cdc-views, which keeps what it derives there; name another `warehouse`")
-    return table
-
-
-def _is_fit(derived: RawTable, format: RawFormat) -> bool:
-    try:
-        open_raw(derived, format_name=format.name)
-    except UsageError:
-        return False
-    return True
 
 
 @contextmanager
