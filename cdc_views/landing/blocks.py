@@ -182,7 +182,6 @@ class Lines:
                 self.numbers.append(nth)
 
     def __len__(self) -> int:
-        """How many events there are."""
         return len(self.contents)
 
     def stream(self, index: int) -> str:

@@ -99,6 +99,11 @@ def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transact
     commit(table, rows, recording(transactions), mode="append", schema_mode="merge", writer_properties=RAW_FILES)
 
 
+def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
+    """As `append`, but replace all rows and columns, in one commit."""
+    commit(table, rows, recording(transactions), mode="overwrite", schema_mode="overwrite", writer_properties=RAW_FILES)
+
+
 def record(table: DeltaTable, transactions: Mapping[str, int]) -> None:
     """Record `transactions` in a commit without rows; raises as `append` does."""
     append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions=transactions)
@@ -110,16 +115,6 @@ def commit(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, properties:
     with delta_errors(table.table_uri):
         write_deltalake(table, rows, commit_properties=properties, post_commithook_properties=after, **options)
         sum_up(table)
-        note_commit(table)
-
-
-def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
-    """As `append`, but replace all rows and columns, in one commit."""
-    with delta_errors(table.table_uri):
-        properties = recording(transactions)
-        write_deltalake(
-            table, rows, mode="overwrite", schema_mode="overwrite", commit_properties=properties, writer_properties=RAW_FILES
-        )
         note_commit(table)
 
 

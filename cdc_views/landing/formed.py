@@ -206,7 +206,6 @@ class _Matches:
             self.settle(contents)
 
     def settle(self, contents: Sequence[bytes]) -> None:
-        """Take the values out of the events that wait."""
         form, first = self.form.form, len(self.indexes) - len(self._waiting)
         doubtful = form.doubtful([contents[index] for index in self.indexes[first:]])
         self.unfit.update(first + place for place in doubtful)
@@ -215,7 +214,6 @@ class _Matches:
         self._waiting = []
 
     def leave_out(self) -> None:
-        """Forget the events that are unfit."""
         kept = [place not in self.unfit for place in range(len(self.indexes))]
         self.indexes = list(compress(self.indexes, kept))
         self.columns = [list(compress(column, kept)) for column in self.columns]
@@ -277,7 +275,6 @@ class FormReader:
         return form if is_right else None
 
     def _formed(self, matches: _Matches, contents: Sequence[bytes], lines: Sequence[int], landed_at: int) -> Formed:
-        """Return the rows of a form's events but those that are to be read one by one."""
         matches.settle(contents)
         while True:
             if matches.unfit:

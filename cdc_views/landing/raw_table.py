@@ -207,10 +207,6 @@ def _fits(stored: Any, wanted: Any) -> bool:
     if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
         common = {part.name for part in stored} & {part.name for part in wanted}
         return all(_fits(stored.field(name).type, wanted.field(name).type) for name in common)
-    if _is_list(stored) and _is_list(wanted):
+    if all(pa.types.is_list(kind) or pa.types.is_large_list(kind) for kind in (stored, wanted)):
         return _fits(stored.value_type, wanted.value_type)
     return bool(stored == wanted) or str(stored).removeprefix("large_") == str(wanted).removeprefix("large_")
-
-
-def _is_list(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

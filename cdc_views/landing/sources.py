@@ -10,14 +10,13 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Protocol, cast
 
 from cdc_views.errors import SourceFileError
 
 STANDARD_INPUT = "-"
-_SPOOL_LIMIT = 32 << 20
 _CHUNK = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -25,14 +24,9 @@ _GZIP_MAGIC = b"\x1f\x8b"
 class Digest(Protocol):
     """The part of a `hashlib` hash that is used here."""
 
-    def update(self, data: bytes, /) -> None:
-        """Take in more bytes."""
-
-    def copy(self) -> Digest:
-        """Return an independent copy."""
-
-    def digest(self) -> bytes:
-        """Return the digest of what was taken in."""
+    def update(self, data: bytes, /) -> None: ...
+    def copy(self) -> Digest: ...
+    def digest(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +142,12 @@ def opened(names: Iterable[str | Path]) -> Iterator[tuple[EventFile, ...]]:
     The copy is what lets a resumed read skip what was landed: a pipe cannot be read twice.
     """
     with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
-        found = []
-        for name in names:
-            found.append(_spooled(Path(folder) / "stdin") if str(name) == STANDARD_INPUT else find(name))
-        yield tuple(found)
+        copy = Path(folder) / "stdin"
+        yield tuple(_spooled(copy) if str(name) == STANDARD_INPUT else find(name) for name in names)
 
 
-def _spooled(path: Path, *, source: Any = None) -> EventFile:
+def _spooled(path: Path) -> EventFile:
     if not path.exists():  # `-` given twice is the same input
         with path.open("wb") as copy:
-            shutil.copyfileobj(source or sys.stdin.buffer, copy, _SPOOL_LIMIT)
-    spooled = find(path)
-    return EventFile(STANDARD_INPUT, path, is_gzip=spooled.is_gzip)
+            shutil.copyfileobj(sys.stdin.buffer, copy, _CHUNK)
+    return replace(find(path), name=STANDARD_INPUT)

@@ -177,7 +177,6 @@ class StreamLander:
         return BatchReport(batch.landed, rows.num_rows, skipped, len(quarantined), quarantined[:shown], batch.forgotten)
 
     def _decoded(self, decoder: Decoder, batches: Sequence[StreamBatch]) -> Batch:
-        """Return the events of all streams as one batch."""
         batch, lines = Batch(decoder, self._reader), Lines()
         for stream, events, _ in batches:
             if are_single(events):

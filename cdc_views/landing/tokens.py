@@ -36,7 +36,6 @@ class UnfitError(Exception):
     """The events at `indexes` must be read one by one."""
 
     def __init__(self, indexes: Sequence[int]) -> None:
-        """Keep the indexes."""
         super().__init__(f"{len(indexes)} events")
         self.indexes = frozenset(indexes)
 

@@ -46,7 +46,7 @@ def instant_micros(kind: Kind, value: Any, hints: Hints) -> int:
     if isinstance(value, str) and not _is_number(value):
         micros = parse_micros(value.replace(" UTC", "Z"))
         return _INFINITIES.get(micros, micros)
-    if isinstance(value, str) and not _is_whole(value):
+    if isinstance(value, str) and not value.lstrip("-").isdecimal():
         return int(Decimal(value) * 1_000_000)  # BigQuery's API writes a TIMESTAMP as seconds with a fraction
     number = _whole(value)
     unit = stated_unit(kind, hints) or _instant_unit(number)
@@ -121,10 +121,6 @@ _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,20})?([eE][+-]?\d{1,2})?", re.ASCII)
 
 def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
-
-
-def _is_whole(text: str) -> bool:
-    return text.lstrip("-").isdecimal()
 
 
 def _whole(value: Any) -> int:

@@ -61,7 +61,6 @@ class Debezium(RawFormat):
     has_forms = True
 
     def __init__(self, known: DebeziumOptions | None = None) -> None:
-        """Keep what is known of the connector's configuration."""
         self._known = known or DebeziumOptions()
 
     @classmethod

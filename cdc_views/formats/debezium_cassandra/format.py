@@ -180,7 +180,6 @@ def _liveness(event: _Event, cells: Sequence[Cell]) -> Liveness:
 
 
 def _side(event: _Event, schema: TableSchema, *, role: Role) -> tuple[dict[str, Cell], dict[str, Elements]]:
-    """The cells and elements of the columns of one role."""
     cells: dict[str, Cell] = {}
     elements: dict[str, Elements] = {}
     for name, found in event.image.cells.items():

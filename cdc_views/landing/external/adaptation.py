@@ -169,7 +169,6 @@ class _Attempt:
                 yield self._adapted(file, decoder, zip(numbers, map(reader, plain.to_pylist()), strict=True))
 
     def _adapted(self, file: ExternalFile, decoder: Decoder, texts: Iterable[tuple[int, EventText]]) -> pa.Table:
-        """The rows of some of a file's events; the others go to quarantine."""
         batch = Batch(decoder)
         for number, text in texts:
             event_id = hashlib.sha256(f"{file.identity}:{number}".encode()).hexdigest()

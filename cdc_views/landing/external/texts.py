@@ -7,6 +7,7 @@ the bytes of a blob are written another way than those of a decimal, and a clock
 from __future__ import annotations
 
 import base64
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ class ValuePlace:
         schema: The source table's.
         is_event: Its members are an event's own: `op`, `source`, `before`, `after`.
         is_row: Its members are columns of the source table.
+        is_cell: It is such a column as Debezium's Cassandra connector sends it: `{value, deletion_ts, set}`.
         kind: The type of the column it is (part of) the value of, None elsewhere.
         clock: The unit that a timestamp counts in, `""` for one that is written as text.
         ignored: Members that are left out.
@@ -48,6 +50,7 @@ class ValuePlace:
     schema: TableSchema
     is_event: bool = False
     is_row: bool = False
+    is_cell: bool = False
     kind: LogicalType | None = None
     clock: str = ""
     ignored: frozenset[str] = frozenset()
@@ -56,8 +59,9 @@ class ValuePlace:
         """The place of a struct's member of that Arrow type."""
         if self.is_row and self.schema.has(name):
             is_cell = pa.types.is_struct(kind) and "value" in _names(kind) and _names(kind) <= _CELL
-            column = self.schema.column(name).type
-            return _Cell(self.schema, kind=column) if is_cell else ValuePlace(self.schema, kind=column)
+            return ValuePlace(self.schema, is_cell=is_cell, kind=self.schema.column(name).type)
+        if self.is_cell:
+            return ValuePlace(self.schema, kind=self.kind) if name == "value" else ValuePlace(self.schema, clock=_clock(name))
         if isinstance(self.kind, Udt | TupleOf):
             return ValuePlace(self.schema, kind=self.kind.field_type(name) if isinstance(self.kind, Udt) else self.kind)
         is_row = self.is_event and name in ("before", "after")
@@ -66,15 +70,6 @@ class ValuePlace:
     def part(self, *kinds: type, name: str) -> ValuePlace:
         """The place of a collection's elements: `name` is the attribute of its logical type, one of `kinds`."""
         return ValuePlace(self.schema, kind=getattr(self.kind, name) if isinstance(self.kind, kinds) else None)
-
-
-class _Cell(ValuePlace):
-    """A column as Debezium's Cassandra connector sends it: `{value, deletion_ts, set}`."""
-
-    __slots__ = ()
-
-    def member(self, name: str, kind: pa.DataType) -> ValuePlace:
-        return ValuePlace(self.schema, kind=self.kind) if name == "value" else ValuePlace(self.schema, clock=_clock(name))
 
 
 def _clock(name: str) -> str:
@@ -87,8 +82,8 @@ def _names(kind: pa.StructType) -> set[str]:
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether values of a type are texts, or bytes that may be one."""
-    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return is_binary(kind) or any(check(kind) for check in checks)
+    types = pa.types
+    return is_binary(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 
 
 def is_binary(kind: pa.DataType) -> bool:
@@ -221,19 +216,15 @@ def _scalar(kind: pa.DataType, place: ValuePlace) -> Writer | None:
     if types.is_null(kind):
         return str
     if types.is_boolean(kind):
-        return lambda value: "true" if value else "false"
+        return json.dumps
     if types.is_integer(kind) or types.is_decimal(kind):
         return str
     if types.is_floating(kind):
         is_single = kind.bit_width < 64
-        return lambda value: java_double(value, single=is_single) if math.isfinite(value) else _not_finite(value)
+        return lambda value: java_double(value, single=is_single) if math.isfinite(value) else f'"{json.dumps(value)}"'
     if is_binary(kind):
         return _bytes(place)
     return quote if is_text(kind) else None
-
-
-def _not_finite(value: float) -> str:
-    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
 def _bytes(place: ValuePlace) -> Writer:
