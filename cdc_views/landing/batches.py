@@ -57,11 +57,8 @@ class FileBatch(Batch):
 def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[Prefix], FileBatch]) -> Iterator[FileBatch]:
     """Yield the batches after a landed prefix; the last may end before an unfinished line.
 
-    Args:
-        file: The file.
-        start: The prefix.
-        batch_rows: Facts a batch holds, give or take one event; twice as many where each event has two rows.
-        new: Makes an empty batch that begins after a prefix.
+    A batch holds `batch_rows` facts, give or take one event; twice as many where each event has two rows. `new` makes an
+    empty batch that begins after a prefix.
     """
     batch, digest, begun = new(start), start.digest.copy(), start.size
     for line in file.lines(start):

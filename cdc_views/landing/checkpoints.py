@@ -71,10 +71,7 @@ def superseded(log: Path) -> list[Path]:
 def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
     """Return the version with a checkpoint at which the log may start; None where nothing can be cut.
 
-    Args:
-        log: The folder.
-        floor: Keep this version and all later ones readable.
-        seconds: Cut only entries older than this.
+    The version `floor` and all later ones stay readable. Only entries older than `seconds` are cut.
     """
     commits, checkpoints = _numbered(log, _COMMIT), _numbered(log, _CHECKPOINT)
     wanted = [v for v in checkpoints if v <= floor and v in commits and age(commits[v]) > seconds]

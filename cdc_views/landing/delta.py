@@ -91,10 +91,8 @@ def open_delta(location: str, *, version: int | None = None) -> DeltaTable:
 def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
     """Append `rows` and record `transactions` in one commit, on top of the version `table` is open at.
 
-    Empty `rows` record the transaction ids alone. Adds missing columns.
-
-    Raises:
-        ConflictError: Since that version, somebody committed one of the same transaction ids.
+    Empty `rows` record the transaction ids alone. Adds missing columns. Raises `ConflictError` where somebody committed one
+    of the same transaction ids since that version.
     """
     commit(table, rows, recording(transactions), mode="append", schema_mode="merge", writer_properties=RAW_FILES)
 

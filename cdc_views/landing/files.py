@@ -151,10 +151,8 @@ class LandedFile(Protocol):
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
         """Commit the rejected events, then the rows together with the new prefix.
 
-        Removes from `batch.rejected` an unfinished line that is already in quarantine.
-
-        Raises:
-            ConflictError: Somebody else committed first; no row was written.
+        Removes from `batch.rejected` an unfinished line that is already in quarantine. Raises `ConflictError` where somebody
+        else committed first; no row was written.
         """
 
 

@@ -79,12 +79,9 @@ class Batch:
         self._decode(self.events - 1, event)
 
     def add_many(self, contents: Sequence[bytes], *, lines: Sequence[int], event: Callable[[int], RawEvent]) -> None:
-        """Add events after the others.
+        """Add events after the others, by their bytes and their `RawEvent.line`.
 
-        Args:
-            contents: The bytes of each event.
-            lines: `RawEvent.line` of each.
-            event: Returns one event by its index; an object per event would cost more than reading it by its form.
+        `event` returns one by its index; an object per event would cost more than reading it by its form.
         """
         first, self.events = self.events, self.events + len(contents)
         taken: set[int] = set()

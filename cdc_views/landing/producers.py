@@ -89,8 +89,7 @@ class Producer:
     def chosen(self, project: ProducerProject, given: Mapping[str, Any]) -> Any:
         """Return the options from the values that were given, by their fields' names; None: the default.
 
-        Raises:
-            UsageError: A value cannot be.
+        Raises `UsageError` for a value that cannot be.
         """
         hints, declared, values = get_type_hints(self.options), options_of(self.options), dict[str, Any]()
         for one in fields(self.options):

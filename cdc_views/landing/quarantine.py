@@ -112,15 +112,10 @@ def open_quarantine(raw: RawTable) -> DeltaTable:
 
 
 def put(decoder: Decoder, rejected: Sequence[RejectedEvent], *, mark: str) -> list[RejectedEvent]:
-    """Add events to quarantine that are not there yet, in one commit; returns them.
+    """Add events of one source to quarantine that are not there yet, in one commit; returns them.
 
-    Args:
-        decoder: What could not decode them.
-        rejected: The events, all of one source.
-        mark: The transaction id of that source: of two concurrent calls one conflicts, so that no event is there twice.
-
-    Raises:
-        ConflictError: Another process quarantined events of this source meanwhile; nothing was written.
+    `mark` is the transaction id of that source. Of two concurrent calls one conflicts, so that no event is there twice: it
+    raises `ConflictError`, and nothing was written.
     """
     if not rejected:
         return []

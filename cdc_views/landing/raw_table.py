@@ -99,14 +99,9 @@ def create(location: str, schema: pa.Schema, *, name: str, description: str) -> 
 
 
 def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
-    """Return the raw table at its newest version.
+    """Return the raw table at its newest version; `format_name` is the raw format that lands, None for reads.
 
-    Args:
-        raw: Where it is and what its columns mean.
-        format_name: The raw format that lands; None for reads.
-
-    Raises:
-        UsageError: It belongs to another table, another format or a newer cdc-views, or a column's type changed.
+    Raises `UsageError` where it belongs to another table, another format or a newer cdc-views, or a column's type changed.
     """
     table = open_delta(raw.location)
     check_raw(raw, table, format_name=format_name)
@@ -116,12 +111,7 @@ def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
 def last_read_keys(raw: RawTable, *, position: int, names: Sequence[str], most: int) -> list[tuple[Any, ...]]:
     """Return key columns of the rows that landed last of a snapshot at a log position: where the snapshot goes on.
 
-    Args:
-        raw: The raw table, of a source whose write times are log positions; it is there.
-        position: Where in the log the snapshot was taken.
-        names: Columns of the row key, in the order wanted.
-        most: How many rows; the last of the batch that landed last.
-
+    `names` are columns of the row key, in the order wanted. At most `most` rows, the last of the batch that landed last.
     Values are as raw tables store them. Grain: one tuple a row; none where nothing of that snapshot is in the table.
     """
     columns = [physical_name(name) for name in names]

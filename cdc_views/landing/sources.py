@@ -117,11 +117,7 @@ def _unreadable(name: str, error: BaseException) -> SourceFileError:
 
 
 def find(name: str | Path) -> EventFile:
-    """Return the event file at a path.
-
-    Raises:
-        SourceFileError: It does not exist, is a directory or may not be read.
-    """
+    """Return the event file at a path; raises `SourceFileError` for none, for a directory, or where it may not be read."""
     path = Path(name)
     if path.is_dir():
         raise SourceFileError(f"{name}: is a directory; name the event files in it ({name}/*)")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_views.formats.connect.hints import MARKS, Unit, is_unavailable
-from cdc_views.formats.connect.times import stated_unit
+from cdc_views.formats.connect.scalars import stated_unit
 from cdc_views.formats.connect.values import native
 from cdc_views.formats.forms import ColumnSlot, Look, Slot, Values
 from cdc_views.model.types import Kind, carries_order_bytes
@@ -174,7 +174,7 @@ def _instant(column: ColumnSlot, values: Values) -> Stored:
 
 
 _MICROS_FROM = 253_402_300_800_000
-"""A larger number of an instant without a unit counts µs (see `connect_times`)."""
+"""A larger number of an instant without a unit counts µs (see `connect.scalars`)."""
 _MOST = {Unit.MILLIS: 10**14, Unit.MICROS: 9 * 10**15}
 """Larger numbers may have a special meaning, e.g. infinity."""
 

@@ -12,8 +12,16 @@ from typing import Any
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.connect.hints import Hints
-from cdc_views.formats.connect.numbers import blob_value, decimal_value, float_value, integer_value
-from cdc_views.formats.connect.times import date_days, duration_parts, instant_micros, time_nanos
+from cdc_views.formats.connect.scalars import (
+    blob_value,
+    date_days,
+    decimal_value,
+    duration_parts,
+    float_value,
+    instant_micros,
+    integer_value,
+    time_nanos,
+)
 from cdc_views.model.types import INTEGER_BITS, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.rules.codec.comparable import comparable
 from cdc_views.rules.codec.jsonread import parse_json

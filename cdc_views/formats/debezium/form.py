@@ -56,11 +56,9 @@ _STREAMED = 1
 
 @dataclass
 class EventPaths:
-    """The JSON paths that matter in events like `record`, which was decoded without error.
+    """The JSON paths that matter in events of a table like `record`, which was decoded without error.
 
     Attributes:
-        record: The event.
-        schema: The schema of its table.
         hints_of: Decoding hints for each column of its row.
         is_deletion: Whether it deletes the row.
         is_snapshot: Whether it was read from the table, not from the log.

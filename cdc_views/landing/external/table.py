@@ -63,9 +63,7 @@ class ExternalTable:
     def open(cls, location: str) -> ExternalTable:
         """Return the table at its newest version.
 
-        Raises:
-            UsageError: There is no Delta table, or it is one that cdc-views landed, or one that cannot be read.
-            EngineError: Its log cannot be read.
+        Raises `UsageError` for no Delta table, or one that cdc-views landed or cannot read; `EngineError` for an unreadable log.
         """
         if not is_delta(location):
             is_there = is_url(location) or Path(location).is_dir()

@@ -22,8 +22,7 @@ from deltalake import DeltaTable, Transaction
 from cdc_views.errors import EngineError, MalformedEventError, UnsupportedError
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import delta_errors
-from cdc_views.landing.denylist import Denylist, Entry, add, latest_written
-from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.denylist import Denylist, Entry, ErasedKey, add, latest_written
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
 from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_all

@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 
 from cdc_views.landing.checkpoints import LOG
 from cdc_views.landing.delta import delta_errors
-from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.denylist import ErasedKey
 from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.erasing.places import ErasableTable, Holds
 from cdc_views.operations.erasing.rewriting import batches
