@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from urllib.parse import unquote
 
-from deltalake import DeltaTable, PostCommitHookProperties
+from deltalake import DeltaTable
 
 LOG = "_delta_log"
 SHARE = 100
@@ -28,12 +28,6 @@ _USUAL = 100
 _INTERVAL = "delta.checkpointInterval"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _COMMIT = re.compile(r"(\d{20})\.json")
-_NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-
-
-def hooks(location: str) -> PostCommitHookProperties | None:
-    """Return deltalake's hooks after a commit: none for a local table, where `sum_up` does their work."""
-    return None if local_folder(location) is None else _NOTHING_AFTER
 
 
 def sum_up(table: DeltaTable) -> None:

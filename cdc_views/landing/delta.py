@@ -7,11 +7,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_views.errors import CdcViewsError, EngineError
-from cdc_views.landing.checkpoints import hooks, sum_up
+from cdc_views.landing.checkpoints import local_folder, sum_up
 from cdc_views.landing.digests import note_commit
 from cdc_views.storage.conflicts import ConflictError
 
@@ -24,6 +24,7 @@ RAW_FILES = WriterProperties(
 )
 """For changes of whole rows, whose cells share a write time: a quarter of Snappy's bytes, as fast to write."""
 
+_NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 _NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
 """By default Delta's log and each checkpoint repeat the least and greatest value of 32 columns of every file. Footers choose
 the files here, so the log keeps row counts alone."""
@@ -109,7 +110,8 @@ def record(table: DeltaTable, transactions: Mapping[str, int]) -> None:
 
 def commit(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, properties: CommitProperties, **options: Any) -> None:
     """Write `rows` in one commit, with deltalake's `options`, and keep the log short; raises `ConflictError`."""
-    after = hooks(table.table_uri)
+    # for a local table, `sum_up` does the work of deltalake's hooks
+    after = None if local_folder(table.table_uri) is None else _NOTHING_AFTER
     with delta_errors(table.table_uri):
         write_deltalake(table, rows, commit_properties=properties, post_commithook_properties=after, **options)
         sum_up(table)

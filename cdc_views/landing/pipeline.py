@@ -109,7 +109,7 @@ class Batch:
         except MalformedEventError as error:
             self.reject(event, str(error))
             return
-        facts, reason = _filtered(self.decoder, event, facts)
+        facts, reason = self.decoder.without_forgotten(facts, event.content, **event.place)
         if reason:
             self.reject(event, reason, is_forgotten=True)
             event = event._replace(content=NOT_KEPT)  # if the newer part does not fit, quarantine must not keep the older part
@@ -153,7 +153,7 @@ class Batch:
         """Raise `TransientError` if a key of the batch was forgotten meanwhile; its values are in a file, committed or not."""
         decoder = self.decoder.reread()
         for event, facts in self._all_facts(decoder):
-            if _filtered(decoder, event, facts)[1]:
+            if decoder.without_forgotten(facts, event.content, **event.place)[1]:
                 raise TransientError(f"{event.where}: its key was forgotten while it landed; run that `forget` again")
 
     def _all_facts(self, decoder: Decoder) -> Iterator[tuple[RawEvent, list[Fact]]]:
@@ -167,10 +167,6 @@ def _facts(decoder: Decoder, event: RawEvent) -> list[Fact]:
     if event.rows is not None:
         return event.rows.facts(decoder.raw.relation.schema)
     return decoder.facts(event.content, **event.place)
-
-
-def _filtered(decoder: Decoder, event: RawEvent, facts: list[Fact]) -> tuple[list[Fact], str]:
-    return decoder.without_forgotten(facts, event.content, **event.place)
 
 
 def check_current(decoder: Decoder, *, source: str) -> None:

@@ -26,11 +26,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 
 from cdc_views.landing.blocks import DecodedRows
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import append, delta_errors, open_delta, overwrite, recorded, with_raw_log_settings
+from cdc_views.landing.denylist import NOT_KEPT
 from cdc_views.landing.raw_table import create, is_delta, quarantine_location
 from cdc_views.landing.sources import Prefix, RawLine
 from cdc_views.storage.relation import RawTable
@@ -174,7 +175,7 @@ def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> b
 def empty_events(table: DeltaTable, reasons: Mapping[str, str]) -> None:
     """Remove the bytes of events, by id, and set a new reason; no replay takes them."""
     update = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {RESOLVED})"}
-    _update(table, reasons, update, where="")
+    _resolve(table, reasons, update)
 
 
 def resolve_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
@@ -182,23 +183,33 @@ def resolve_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
     if not reasons:
         return 0
     update = {"reason": "change.reason", "replay": str(RESOLVED)}
-    return _update(open_quarantine(raw), reasons, update, where=" AND kept.replay IS NULL")
+    return _resolve(open_quarantine(raw), reasons, update, where=" AND kept.replay IS NULL")
 
 
-def _update(table: DeltaTable, reasons: Mapping[str, str], update: dict[str, str], *, where: str) -> int:
-    """Change the rows of events in one commit; `update` may name `change.event`, which has no bytes."""
+def _resolve(table: DeltaTable, reasons: Mapping[str, str], update: dict[str, str], *, where: str = "") -> int:
+    """Change the rows of events; `update` may name `change.event`, which has no bytes."""
     if not reasons:
         return 0
-    changes = pa.table(
-        {
-            "event_id": pa.array(reasons, pa.string()),
-            "reason": pa.array(map(storable, reasons.values()), pa.string()),
-            "event": pa.array([b""] * len(reasons), pa.binary()),
-        }
-    )
+    rows = [{"event_id": name, "reason": storable(reason), "event": NOT_KEPT} for name, reason in reasons.items()]
+    changes = pa.Table.from_pylist(rows, schema=pa.schema([COLUMNS.field(name) for name in rows[0]]))
+    return update_events(table, changes, update, where=where)
+
+
+def update_events(
+    table: DeltaTable, changes: pa.Table, update: dict[str, str], *, where: str = "", properties: CommitProperties | None = None
+) -> int:
+    """Change the rows of events in one commit; returns how many rows there were.
+
+    `update` is the new value of each column, in which `kept` is the row of an event and `change` the one of `changes`.
+    """
     with delta_errors(table.table_uri):
-        same = f"kept.event_id = change.event_id{where}"
-        merge = table.merge(changes, predicate=same, source_alias="change", target_alias="kept")
+        merge = table.merge(
+            changes,
+            predicate=f"kept.event_id = change.event_id{where}",
+            source_alias="change",
+            target_alias="kept",
+            commit_properties=properties,
+        )
         return int(merge.when_matched_update(update).execute()["num_target_rows_updated"])
 
 

@@ -68,15 +68,9 @@ def adapt(
 ) -> Adaptation:
     """Bring the raw table derived from the external table at `location` up to date; does nothing where it is.
 
-    Facts have landed when their file was written, so that no clock is read.
-
-    Args:
-        location: The external table; it is only read.
-        derived: Where to keep its facts, and what their columns mean; created if it is not there.
-        format: How an event reads.
-        setting: A text of whatever decides how events read: schema, options, versions. Another one: all is read anew.
-        batch_rows: Rows in memory at once.
-        forgotten: Keys whose older events go to quarantine without their bytes; None for none.
+    The derived table is created if it is not there. Facts have landed when their file was written, so that no clock is read.
+    `setting` is a text of whatever decides how events read: schema, options, versions. With another one all is read anew.
+    `batch_rows` are in memory at once. Older events of `forgotten` keys go to quarantine without their bytes.
 
     Raises:
         UsageError: There is no such table, or one whose columns are no events of the format.
@@ -113,13 +107,13 @@ class _Attempt:
         )
         table = self._table()
         version = recorded(table, ADAPTED)
-        if version == external.version:
+        if version == external.delta.version():
             return Adaptation()
         fresh = self._fresh(version)
         if fresh is None:
             clear_quarantine(derived)
         files = external.files if fresh is None else fresh
-        state = {ADAPTED: external.version, _SETTING: self._setting_number()}
+        state = {ADAPTED: external.delta.version(), _SETTING: self._setting_number()}
         with _spooled(derived.relation.arrow_schema(), self._rows(files)) as rows:
             check_current(self.decoder, source=derived.location)
             (overwrite if fresh is None else append)(table, rows, transactions=state)
@@ -146,7 +140,8 @@ class _Attempt:
 
     def _setting_number(self) -> int:
         """A number of whatever decides how events read, as Delta keeps one under a transaction id."""
-        digest = hashlib.sha256(f"{self.external.table_id}\0{self.setting}".encode()).digest()
+        # Delta's id is another one once the table was dropped and created again
+        digest = hashlib.sha256(f"{self.external.delta.metadata().id}\0{self.setting}".encode()).digest()
         return int.from_bytes(digest[:8], "big") & _BITS_63
 
     def _fresh(self, version: int | None) -> tuple[ExternalFile, ...] | None:

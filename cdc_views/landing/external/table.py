@@ -100,16 +100,6 @@ class ExternalTable:
             )
 
     @property
-    def version(self) -> int:
-        """Delta's version."""
-        return self.delta.version()
-
-    @property
-    def table_id(self) -> str:
-        """Another one once the table was dropped and created again."""
-        return str(self.delta.metadata().id)
-
-    @property
     def columns(self) -> pa.Schema:
         """The columns, partition columns among them."""
         return pa.schema(self.delta.schema().to_arrow())
