@@ -206,27 +206,20 @@ def _cell(name: str, kind: LogicalType | None, entry: Any) -> Cell:
 
 
 def _value(name: str, kind: LogicalType, entry: dict[str, Any]) -> tuple[Any, bytes]:
-    given = _bytes(name, entry)
-    if "value" not in entry and given is None:
+    stated, digits = entry.get("value"), entry.get("bytes")
+    if "value" not in entry and digits is None:
         raise MalformedEventError(f"a cell of {name!r} has neither value nor deleted_at")
-    stated = entry.get("value")
-    if given is None:
+    if digits is None:
         value = _named(name, kind, stated)
         return value, serialize(kind, value)
+    try:
+        given = bytes.fromhex(digits)
+    except (TypeError, ValueError) as error:
+        raise MalformedEventError(f"bytes of {name!r} are not hex digits: {digits!r}") from error
     # bytes are what C2.6 compares, and hold what JSON cannot (NaN, infinities); the stated value must still be of the type
     if stated is not None:
         _named(name, kind, stated)
     return deserialize(kind, given), given
-
-
-def _bytes(name: str, entry: dict[str, Any]) -> bytes | None:
-    given = entry.get("bytes")
-    if given is None:
-        return None
-    try:
-        return bytes.fromhex(given)
-    except (TypeError, ValueError) as error:
-        raise MalformedEventError(f"bytes of {name!r} are not hex digits: {given!r}") from error
 
 
 def _expiry(entry: dict[str, Any]) -> tuple[int | None, int | None]:

@@ -39,19 +39,12 @@ class FileBatch(Batch):
     def decode_waiting(self) -> None:
         """Decode all waiting events at once."""
         waiting, self.waiting = self.waiting, []
-        if waiting:
-            self.add_many(
-                [event.content for event in waiting], lines=[event.line for event in waiting], event=waiting.__getitem__
-            )
+        contents, lines = [event.content for event in waiting], [event.line for event in waiting]
+        self.add_many(contents, lines=lines, event=waiting.__getitem__)
 
-    def must_decode(self, batch_rows: int, start: int) -> bool:
-        """Whether decoding `waiting` may fill the batch."""
-        most = batch_rows - max(self.facts, len(self.rejected))
-        return bool(self.waiting) and (len(self.waiting) >= most or self.end.size - start >= _BATCH_BYTES)
-
-    def is_full(self, batch_rows: int, start: int) -> bool:
-        """Whether the batch has the size of a commit; `start` is the byte where it begins."""
-        return self.facts >= batch_rows or len(self.rejected) >= batch_rows or self.end.size - start >= _BATCH_BYTES
+    def room(self, batch_rows: int, start: int) -> int:
+        """Return how many more facts make a commit, none where the batch, which begins at byte `start`, is long enough."""
+        return 0 if self.end.size - start >= _BATCH_BYTES else batch_rows - max(self.facts, len(self.rejected))
 
 
 def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[Prefix], FileBatch]) -> Iterator[FileBatch]:
@@ -71,9 +64,9 @@ def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[P
         if not line.is_blank:
             batch.take(event)
         batch.end = Prefix(line.end, line.number if line.is_terminated else line.number - 1, digest)
-        if batch.must_decode(batch_rows, begun):
+        if len(batch.waiting) >= batch.room(batch_rows, begun):
             batch.decode_waiting()
-        if batch.is_full(batch_rows, begun):
+        if batch.room(batch_rows, begun) <= 0:
             batch.end = replace(batch.end, digest=digest.copy())
             yield batch
             batch, begun = new(batch.end), line.end

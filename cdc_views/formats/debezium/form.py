@@ -12,7 +12,7 @@ from typing import Any
 from cdc_views.formats.connect.record import Record
 from cdc_views.formats.connect.rows import HintsOf, has_key, key_object
 from cdc_views.formats.debezium.notices import is_told_by_values, split_metadata
-from cdc_views.formats.debezium.order import POSTGRES
+from cdc_views.formats.debezium.order import ORDER, POSTGRES
 from cdc_views.formats.forms import (
     ColumnSlot,
     JsonPath,
@@ -42,12 +42,6 @@ _NUMBERS = {
     "timestamp": Value(Look.INTEGER, allowed=range(1, 1000 << 32)),
 }
 """The numbers that order and date an event, by Debezium's names. A `TOKEN` keeps 0 and -0 apart: only 0 is valid."""
-_ORDER = {
-    "epoch": Value(Look.TOKEN, allowed=range(1 << 30)),
-    "position": Value(Look.TOKEN, allowed=range(1 << 64)),
-    "ordinal": Value(Look.TOKEN, allowed=range(1 << 32)),
-}
-"""The parts of `source.order`."""
 _SAME_OF_SOURCE = ("connector", "name", "db", "schema", "table", "snapshot")
 _SAME_OF_ROW = ("op", "deleted", "table", "schema", "db", "connector")
 _STREAMED = 1
@@ -201,8 +195,9 @@ def _locate_source(paths: EventPaths, source: Mapping[str, Any], path: JsonPath)
     paths.read_numbers(path, {name: source.get(name) for name in ("file", "ts_ms", *position)})
     if source.get("order") is not None:
         paths.reads[(*path, "order")] = Unread.INSIDE
-        paths.numbers |= {name: (*path, "order", index) for index, name in enumerate(_ORDER)}
-        paths.reads |= {(*path, "order", index): value for index, value in enumerate(_ORDER.values())}
+        for index, (name, allowed) in enumerate(ORDER.items()):
+            paths.numbers[name] = (*path, "order", index)
+            paths.reads[paths.numbers[name]] = Value(Look.TOKEN, allowed=allowed)
 
 
 def _compare_keys(paths: EventPaths, row: Mapping[str, Any], hints_of: HintsOf) -> None:

@@ -18,7 +18,8 @@ _POSITION_BITS = 40
 """A binlog file's position takes 40 bits and its number the 24 above: MySQL rotates files at 1 GiB, or past one transaction."""
 _FILE_NUMBERS = range(1 << 24)
 _SNAPSHOT, _STREAMED = 0, 1
-_ORDER = {"epoch": range(1 << 30), "position": _POSITIONS, "ordinal": range(1 << 32)}
+ORDER = {"epoch": range(1 << 30), "position": _POSITIONS, "ordinal": range(1 << 32)}
+"""The parts of `source.order`."""
 
 
 def envelope_order(source: Mapping[str, Any], *, transaction: Any, is_snapshot: bool) -> int:
@@ -45,9 +46,9 @@ def envelope_order(source: Mapping[str, Any], *, transaction: Any, is_snapshot: 
 
 
 def _given_order(order: Any) -> int:
-    if not isinstance(order, list) or len(order) != len(_ORDER):
-        raise MalformedEventError(f"source.order is {order!r} where [{', '.join(_ORDER)}] was expected")
-    named = zip(_ORDER.items(), order, strict=True)
+    if not isinstance(order, list) or len(order) != len(ORDER):
+        raise MalformedEventError(f"source.order is {order!r} where [{', '.join(ORDER)}] was expected")
+    named = zip(ORDER.items(), order, strict=True)
     epoch, position, ordinal = (integer(part, what=f"source.order's {name}", allowed=allowed) for (name, allowed), part in named)
     return order_key(position, ordinal=ordinal, epoch=epoch)
 

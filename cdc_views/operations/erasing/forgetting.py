@@ -269,7 +269,7 @@ class _Forgetting:
         raw = self.table.raw
         for place in places_of(self.table):
             if place.location == raw.location:
-                version, _ = vacuum_all(place.location)
+                version = vacuum_all(place.location)
                 self._cover(version, engine)
                 begin_log_at(place.location, version)
             else:
