@@ -26,7 +26,7 @@ rather than one a line.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -53,38 +53,6 @@ from cdc_views.storage.conflicts import ATTEMPTS, retried
 from cdc_views.storage.relation import RawTable
 
 _BITS_63 = (1 << 63) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class FilePosition:
-    """Where a file stands: its head, its slot, whether the slot is new, and the prefix that has landed."""
-
-    head: str
-    slot: int
-    is_new: bool
-    landed: Prefix
-
-    def transactions(self, landed: Prefix) -> Mapping[str, int]:
-        """Return what a commit records once that prefix has landed."""
-        first, second = _halves(landed.digest)
-        key = f"{self.head}:{self.slot}"
-        grown = {f"offset:{key}": landed.size, f"digest:{key}": first, f"check:{key}": second}
-        return {f"head:{self.head}": self.slot + 1, **grown} if self.is_new else grown
-
-
-def locate(table: DeltaTable, file: EventFile) -> FilePosition:
-    """Return where `file` stands in `table`; the longest landed prefix that its content begins with."""
-    head = hashlib.sha256(file.head()).hexdigest()
-    slots = recorded(table, f"head:{head}") or 0
-    landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}
-    best = FilePosition(head, slots, is_new=True, landed=Prefix())
-    for prefix in file.prefixes(landed.values()) if slots else ():
-        halves = _halves(prefix.digest)
-        for slot in (slot for slot, size in landed.items() if size == prefix.size):
-            if (recorded(table, f"digest:{head}:{slot}"), recorded(table, f"check:{head}:{slot}")) == halves:
-                best = FilePosition(head, slot, is_new=False, landed=prefix)
-                break
-    return best
 
 
 def _halves(digest: Digest) -> tuple[int, int]:
@@ -245,7 +213,7 @@ class _DeltaTarget:
 
     def locate(self, file: EventFile) -> LandedFile:
         table, self.newest = self.newest or create_raw(self.decoder.raw, format_name=self.decoder.format.name), None
-        return _DeltaFile(table, self.decoder.raw, file.name, locate(table, file))
+        return _DeltaFile.locate(table, self.decoder.raw, file)
 
     def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
         return FileBatch(decoder, self.reader, end=start)
@@ -253,24 +221,45 @@ class _DeltaTarget:
 
 @dataclass(slots=True)
 class _DeltaFile:
+    """Where a file stands in a raw table: its head, its slot, whether the slot is new, and the prefix that has landed."""
+
     table: DeltaTable
     raw: RawTable
     name: str
-    position: FilePosition
+    head: str
+    slot: int
+    is_new: bool
+    landed: Prefix
 
-    @property
-    def landed(self) -> Prefix:
-        return self.position.landed
+    @classmethod
+    def locate(cls, table: DeltaTable, raw: RawTable, file: EventFile) -> _DeltaFile:
+        """Return where a file stands; the longest landed prefix that its content begins with."""
+        head = hashlib.sha256(file.head()).hexdigest()
+        slots = recorded(table, f"head:{head}") or 0
+        landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}
+        found = cls(table, raw, file.name, head, slots, is_new=True, landed=Prefix())
+        for prefix in file.prefixes(landed.values()) if slots else ():
+            halves = _halves(prefix.digest)
+            for slot in (slot for slot, size in landed.items() if size == prefix.size):
+                if (recorded(table, f"digest:{head}:{slot}"), recorded(table, f"check:{head}:{slot}")) == halves:
+                    found.slot, found.is_new, found.landed = slot, False, prefix
+                    break
+        return found
 
     def resolve_fragment(self, line: RawLine) -> None:
         resolve_fragment(self.raw, landed=self.landed, line=line)
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
         end = batch.end
-        fresh = put(batch.decoder, batch.rejected, mark=f"head:{self.position.head}")
+        fresh = put(batch.decoder, batch.rejected, mark=f"head:{self.head}")
         if batch.has_moved:
-            commit(self.table, rows, batch, transactions=self.position.transactions(end), source=self.name)
-            self.position = replace(self.position, is_new=False, landed=end)
+            first, second = _halves(end.digest)
+            key = f"{self.head}:{self.slot}"
+            reached = {f"offset:{key}": end.size, f"digest:{key}": first, f"check:{key}": second}
+            if self.is_new:
+                reached[f"head:{self.head}"] = self.slot + 1
+            commit(self.table, rows, batch, transactions=reached, source=self.name)
+            self.is_new, self.landed = False, end
         # events that an earlier, crashed call quarantined count as well, for they are reported nowhere else
         batch.rejected = [one for one in batch.rejected if one.event.end <= end.size or one in fresh]
 
@@ -279,7 +268,7 @@ def _check_files(decoder: Decoder, files: Iterable[EventFile]) -> None:
     """Raise `WrongFileError` for a new file none of whose first events decodes: it seems to have another format."""
     table = open_raw(decoder.raw) if exists(decoder.raw) else None
     for file in files:
-        if table is None or locate(table, file).landed.size == 0:
+        if table is None or _DeltaFile.locate(table, decoder.raw, file).landed.size == 0:
             _check_file(decoder, file)
 
 
