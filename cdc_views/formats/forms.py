@@ -42,7 +42,7 @@ class Look(Enum):
     INTEGER = int
     BOOLEAN = bool
     TOKEN = Raw
-    """Any value as it stands in the text, so that numbers keep their digits."""
+    """Any value, as text, so that numbers keep their digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class EventForm:
 
 
 def _have_names(text: bytes, names: int) -> bool:
-    """Whether a text has no more members than these, all of which it has; true only where that is certain.
+    """Whether a text, which has at least so many members, has no more; true only where that is certain.
 
     Each name ends in a quote and a colon where no blank is between them; inside texts these are more.
     """
@@ -194,7 +194,7 @@ class _Learner:
     names: int = 0
 
     def type_of(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
-        """Return the type of what stands at a path, of which some values were seen."""
+        """Return the type of the values at a path, given some of them."""
         found = self.reads(path, seen)
         if isinstance(found, Value):
             self.slots[path] = Slot(len(self.slots), _getter(place), found)

@@ -17,7 +17,7 @@ from cdc_views.storage.relation_read import facts_of
 
 
 class Position(NamedTuple):
-    """Where an event stands in its stream; both from 0 to 2^63 - 1, compared in this order."""
+    """The place of an event in its stream; both from 0 to 2^63 - 1, compared in this order."""
 
     at: int
     nth: int = 0
@@ -29,7 +29,7 @@ class EventBlock:
 
     Attributes:
         offsets: `Position.at` of each.
-        contents: Each in the table's raw format, as a line of a file would have it.
+        contents: Each in the table's raw format, like a line of a file.
         size: Bytes of all of them.
         numbers: `Position.nth` of each; empty: 0. Positions ascend.
     """
@@ -57,7 +57,7 @@ class EventBlock:
         return EventBlock(self.offsets[first:], contents, sum(map(len, contents)), self.numbers[first:])
 
     def position(self, index: int) -> Position:
-        """Return where an event stands."""
+        """Return the place of an event."""
         return Position(self.offsets[index], self.numbers[index] if self.numbers else 0)
 
 
@@ -104,7 +104,7 @@ class DecodedRows:
 
 
 class StreamEvent(NamedTuple):
-    """One event in the table's raw format, as a line of a file would have it, and where it stands.
+    """One event in the table's raw format, like a line of a file, and its place.
 
     Or many, or the rows of many that the source made by itself; the position is the last one's.
     """

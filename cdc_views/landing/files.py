@@ -221,7 +221,7 @@ class _DeltaTarget:
 
 @dataclass(slots=True)
 class _DeltaFile:
-    """Where a file stands in a raw table: its head, its slot, whether the slot is new, and the prefix that has landed."""
+    """How far a file has landed: its head, its slot, whether the slot is new, and the prefix that has landed."""
 
     table: DeltaTable
     raw: RawTable
@@ -233,7 +233,7 @@ class _DeltaFile:
 
     @classmethod
     def locate(cls, table: DeltaTable, raw: RawTable, file: EventFile) -> _DeltaFile:
-        """Return where a file stands; the longest landed prefix that its content begins with."""
+        """Find the longest landed prefix that the file's content begins with."""
         head = hashlib.sha256(file.head()).hexdigest()
         slots = recorded(table, f"head:{head}") or 0
         landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}

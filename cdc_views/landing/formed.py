@@ -270,7 +270,7 @@ class FormReader:
         except Exception:
             # what cannot be learned is decoded one by one, which says what is wrong
             return None
-        # their print tells -0.0 from 0.0, and NaN from nothing else
+        # printed, -0.0 and 0.0 differ, and NaN equals NaN
         is_right = not found.events or repr(found.table.to_pylist()) == repr(expected.to_pylist())
         return form if is_right else None
 

@@ -76,7 +76,7 @@ class Producer:
         raw_format: Of its events: without `--table` it takes the tables of this format; None: those of any.
         publishes: Whether its events may be published elsewhere instead (`--to`).
         serves: Whether it listens at an address of its own, with `/healthz` and `/metrics`: it has no `--listen`, and no
-            `--on-error`, as its clients are told what became of each event.
+            `--on-error`, as its answers say what became of each event.
     """
 
     run: Callable[[ProducerOrder, Any], None]

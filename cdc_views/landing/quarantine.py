@@ -57,7 +57,7 @@ RESOLVED = 0
 
 
 class RawEvent(NamedTuple):
-    """One event as its source has it.
+    """One event of a source.
 
     Attributes:
         source: Its file, stream or table; `-` for standard input.

@@ -66,7 +66,7 @@ class LandingReport:
 
     @property
     def forgotten(self) -> int:
-        """Events of which something was held back, since their key was forgotten."""
+        """Events that did not land, or not whole, since their key was forgotten."""
         return sum(file.forgotten for file in self.files)
 
     @property

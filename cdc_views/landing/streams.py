@@ -8,7 +8,7 @@ Delta keeps one integer under each transaction id, so a position is two of them,
 =====================  ==============================================================================
 transaction id         integer
 =====================  ==============================================================================
-`stream:<name>:at`     where the log stands: an LSN, an offset of a topic, a segment
+`stream:<name>:at`     a place in the log: an LSN, an offset of a topic, a segment
 `stream:<name>:nth`    how far into it: the event of a transaction, the byte of a segment
 =====================  ==============================================================================
 """

@@ -39,7 +39,7 @@ class StreamTarget(Protocol):
 
     @property
     def schema(self) -> TableSchema:
-        """The table's schema, as its file has it now."""
+        """The table's schema, as its file is now."""
 
     @property
     def schema_file(self) -> Path:
@@ -51,7 +51,7 @@ class StreamTarget(Protocol):
 
     @property
     def format(self) -> RawFormat:
-        """The raw format of its events, as the project file has it now."""
+        """The raw format of its events, as the project file names it now."""
 
     def lander(self, stream: str) -> EventLander:
         """Return a lander of that stream, by the project file and schema as they are now; raises as those do."""

@@ -48,7 +48,7 @@ def vacuum_all(location: str) -> int:
 
 
 def begin_log_at(location: str, version: int) -> None:
-    """Remove log entries and checkpoints before `version`, of which there is a checkpoint."""
+    """Remove log entries and checkpoints before `version`, which has a checkpoint."""
     log = Path(location) / LOG
     old = [file for file in log.iterdir() if (found := _VERSION.match(file.name)) and int(found[1]) < version]
     # what a writer that was killed left of an entry it never made

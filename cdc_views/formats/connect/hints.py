@@ -31,7 +31,7 @@ class Decimals(str, Enum):
     """Debezium's `decimal.handling.mode`."""
 
     PRECISE = "precise"
-    """Base64 of the unscaled value; of a decimal without a fixed scale an object that also tells the scale."""
+    """Base64 of the unscaled value. Without a fixed scale: an object that also has the scale."""
     STRING = "string"
     DOUBLE = "double"
 
@@ -50,9 +50,9 @@ class Hints:
     """How the values of one column are encoded, as far as anybody said so.
 
     `declared` is the Connect schema beside the event, which decides where it is there; `scale`, `unit`, `decimals` and
-    `binary` come from the caller, a scale else from the table's schema. `default_unit` is what numbers of times count
-    when nothing says, None: by magnitude. `wraps_unsigned`: a negative varint is an unsigned 64-bit integer that wrapped.
-    `numbers_show_scale`: the text of a decimal with digits after the point always has the point.
+    `binary` come from the caller, a scale else from the table's schema. `default_units` are what numbers of times count
+    when nothing says so; without one, magnitude decides. `wraps_unsigned`: a negative varint is an unsigned 64-bit integer
+    that wrapped. `numbers_show_scale`: the text of a decimal with digits after the point always has the point.
     """
 
     declared: ConnectType | None = None

@@ -15,7 +15,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,39}")
 
 @dataclass(frozen=True, slots=True)
 class ConnectType:
-    """One Connect schema, as it stands in an envelope; parts are looked up only when asked for.
+    """One Connect schema of an envelope; parts are looked up only when asked for.
 
     What is not as Connect writes it counts as not declared: a schema is advice, the payload is the event.
     """

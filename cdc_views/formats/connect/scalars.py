@@ -200,7 +200,7 @@ def _instant_unit(number: int) -> Unit:
     """Milliseconds below 10^14, else microseconds.
 
     10^14 is March 1973 in µs and the year 5138 in ms, so this is wrong for µs of 1966-11-01 to 1973-03-03 except 0,
-    and for ms past 5138, of which the last day of 9999, the usual "never", is read as ms (it takes 86 s from the
+    and for ms past 5138. The last day of 9999, the usual "never", is read as ms all the same (it takes 86 s from the
     µs of 1978-01-11).
     """
     is_millis = abs(number) < _LEAST_MICROS or number in _LAST_DAY_IN_MILLIS or number in _INFINITIES_IN_MILLIS

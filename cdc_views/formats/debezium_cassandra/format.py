@@ -1,7 +1,7 @@
 """`debezium-cassandra`: events of Debezium's Cassandra connector, read as well as they can be.
 
-The connector keeps one write time a row and no time to live, and tells neither static columns nor what was done to
-a collection (docs: "What Debezium's Cassandra connector cannot carry"). `debezium_cassandra_fidelity` says so by column.
+The connector keeps one write time a row and no time to live, and sends neither static columns nor what was done to
+a collection (docs: "What Debezium's Cassandra connector cannot carry"). `fidelity` says so by column.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _stamp(value: Mapping[str, Any], source: Mapping[str, Any]) -> Stamp:
 
 
 def _origin(source: Mapping[str, Any]) -> Origin:
-    # no node id: a cluster's replicas are told apart by nothing
+    # no node id: nothing names a cluster's replicas
     position = integer(source.get("pos") or 0, what="source.pos", allowed=range(1 << 63))
     return Origin(str(source.get("cluster") or ""), str(source.get("file") or ""), position)
 

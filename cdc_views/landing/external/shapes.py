@@ -46,7 +46,7 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EventText:
-    """One event as JSON; with a `reason` it is none, and `text` is the row as far as it can be shown."""
+    """One event as JSON. A `reason` says why a row is no event; then `text` is the row as far as it can be shown."""
 
     text: str
     reason: str = ""

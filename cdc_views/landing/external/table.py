@@ -167,6 +167,6 @@ class ExternalTable:
 
 
 def _plain(uri: str) -> str:
-    """A URI or path as it stands on disk, without scheme and closing slash."""
+    """The path on disk of a URI or path, without scheme and closing slash."""
     path = urlsplit(uri).path if is_url(uri) else uri
     return unquote(path).rstrip("/")

@@ -24,7 +24,7 @@ from cdc_views.rules.codec.jsontext import java_double, quote
 from cdc_views.rules.codec.times import date_text, datetime_text, time_text
 
 Writer = Callable[[Any], str]
-"""A value of `plain_type`, as Python has it, into JSON text. Raises `MalformedEventError`."""
+"""Python's value of a `plain_type` into JSON text. Raises `MalformedEventError`."""
 
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _CLOCKS = {"ts_ms": "ms", "ts_us": "us", "ts_ns": "ns", "timestamp": "ms", "deletion_ts": "us"}
@@ -35,7 +35,7 @@ _PARTS = ("before", "after", "source", "transaction")
 
 @dataclass(frozen=True, slots=True)
 class ValuePlace:
-    """Where in an event a value stands.
+    """The place of a value in an event.
 
     Attributes:
         schema: The source table's.
@@ -116,7 +116,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def writer_of(kind: pa.DataType, place: ValuePlace) -> Writer:
-    """Return what writes values of an Arrow type that stand at `place`; null is `null`.
+    """Return what writes values of an Arrow type at `place`; null is `null`.
 
     Raises `UsageError` for a type that no event has.
     """
@@ -147,7 +147,7 @@ def _struct(kind: pa.StructType, place: ValuePlace) -> Writer:
         place = replace(place, kind=None)  # Debezium's structs of base64, whatever the column is
     writers = {field.name: _member(field, place, name=names.get(field.name, field.name)) for field in kind}
     quoted = {name: quote(names.get(name, name)) for name in writers}
-    # a column that the table does not have is told as unknown only where it says anything
+    # an unknown column is an error only where it has a value
     optional = {name for name in writers if place.is_row and not place.schema.has(names.get(name, name))}
 
     def write(value: Mapping[str, Any]) -> str:
@@ -187,7 +187,7 @@ def _map(kind: pa.MapType, place: ValuePlace) -> Writer:
 
 
 def _is_entry(kind: pa.DataType) -> bool:
-    """Whether a type is a map's entry, as sinks of warehouses without maps have it."""
+    """Whether a type is a map's entry, as sinks write it into warehouses without maps."""
     return pa.types.is_struct(kind) and _names(kind) == {"key", "value"}
 
 
