@@ -180,8 +180,8 @@ def shape(document: Any) -> Any:
     return tuple((name, shape(value)) for name, value in document.items()) if isinstance(document, dict) else None
 
 
-_Place = tuple[str | int, ...]
-"""Names of attributes and indexes of tuples, as `JsonPath` has those of the text."""
+_Place = tuple[str, ...]
+"""Names of attributes, one for each part of a `JsonPath`."""
 
 
 @dataclass
@@ -197,47 +197,30 @@ class _Learner:
         """Return the type of the values at a path, given some of them."""
         found = self.reads(path, seen)
         if isinstance(found, Value):
-            self.slots[path] = Slot(len(self.slots), _getter(place), found)
+            self.slots[path] = Slot(len(self.slots), attrgetter(".".join(place)), found)
             return found.look.value | None if found.takes_null and found.look is not Look.TOKEN else found.look.value
         if found is Unread.WRITE:
             return Literal["c", "u"]
         if found is Unread.SAME:
             return self._same(seen[-1], place)
-        if isinstance(seen[-1], dict):
-            return self._object(path, place, seen)
-        if found is Unread.INSIDE:
-            return self._array(path, place, seen)
+        if isinstance(seen[-1], dict) or found is Unread.INSIDE:
+            return self._inside(path, place, seen)
         return _ANYTHING
 
     def _same(self, value: Any, place: _Place) -> Any:
         if value is None or isinstance(value, str) or type(value) is int:
             return Literal[value]
-        self.same.append(_getter(place))
+        self.same.append(attrgetter(".".join(place)))
         return Raw
 
-    def _object(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
-        fields = []
-        for index, name in enumerate(seen[-1]):
+    def _inside(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
+        is_object, fields = isinstance(seen[-1], dict), []
+        for index, name in enumerate(seen[-1] if is_object else range(len(seen[-1]))):
             attribute = f"_{index}"
             inner = self.type_of((*path, name), (*place, attribute), [each[name] for each in seen])
-            fields.append((attribute, inner, msgspec.field(name=name)))
-        self.names += len(fields)
-        return msgspec.defstruct("Object", fields, forbid_unknown_fields=True, gc=False)
-
-    def _array(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
-        if len({len(each) for each in seen}) > 1:
-            raise NoFormError
-        parts = [[each[index] for each in seen] for index in range(len(seen[-1]))]
-        inner = [self.type_of((*path, index), (*place, index), part) for index, part in enumerate(parts)]
-        return tuple[tuple(inner)]  # type: ignore[misc]
-
-
-def _getter(place: _Place) -> Callable[[Any], Any]:
-    *outer, last = place
-    if isinstance(last, str):
-        return attrgetter(".".join(map(str, place)))
-    get = _getter(tuple(outer))
-    return lambda event: get(event)[last]
+            fields.append((attribute, inner, msgspec.field(name=str(name))))
+        self.names += len(fields) * is_object
+        return msgspec.defstruct("Inside", fields, array_like=not is_object, forbid_unknown_fields=True, gc=False)
 
 
 @dataclass(frozen=True, slots=True)
