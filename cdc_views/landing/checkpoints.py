@@ -27,6 +27,7 @@ IN_USE_SECONDS = 3600.0
 _USUAL = 100
 _INTERVAL = "delta.checkpointInterval"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_VERSION = re.compile(r"(\d{20})\.")
 _COMMIT = re.compile(r"(\d{20})\.json")
 
 
@@ -75,7 +76,7 @@ def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
 
 def before(log: Path, version: int) -> list[Path]:
     """Return the entries and checkpoints of versions before one."""
-    return [path for kind in (_COMMIT, _CHECKPOINT) for number, path in sorted(_numbered(log, kind).items()) if number < version]
+    return sorted(path for path in log.iterdir() if (found := _VERSION.match(path.name)) and int(found[1]) < version)
 
 
 def _numbered(log: Path, kind: re.Pattern[str]) -> dict[int, Path]:

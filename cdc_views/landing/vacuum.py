@@ -7,20 +7,18 @@ fails; a writer that has not committed yet is left alone, for its files are in n
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from cdc_views.landing.checkpoints import LOG, age
+from cdc_views.landing.checkpoints import LOG, age, before, remove
 from cdc_views.landing.delta import delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
 
 ORPHANED_AFTER = 3600.0
 """Seconds after which a file that no log entry names belongs to no writer any more."""
-_VERSION = re.compile(r"(\d{20})\.")
 _MARK = "cdc-views:purge"
 
 
@@ -50,11 +48,10 @@ def vacuum_all(location: str) -> int:
 def begin_log_at(location: str, version: int) -> None:
     """Remove log entries and checkpoints before `version`, which has a checkpoint."""
     log = Path(location) / LOG
-    old = [file for file in log.iterdir() if (found := _VERSION.match(file.name)) and int(found[1]) < version]
     # what a writer that was killed left of an entry it never made
-    old += [file for file in log.glob("*.tmp") if age(file) > ORPHANED_AFTER]
-    for file in old:
-        file.unlink(missing_ok=True)
+    abandoned = [file for file in log.glob("*.tmp") if age(file) > ORPHANED_AFTER]
+    for file in [*before(log, version), *abandoned]:
+        remove(file)
 
 
 def active_files(table: DeltaTable) -> set[str]:
