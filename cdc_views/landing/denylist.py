@@ -56,7 +56,8 @@ _CHECK = b"cdc-views forget"
 _ROW, _PARTITION = "row", "partition"
 AHEAD = 86_400 * 1_000_000
 """Write times further ahead of the clock (µs) count as wrong, as in the check `not_from_the_future`."""
-_BEFORE_ALL = -(1 << 127)
+_EARLIEST, _LATEST = -(1 << 127), 1 << 127
+"""Beyond all write times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +122,8 @@ def row_bytes(schema: TableSchema, partition: tuple[Any, ...], clustering: tuple
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Older:
-    """The write times that count as older than a forgetting: up to `through`, and after `future` up to `ahead`."""
-
-    through: int
-    future: int = 0
-    ahead: int = _BEFORE_ALL
-
-    def __contains__(self, written: int) -> bool:
-        return written <= self.through or self.future < written <= self.ahead
+def _until(written: int | None) -> range:
+    return range(_EARLIEST, _EARLIEST if written is None else written + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +142,16 @@ class Entry:
         through, ahead = _larger(self.through, later.through), _larger(self.ahead, later.ahead)
         return replace(later, forgotten=max(self.forgotten, later.forgotten), through=through, ahead=ahead)
 
-    def older(self, order: WriteOrder, *, happened: int | None, now: int) -> Older | None:
-        """Return what counts as older, None for everything; `happened` is the event's date, `now` its landing time (µs)."""
+    def older(self, order: WriteOrder, *, happened: int | None, now: int) -> tuple[range, ...]:
+        """Return the write times that count as older; `happened` is the event's date, `now` its landing time (µs)."""
         if order is WriteOrder.MICROS:
             # what an earlier version wrote has no `ahead`
             near = self.through if self.through is not None and self.through <= self.forgotten + AHEAD else None
             ahead = _larger(self.ahead, None if near == self.through else self.through)
             through = near if self.is_lifted else _larger(near, self.forgotten)
-            return Older(_BEFORE_ALL if through is None else through, now + AHEAD, _BEFORE_ALL if ahead is None else ahead)
+            return _until(through), range(now + AHEAD + 1, 0 if ahead is None else ahead + 1)
         is_newer = self.is_lifted or (happened is not None and happened > self.forgotten)
-        return Older(_BEFORE_ALL if self.through is None else self.through) if is_newer else None
+        return (_until(self.through if is_newer else _LATEST),)
 
     def reason(self) -> str:
         """Return the reason that quarantine keeps for such an event."""
@@ -269,18 +262,17 @@ def _newer(entry: Entry, fact: Fact, *, format: RawFormat, event: SourceLine, no
     happened = None
     with suppress(MalformedEventError):
         happened = format.happened(event)
-    older = entry.older(format.order, happened=happened, now=now)
-    return None if older is None else newer_part(fact, than=older)
+    return newer_part(fact, than=entry.older(format.order, happened=happened, now=now))
 
 
 _Part = TypeVar("_Part", Cell, Deletion, Liveness)
 
 
-def newer_part(fact: Fact, *, than: Older) -> Fact | None:
-    """Return a fact without its older cells and deletions; None where nothing is left."""
+def newer_part(fact: Fact, *, than: tuple[range, ...]) -> Fact | None:
+    """Return a fact without the cells and deletions of these write times; None where nothing is left."""
 
     def newer(part: _Part | None) -> _Part | None:
-        return part if part and part.written not in than else None
+        return part if part and not any(part.written in older for older in than) else None
 
     elements = {
         name: Elements(newer(part.deletion), tuple((path, cell) for path, cell in part.cells if newer(cell)))
