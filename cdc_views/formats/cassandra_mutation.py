@@ -154,13 +154,13 @@ def _cells(entries: Any, schema: TableSchema, role: Role) -> tuple[dict[str, Cel
 
 def _cell_column(schema: TableSchema, name: str, role: Role) -> Column | None:
     """The column of a cell, or None for one that was dropped, whose cells never show (rule W6)."""
-    found = next((c for c in schema.columns if c.name == name), None)
-    if found is not None and found.role is role:
+    if schema.has(name):
+        found = schema.column(name)
+        if found.role is not role:
+            raise MalformedEventError(f"{name!r} is a {found.role.value} column, found among a {role.value} row's cells")
         return found
-    if found is None and schema.drop_time(name) is not None:
+    if schema.drop_time(name) is not None:
         return None
-    if found is not None:
-        raise MalformedEventError(f"{name!r} is a {found.role.value} column, found among a {role.value} row's cells")
     known = [c.name for c in schema.of_role(role)]
     raise MalformedEventError(f"{schema.full_name} has no {role.value} column {name!r}{did_you_mean(name, known)}")
 
