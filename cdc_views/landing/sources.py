@@ -24,9 +24,14 @@ _GZIP_MAGIC = b"\x1f\x8b"
 class Digest(Protocol):
     """The part of a `hashlib` hash that is used here."""
 
-    def update(self, data: bytes, /) -> None: ...
-    def copy(self) -> Digest: ...
-    def digest(self) -> bytes: ...
+    def update(self, data: bytes, /) -> None:
+        """Take in more bytes."""
+
+    def copy(self) -> Digest:
+        """Return an independent copy."""
+
+    def digest(self) -> bytes:
+        """Return the digest of what was taken in."""
 
 
 @dataclass(frozen=True, slots=True)
