@@ -227,14 +227,17 @@ def _decimals(column: ColumnSlot, values: Values) -> Stored:
     scale = column.hints.scale_of(column.column.type)
     if column.column.is_key or scale is None or not 0 <= scale <= _MOST_PLACES:
         raise ValueError
-    if column.slot.value.look is Look.TOKEN:
-        return _scaled(_like(values, _DECIMAL), scale)
-    if not column.hints.are_unscaled:
+    is_number = column.slot.value.look is Look.TOKEN
+    if not (is_number or column.hints.are_unscaled):
         raise ValueError
-    texts = _like(values, _BASE64)
-    known = {None: (None, b"")} | {text: _unscaled(text, scale) for text in set(values) - {None}}
-    found = pa.array([known[text][0] for text in values], pa.string())
-    return _sent(column, texts, Stored(found, pa.array([known[text][1] for text in values], pa.binary())))
+    texts = _like(values, _DECIMAL if is_number else _BASE64)
+    if is_number:
+        with suppress(*_FAILURES):
+            return _scaled(texts, scale)
+    one, given = _one_scaled if is_number else _unscaled, texts.to_pylist()
+    known = {None: (None, b"")} | {text: one(text, scale) for text in set(given) - {None}}
+    found = pa.array([known[text][0] for text in given], pa.string())
+    return _sent(column, texts, Stored(found, pa.array([known[text][1] for text in given], pa.binary())))
 
 
 _MOST_DIGITS = 18
@@ -257,13 +260,25 @@ def _scaled(given: pa.Array, scale: int) -> Stored:
     return Stored(values.cast(pa.string()), pc.if_else(numbers.is_valid(), serialized, b""))
 
 
+def _one_scaled(token: str, scale: int) -> tuple[str, bytes]:
+    """A number's text and serialized bytes, with `scale` digits after the point where that is exact."""
+    whole, _, places = token.partition(".")
+    is_exact = not places[scale:].strip("0")
+    places = places[:scale].ljust(scale, "0") if is_exact else places
+    return f"{whole}.{places}" if places else whole, _serialized(int(whole + places), len(places))
+
+
 def _unscaled(token: str, scale: int) -> tuple[str, bytes]:
-    """The text and the serialized bytes of a number whose unscaled form is in base64."""
+    """As `_one_scaled`, for the base64 of an unscaled number."""
     number = int.from_bytes(base64.b64decode(token, validate=True), "big", signed=True)
     digits = str(abs(number)).rjust(scale + 1, "0")
     text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
-    serialized = _scale_bytes(scale) + number.to_bytes(_size(number if number >= 0 else ~number), "big", signed=True)
-    return f"-{text}" if number < 0 else text, serialized
+    return f"-{text}" if number < 0 else text, _serialized(number, scale)
+
+
+def _serialized(unscaled: int, scale: int) -> bytes:
+    size = _size(unscaled if unscaled >= 0 else ~unscaled)
+    return _scale_bytes(scale) + unscaled.to_bytes(size, "big", signed=True)
 
 
 def _scale_bytes(scale: int) -> bytes:
