@@ -112,8 +112,7 @@ class Incoming:
         parts = [self._part(self.name, commit.rows, run, "rows")] if commit.rows.num_rows else []
         if commit.rejected:
             known = f"event_id NOT IN (SELECT event_id FROM {quoted(self.name + QUARANTINE)})"
-            decoder = commit.decoder
-            rejected = rows_of(self.raw, commit.rejected, format_name=decoder.format.name, landed_at=decoder.landed_at)
+            rejected = rows_of(commit.decoder, commit.rejected)
             parts.append(self._part(self.name + QUARANTINE, rejected, run, "rejected", condition=known))
         if commit.taken:
             digests = pa.table({"digest": pa.array(commit.taken, pa.binary())})

@@ -14,7 +14,7 @@ from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact
 
 if TYPE_CHECKING:
-    from cdc_views.formats.row_form import RowForm
+    from cdc_views.formats.forms import RowForm
 
 
 class WriteOrder(Enum):

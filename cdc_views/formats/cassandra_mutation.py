@@ -154,13 +154,13 @@ def _cells(entries: Any, schema: TableSchema, role: Role) -> tuple[dict[str, Cel
 
 def _cell_column(schema: TableSchema, name: str, role: Role) -> Column | None:
     """The column of a cell, or None for one that was dropped, whose cells never show (rule W6)."""
-    found = next((c for c in schema.columns if c.name == name), None)
-    if found is not None and found.role is role:
+    if schema.has(name):
+        found = schema.column(name)
+        if found.role is not role:
+            raise MalformedEventError(f"{name!r} is a {found.role.value} column, found among a {role.value} row's cells")
         return found
-    if found is None and schema.drop_time(name) is not None:
+    if schema.drop_time(name) is not None:
         return None
-    if found is not None:
-        raise MalformedEventError(f"{name!r} is a {found.role.value} column, found among a {role.value} row's cells")
     known = [c.name for c in schema.of_role(role)]
     raise MalformedEventError(f"{schema.full_name} has no {role.value} column {name!r}{did_you_mean(name, known)}")
 
@@ -206,27 +206,20 @@ def _cell(name: str, kind: LogicalType | None, entry: Any) -> Cell:
 
 
 def _value(name: str, kind: LogicalType, entry: dict[str, Any]) -> tuple[Any, bytes]:
-    given = _bytes(name, entry)
-    if "value" not in entry and given is None:
+    stated, digits = entry.get("value"), entry.get("bytes")
+    if "value" not in entry and digits is None:
         raise MalformedEventError(f"a cell of {name!r} has neither value nor deleted_at")
-    stated = entry.get("value")
-    if given is None:
+    if digits is None:
         value = _named(name, kind, stated)
         return value, serialize(kind, value)
+    try:
+        given = bytes.fromhex(digits)
+    except (TypeError, ValueError) as error:
+        raise MalformedEventError(f"bytes of {name!r} are not hex digits: {digits!r}") from error
     # bytes are what C2.6 compares, and hold what JSON cannot (NaN, infinities); the stated value must still be of the type
     if stated is not None:
         _named(name, kind, stated)
     return deserialize(kind, given), given
-
-
-def _bytes(name: str, entry: dict[str, Any]) -> bytes | None:
-    given = entry.get("bytes")
-    if given is None:
-        return None
-    try:
-        return bytes.fromhex(given)
-    except (TypeError, ValueError) as error:
-        raise MalformedEventError(f"bytes of {name!r} are not hex digits: {given!r}") from error
 
 
 def _expiry(entry: dict[str, Any]) -> tuple[int | None, int | None]:

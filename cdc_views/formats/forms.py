@@ -22,6 +22,9 @@ import pyarrow.compute as pc
 from msgspec import Raw
 
 from cdc_views.errors import MalformedEventError
+from cdc_views.formats.connect.hints import Hints
+from cdc_views.model.schema import Column
+from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType, Scalar
 from cdc_views.rules.codec.jsonread import parse_json
 
 JsonPath = tuple[str | int, ...]
@@ -39,7 +42,7 @@ class Look(Enum):
     INTEGER = int
     BOOLEAN = bool
     TOKEN = Raw
-    """Any value as it stands in the text, so that numbers keep their digits."""
+    """Any value, as text, so that numbers keep their digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ class EventForm:
 
 
 def _have_names(text: bytes, names: int) -> bool:
-    """Whether a text has no more members than these, all of which it has; true only where that is certain.
+    """Whether a text, which has at least so many members, has no more; true only where that is certain.
 
     Each name ends in a quote and a colon where no blank is between them; inside texts these are more.
     """
@@ -177,8 +180,8 @@ def shape(document: Any) -> Any:
     return tuple((name, shape(value)) for name, value in document.items()) if isinstance(document, dict) else None
 
 
-_Place = tuple[str | int, ...]
-"""Names of attributes and indexes of tuples, as `JsonPath` has those of the text."""
+_Place = tuple[str, ...]
+"""Names of attributes, one for each part of a `JsonPath`."""
 
 
 @dataclass
@@ -191,49 +194,119 @@ class _Learner:
     names: int = 0
 
     def type_of(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
-        """Return the type of what stands at a path, of which some values were seen."""
+        """Return the type of the values at a path, given some of them."""
         found = self.reads(path, seen)
         if isinstance(found, Value):
-            self.slots[path] = Slot(len(self.slots), _getter(place), found)
+            self.slots[path] = Slot(len(self.slots), attrgetter(".".join(place)), found)
             return found.look.value | None if found.takes_null and found.look is not Look.TOKEN else found.look.value
         if found is Unread.WRITE:
             return Literal["c", "u"]
         if found is Unread.SAME:
             return self._same(seen[-1], place)
-        if isinstance(seen[-1], dict):
-            return self._object(path, place, seen)
-        if found is Unread.INSIDE:
-            return self._array(path, place, seen)
+        if isinstance(seen[-1], dict) or found is Unread.INSIDE:
+            return self._inside(path, place, seen)
         return _ANYTHING
 
     def _same(self, value: Any, place: _Place) -> Any:
-        if value is None:
-            return None
-        if isinstance(value, str) or type(value) is int:
+        if value is None or isinstance(value, str) or type(value) is int:
             return Literal[value]
-        self.same.append(_getter(place))
+        self.same.append(attrgetter(".".join(place)))
         return Raw
 
-    def _object(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
-        fields = []
-        for index, name in enumerate(seen[-1]):
+    def _inside(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
+        is_object, fields = isinstance(seen[-1], dict), []
+        for index, name in enumerate(seen[-1] if is_object else range(len(seen[-1]))):
             attribute = f"_{index}"
             inner = self.type_of((*path, name), (*place, attribute), [each[name] for each in seen])
-            fields.append((attribute, inner, msgspec.field(name=name)))
-        self.names += len(fields)
-        return msgspec.defstruct("Object", fields, forbid_unknown_fields=True, gc=False)
-
-    def _array(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
-        if len({len(each) for each in seen}) > 1:
-            raise NoFormError
-        parts = [[each[index] for each in seen] for index in range(len(seen[-1]))]
-        inner = [self.type_of((*path, index), (*place, index), part) for index, part in enumerate(parts)]
-        return tuple[tuple(inner)]  # type: ignore[misc]
+            fields.append((attribute, inner, msgspec.field(name=str(name))))
+        self.names += len(fields) * is_object
+        return msgspec.defstruct("Inside", fields, array_like=not is_object, forbid_unknown_fields=True, gc=False)
 
 
-def _getter(place: _Place) -> Callable[[Any], Any]:
-    *outer, last = place
-    if isinstance(last, str):
-        return attrgetter(".".join(map(str, place)))
-    get = _getter(tuple(outer))
-    return lambda event: get(event)[last]
+@dataclass(frozen=True, slots=True)
+class ColumnSlot:
+    """Where a column's values are, and what is known of their encoding."""
+
+    column: Column
+    slot: Slot
+    hints: Hints
+
+    @property
+    def kind(self) -> Kind | None:
+        """The column's type; None for one that is no scalar."""
+        return self.column.type.kind if isinstance(self.column.type, Scalar) else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """The write time (rule S2) of each event; `add` is added to its ordinal.
+
+    `file`: of a binlog, whose number comes before the position.
+    """
+
+    position: Slot
+    ordinal: Slot | int
+    epoch: Slot | int = 0
+    file: Slot | None = None
+    add: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OriginForm:
+    """Where each event was read.
+
+    `segment`, or of a slot of partitions `topic/partition`; `position` None: the write time's, or the event's line
+    where it `counts_lines`.
+    """
+
+    node: str = ""
+    segment: str | Slot = ""
+    topic: str = ""
+    position: Slot | None = None
+    counts_lines: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """Events of one form, each about one row: `RawFormat.decode`, said once for all events that differ in some values only.
+
+    Attributes:
+        form: What they have in common.
+        keys: The row's key columns, in key order.
+        cells: Its other columns that events of this form have; a null is a tombstone.
+        is_deletion: Whether the row is deleted, not written.
+        written: Its write time.
+        clock: The server's clock, by which deletions are dated; None: not known, 0.
+        second: How many of what it counts are a second.
+        origin: Where it was read.
+        equal: Pairs of slots whose values are the same in each event that is read by this form.
+    """
+
+    form: EventForm
+    keys: tuple[ColumnSlot, ...]
+    cells: tuple[ColumnSlot, ...]
+    is_deletion: bool
+    written: LogPosition
+    clock: Slot | None
+    origin: OriginForm
+    second: int = 1000
+    equal: tuple[tuple[Slot, Slot], ...] = ()
+
+
+_LOOKS: dict[Kind, tuple[Look, ...]] = {
+    **dict.fromkeys((Kind.ASCII, Kind.TEXT, Kind.JSON, Kind.UUID), (Look.TEXT,)),
+    **dict.fromkeys(INTEGER_BITS, (Look.INTEGER,)),
+    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.INSTANT), (Look.TEXT, Look.INTEGER)),
+    Kind.BOOLEAN: (Look.BOOLEAN,),
+    Kind.DECIMAL: (Look.TOKEN, Look.TEXT),
+}
+"""What values of a kind mostly look like, the likeliest first; anything else is a token."""
+
+
+def look_of(kind: LogicalType, seen: Sequence[Any]) -> Look:
+    """Return what values of a type are read as, given some of them."""
+    given = {type(value) for value in seen} - {type(None)}
+    likely = _LOOKS.get(kind.kind, ()) if isinstance(kind, Scalar) else ()
+    if not given:
+        return next(iter(likely), Look.TOKEN)
+    return next((look for look in likely if given == {look.value}), Look.TOKEN)

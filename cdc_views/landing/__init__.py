@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from cdc_views.landing.blocks import EventBlock, Position, StreamBatch, StreamEvent
 from cdc_views.landing.files import land
 from cdc_views.landing.raw_table import create_raw, exists, gone, open_raw, quarantine_location
 from cdc_views.landing.replay import replay
 from cdc_views.landing.report import FileReport, LandingReport, Progress, Rejection, ReplayReport
-from cdc_views.landing.streams import BatchReport, EventBlock, Position, StreamBatch, StreamEvent, StreamLander
+from cdc_views.landing.streams import BatchReport, StreamLander
 
 __all__ = [
     "BatchReport",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from cdc_views.errors import MalformedEventError
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent
-from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine
+from cdc_views.landing.sources import EventFile, Prefix, RawLine
 from cdc_views.rules.codec.jsonread import parse_json
 
 BATCH_ROWS = 20_000
@@ -31,7 +31,7 @@ class FileBatch(Batch):
 
     def take(self, event: RawEvent) -> None:
         """Decode an event, or let it wait for its form."""
-        if self.reads_forms:
+        if self.reader is not None:
             self.waiting.append(event)
         else:
             self.add(event)
@@ -39,34 +39,24 @@ class FileBatch(Batch):
     def decode_waiting(self) -> None:
         """Decode all waiting events at once."""
         waiting, self.waiting = self.waiting, []
-        if waiting:
-            self.add_many(
-                [event.content for event in waiting], lines=[event.line for event in waiting], event=waiting.__getitem__
-            )
+        contents, lines = [event.content for event in waiting], [event.line for event in waiting]
+        self.add_many(contents, lines=lines, event=waiting.__getitem__)
 
-    def must_decode(self, batch_rows: int, start: int) -> bool:
-        """Whether decoding `waiting` may fill the batch."""
-        most = batch_rows - max(self.facts, len(self.rejected))
-        return bool(self.waiting) and (len(self.waiting) >= most or self.end.size - start >= _BATCH_BYTES)
-
-    def is_full(self, batch_rows: int, start: int) -> bool:
-        """Whether the batch has the size of a commit; `start` is the byte where it begins."""
-        return self.facts >= batch_rows or len(self.rejected) >= batch_rows or self.end.size - start >= _BATCH_BYTES
+    def room(self, batch_rows: int, start: int) -> int:
+        """Return how many more facts make a commit, none where the batch, which begins at byte `start`, is long enough."""
+        return 0 if self.end.size - start >= _BATCH_BYTES else batch_rows - max(self.facts, len(self.rejected))
 
 
 def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[Prefix], FileBatch]) -> Iterator[FileBatch]:
     """Yield the batches after a landed prefix; the last may end before an unfinished line.
 
-    Args:
-        file: The file.
-        start: The prefix.
-        batch_rows: Facts a batch holds, give or take one event; twice as many where each event has two rows.
-        new: Makes an empty batch that begins after a prefix.
+    A batch holds `batch_rows` facts, give or take one event; twice as many where each event has two rows. `new` makes an
+    empty batch that begins after a prefix.
     """
     batch, digest, begun = new(start), start.digest.copy(), start.size
     for line in file.lines(start):
         digest = digest if line.is_terminated else digest.copy()  # the batch may have to end before this line
-        _take_in(digest, line)
+        digest.update(line.content + b"\n" * line.is_terminated)
         event = RawEvent(file.name, digest.digest().hex(), line.content, line.number, line.start, line.end)
         if is_unfinished(line):
             batch.reject(event, UNFINISHED)
@@ -74,9 +64,9 @@ def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[P
         if not line.is_blank:
             batch.take(event)
         batch.end = Prefix(line.end, line.number if line.is_terminated else line.number - 1, digest)
-        if batch.must_decode(batch_rows, begun):
+        if len(batch.waiting) >= batch.room(batch_rows, begun):
             batch.decode_waiting()
-        if batch.is_full(batch_rows, begun):
+        if batch.room(batch_rows, begun) <= 0:
             batch.end = replace(batch.end, digest=digest.copy())
             yield batch
             batch, begun = new(batch.end), line.end
@@ -94,9 +84,3 @@ def is_unfinished(line: RawLine) -> bool:
         return not isinstance(parse_json(line.content.decode()), dict | list)
     except (MalformedEventError, UnicodeDecodeError):
         return True
-
-
-def _take_in(digest: Digest, line: RawLine) -> None:
-    digest.update(line.content)
-    if line.is_terminated:
-        digest.update(b"\n")

@@ -1,17 +1,23 @@
-"""Events of a stream handed on many at once: an object for each costs more than to read it from its source."""
+"""Events of a stream handed on many at once, as bytes or as rows: an object for each costs more than to read it."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from cdc_views.landing.rows import DecodedRows
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.facts import Fact
+from cdc_views.storage.relation import Relation
+from cdc_views.storage.relation_read import facts_of
 
 
 class Position(NamedTuple):
-    """Where an event stands in its stream; both from 0 to 2^63 - 1, compared in this order."""
+    """The place of an event in its stream; both from 0 to 2^63 - 1, compared in this order."""
 
     at: int
     nth: int = 0
@@ -23,7 +29,7 @@ class EventBlock:
 
     Attributes:
         offsets: `Position.at` of each.
-        contents: Each in the table's raw format, as a line of a file would have it.
+        contents: Each in the table's raw format, like a line of a file.
         size: Bytes of all of them.
         numbers: `Position.nth` of each; empty: 0. Positions ascend.
     """
@@ -51,12 +57,54 @@ class EventBlock:
         return EventBlock(self.offsets[first:], contents, sum(map(len, contents)), self.numbers[first:])
 
     def position(self, index: int) -> Position:
-        """Return where an event stands."""
+        """Return the place of an event."""
         return Position(self.offsets[index], self.numbers[index] if self.numbers else 0)
 
 
+@dataclass(frozen=True, slots=True)
+class DecodedRows:
+    """Rows that a source has made by itself of consecutive events of one segment of one table's log.
+
+    Attributes:
+        relation: What the columns mean; the schema may have changed by the time they land.
+        table: The rows in order, with the columns of `relation` but `_landed_at`.
+        events: How many events they are of.
+        first: `_origin.position` of the first event.
+    """
+
+    relation: Relation
+    table: pa.Table
+    events: int
+    first: int
+
+    def __len__(self) -> int:
+        """Bytes it takes, about."""
+        return int(self.table.nbytes)
+
+    def after(self, position: int) -> DecodedRows:
+        """Return the rows of the events after a position of the segment."""
+        if position < self.first:
+            return self
+        positions = pc.struct_field(self.table["_origin"], "position")
+        table = self.table.filter(pc.greater(positions, position))
+        left = pc.struct_field(table["_origin"], "position")
+        return replace(self, table=table, events=pc.count_distinct(left).as_py(), first=pc.min(left).as_py() or 0)
+
+    def facts(self, schema: TableSchema) -> list[Fact]:
+        """Return the facts of the rows, as far as columns are still of a schema: a dropped column's cells never show (W6).
+
+        Values are those of the schema's types: a user type may have gained fields meanwhile, which are null.
+        """
+        return list(facts_of(replace(self.relation, schema=schema), self.table))
+
+    def stamped(self, landed_at: int) -> pa.Table:
+        """Return the rows with their landing time (µs)."""
+        kind = pa.timestamp("us", tz="UTC")
+        return self.table.append_column("_landed_at", pa.repeat(pa.scalar(landed_at, kind), self.table.num_rows))
+
+
 class StreamEvent(NamedTuple):
-    """One event in the table's raw format, as a line of a file would have it, and where it stands.
+    """One event in the table's raw format, like a line of a file, and its place.
 
     Or many, or the rows of many that the source made by itself; the position is the last one's.
     """
@@ -134,7 +182,6 @@ class Lines:
                 self.numbers.append(nth)
 
     def __len__(self) -> int:
-        """How many events there are."""
         return len(self.contents)
 
     def stream(self, index: int) -> str:

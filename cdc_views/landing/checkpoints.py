@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from urllib.parse import unquote
 
-from deltalake import DeltaTable, PostCommitHookProperties
+from deltalake import DeltaTable
 
 LOG = "_delta_log"
 SHARE = 100
@@ -27,13 +27,8 @@ IN_USE_SECONDS = 3600.0
 _USUAL = 100
 _INTERVAL = "delta.checkpointInterval"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_VERSION = re.compile(r"(\d{20})\.")
 _COMMIT = re.compile(r"(\d{20})\.json")
-_NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-
-
-def hooks(location: str) -> PostCommitHookProperties | None:
-    """Return deltalake's hooks after a commit: none for a local table, where `sum_up` does their work."""
-    return None if local_folder(location) is None else _NOTHING_AFTER
 
 
 def sum_up(table: DeltaTable) -> None:
@@ -65,36 +60,34 @@ def superseded(log: Path) -> list[Path]:
     Readers reach versions in between from the oldest one and the commits since.
     """
     found = _numbered(log, _CHECKPOINT)
-    return [found[version] for version in sorted(found)[1:-2] if _age(found[version]) > IN_USE_SECONDS]
+    return [found[version] for version in sorted(found)[1:-2] if age(found[version]) > IN_USE_SECONDS]
 
 
 def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
     """Return the version with a checkpoint at which the log may start; None where nothing can be cut.
 
-    Args:
-        log: The folder.
-        floor: Keep this version and all later ones readable.
-        seconds: Cut only entries older than this.
+    The version `floor` and all later ones stay readable. Only entries older than `seconds` are cut.
     """
     commits, checkpoints = _numbered(log, _COMMIT), _numbered(log, _CHECKPOINT)
-    wanted = [v for v in checkpoints if v <= floor and v in commits and _age(commits[v]) > seconds]
+    wanted = [v for v in checkpoints if v <= floor and v in commits and age(commits[v]) > seconds]
     best = max(wanted, default=None)
     return best if best is not None and any(version < best for version in {*commits, *checkpoints}) else None
 
 
 def before(log: Path, version: int) -> list[Path]:
     """Return the entries and checkpoints of versions before one."""
-    return [path for kind in (_COMMIT, _CHECKPOINT) for number, path in sorted(_numbered(log, kind).items()) if number < version]
+    return sorted(path for path in log.iterdir() if (found := _VERSION.match(path.name)) and int(found[1]) < version)
 
 
 def _numbered(log: Path, kind: re.Pattern[str]) -> dict[int, Path]:
     return {int(found[1]): path for path in log.iterdir() if (found := kind.fullmatch(path.name))}
 
 
-def _age(path: Path) -> float:
+def age(path: Path) -> float:
+    """Return how many seconds ago a file was written; 0 for one that another process removed."""
     try:
         return time.time() - path.stat().st_mtime
-    except FileNotFoundError:  # another process removed it
+    except FileNotFoundError:
         return 0.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -80,13 +81,8 @@ def _source_line(content: bytes, line: int, offset: int) -> SourceLine:
 
 def rows_of_events(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[pa.Table, dict[int, str]]:
     """Return the rows of the events that fit, and by index in `events` why each other one does not."""
-    try:
+    with suppress(MalformedEventError):
         return decoder.rows([fact for facts in events for fact in facts]), {}
-    except MalformedEventError:
-        return _one_by_one(decoder, events)
-
-
-def _one_by_one(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[pa.Table, dict[int, str]]:
     tables, reasons = [decoder.raw.relation.arrow_schema().empty_table()], {}
     for index, facts in enumerate(events):
         try:

@@ -7,11 +7,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_views.errors import CdcViewsError, EngineError
-from cdc_views.landing.checkpoints import hooks, sum_up
+from cdc_views.landing.checkpoints import local_folder, sum_up
 from cdc_views.landing.digests import note_commit
 from cdc_views.storage.conflicts import ConflictError
 
@@ -24,11 +24,10 @@ RAW_FILES = WriterProperties(
 )
 """For changes of whole rows, whose cells share a write time: a quarter of Snappy's bytes, as fast to write."""
 
-
+_NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 _NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
 """By default Delta's log and each checkpoint repeat the least and greatest value of 32 columns of every file. Footers choose
 the files here, so the log keeps row counts alone."""
-
 
 _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
 """By default a checkpoint removes entries older than a month, even those that no state covers yet."""
@@ -93,12 +92,15 @@ def open_delta(location: str, *, version: int | None = None) -> DeltaTable:
 def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
     """Append `rows` and record `transactions` in one commit, on top of the version `table` is open at.
 
-    Empty `rows` record the transaction ids alone. Adds missing columns.
-
-    Raises:
-        ConflictError: Since that version, somebody committed one of the same transaction ids.
+    Empty `rows` record the transaction ids alone. Adds missing columns. Raises `ConflictError` where somebody committed one
+    of the same transaction ids since that version.
     """
     commit(table, rows, recording(transactions), mode="append", schema_mode="merge", writer_properties=RAW_FILES)
+
+
+def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
+    """As `append`, but replace all rows and columns, in one commit."""
+    commit(table, rows, recording(transactions), mode="overwrite", schema_mode="overwrite", writer_properties=RAW_FILES)
 
 
 def record(table: DeltaTable, transactions: Mapping[str, int]) -> None:
@@ -108,20 +110,11 @@ def record(table: DeltaTable, transactions: Mapping[str, int]) -> None:
 
 def commit(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, properties: CommitProperties, **options: Any) -> None:
     """Write `rows` in one commit, with deltalake's `options`, and keep the log short; raises `ConflictError`."""
-    after = hooks(table.table_uri)
+    # for a local table, `sum_up` does the work of deltalake's hooks
+    after = None if local_folder(table.table_uri) is None else _NOTHING_AFTER
     with delta_errors(table.table_uri):
         write_deltalake(table, rows, commit_properties=properties, post_commithook_properties=after, **options)
         sum_up(table)
-        note_commit(table)
-
-
-def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
-    """As `append`, but replace all rows and columns, in one commit."""
-    with delta_errors(table.table_uri):
-        properties = recording(transactions)
-        write_deltalake(
-            table, rows, mode="overwrite", schema_mode="overwrite", commit_properties=properties, writer_properties=RAW_FILES
-        )
         note_commit(table)
 
 

@@ -29,17 +29,24 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow.dataset as ds
 
 from cdc_views.errors import ConfigError, MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine, WriteOrder
-from cdc_views.landing.erased_keys import ErasedKey, row_bytes
+from cdc_views.model.naming import KIND
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.whole_files import write_whole
-from cdc_views.rules.cells import Cell
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.comparable import comparable, partition_identity
+from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.facts import Elements, Fact, FactKind
+from cdc_views.storage.relation_read import all_equal, stored_key
 
 NOT_KEPT = b""
 """What quarantine keeps in place of the bytes of an event about a forgotten key."""
@@ -47,23 +54,76 @@ SECRET_VARIABLE = "CDC_VIEWS_FORGET_SECRET"
 _SECRET_BYTES = 32
 _CHECK = b"cdc-views forget"
 _ROW, _PARTITION = "row", "partition"
-
-
 AHEAD = 86_400 * 1_000_000
 """Write times further ahead of the clock (µs) count as wrong, as in the check `not_from_the_future`."""
-_BEFORE_ALL = -(1 << 127)
+_EARLIEST, _LATEST = -(1 << 127), 1 << 127
+"""Beyond all write times."""
 
 
 @dataclass(frozen=True, slots=True)
-class Older:
-    """The write times that count as older than a forgetting: up to `through`, and after `future` up to `ahead`."""
+class ErasedKey:
+    """Native values of a partition key and, for one row, of its clustering key; `clustering` None: the whole partition.
 
-    through: int
-    future: int = 0
-    ahead: int = _BEFORE_ALL
+    A row key takes with it the facts of that row. Facts about its partition or a range of it (deletions, static columns)
+    are about other rows too, and go only with the whole partition.
+    """
 
-    def __contains__(self, written: int) -> bool:
-        return written <= self.through or self.future < written <= self.ahead
+    schema: TableSchema
+    partition: tuple[Any, ...]
+    clustering: tuple[Any, ...] | None = None
+
+    @classmethod
+    def parse(cls, schema: TableSchema, key: Mapping[str, Any] | str) -> ErasedKey:
+        """Return the key that JSON names, as `explain --key` takes it; raises as `codec.keys.parse_key`."""
+        partition, clustering = parse_key(schema, key)
+        return cls(schema, partition, clustering or None)
+
+    @property
+    def is_partition(self) -> bool:
+        """Whether all rows of the partition are meant."""
+        return self.clustering is None
+
+    def canonical(self) -> bytes:
+        """Return bytes that are equal iff the keys are (rule K1)."""
+        return row_bytes(self.schema, self.partition, self.clustering)
+
+    def stored(self) -> dict[str, Any]:
+        """Return, by name, the stored values of the columns that decide equality in the raw layout."""
+        columns = self.schema.partition + (() if self.clustering is None else self.schema.clustering)
+        return stored_key(columns, self.partition + (self.clustering or ()))
+
+    def condition(self) -> ds.Expression:
+        """Return the condition on rows of the raw layout that are about this key."""
+        kind = ds.field(KIND)
+        about = kind != FactKind.TABLE.value if self.is_partition else kind == FactKind.ROW.value
+        return about & all_equal(self.stored())
+
+    def is_about(self, fact: Fact) -> bool:
+        """Whether a fact goes with this key."""
+        if fact.kind is FactKind.TABLE or (fact.kind is not FactKind.ROW and not self.is_partition):
+            return False
+        clustering = None if self.is_partition else fact.clustering
+        return row_bytes(self.schema, fact.partition, clustering) == self.canonical()
+
+    def is_named_by(self, fact: Fact) -> bool:
+        """Whether a range deletion, which stays, has this row's whole clustering key as a bound."""
+        if self.clustering is None or fact.kind is not FactKind.RANGE:
+            return False
+        prefixes = [bound.prefix for bound in (fact.start, fact.end) if bound is not None]
+        whole = [prefix for prefix in prefixes if len(prefix) == len(self.schema.clustering)]
+        return any(row_bytes(self.schema, fact.partition, prefix) == self.canonical() for prefix in whole)
+
+
+def row_bytes(schema: TableSchema, partition: tuple[Any, ...], clustering: tuple[Any, ...] | None) -> bytes:
+    """Return bytes that are equal iff the keys are: partition keys by their bytes, clustering keys by comparator (K1)."""
+    parts = [partition_identity(column.type, value) for column, value in zip(schema.partition, partition, strict=True)]
+    if clustering is not None:
+        parts += [comparable(column.type, value) for column, value in zip(schema.clustering, clustering, strict=True)]
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def _until(written: int | None) -> range:
+    return range(_EARLIEST, _EARLIEST if written is None else written + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +142,16 @@ class Entry:
         through, ahead = _larger(self.through, later.through), _larger(self.ahead, later.ahead)
         return replace(later, forgotten=max(self.forgotten, later.forgotten), through=through, ahead=ahead)
 
-    def older(self, order: WriteOrder, *, happened: int | None, now: int) -> Older | None:
-        """Return what counts as older, None for everything; `happened` is the event's date, `now` its landing time (µs)."""
+    def older(self, order: WriteOrder, *, happened: int | None, now: int) -> tuple[range, ...]:
+        """Return the write times that count as older; `happened` is the event's date, `now` its landing time (µs)."""
         if order is WriteOrder.MICROS:
             # what an earlier version wrote has no `ahead`
             near = self.through if self.through is not None and self.through <= self.forgotten + AHEAD else None
             ahead = _larger(self.ahead, None if near == self.through else self.through)
             through = near if self.is_lifted else _larger(near, self.forgotten)
-            return Older(_BEFORE_ALL if through is None else through, now + AHEAD, _BEFORE_ALL if ahead is None else ahead)
+            return _until(through), range(now + AHEAD + 1, 0 if ahead is None else ahead + 1)
         is_newer = self.is_lifted or (happened is not None and happened > self.forgotten)
-        return Older(_BEFORE_ALL if self.through is None else self.through) if is_newer else None
+        return (_until(self.through if is_newer else _LATEST),)
 
     def reason(self) -> str:
         """Return the reason that quarantine keeps for such an event."""
@@ -157,18 +217,15 @@ def add(
 ) -> None:
     """Remember a key; a killed run leaves either the old file or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    secret = read_secret(file.parent) or _made_secret(file.parent)
+    secret = read_secret(file.parent)
+    if secret is None:
+        secret = secrets.token_bytes(_SECRET_BYTES)
+        write_whole(_secret_file(file.parent), secret.hex() + "\n", mode=0o600)
     Denylist.read(file)  # which checks the secret
     before = file.read_text("utf-8") if file.exists() else json.dumps({"check": _hash(secret, _CHECK)}) + "\n"
-    line = {
-        "key": _hash(secret, key.canonical()),
-        "scope": _PARTITION if key.is_partition else _ROW,
-        "forgotten": forgotten,
-        "through": through,
-        "is_lifted": is_lifted,
-        "ahead": ahead,
-    }
-    write_whole(file, before + json.dumps(line) + "\n", mode=0o644)
+    scope = _PARTITION if key.is_partition else _ROW
+    entry = Entry(_hash(secret, key.canonical()), scope, forgotten, through, is_lifted, ahead)
+    write_whole(file, before + json.dumps(asdict(entry)) + "\n", mode=0o644)
 
 
 def read_secret(folder: Path) -> bytes | None:
@@ -202,34 +259,33 @@ def without_forgotten(
 
 
 def _newer(entry: Entry, fact: Fact, *, format: RawFormat, event: SourceLine, now: int) -> Fact | None:
-    try:
+    happened = None
+    with suppress(MalformedEventError):
         happened = format.happened(event)
-    except MalformedEventError:
-        happened = None
-    older = entry.older(format.order, happened=happened, now=now)
-    return None if older is None else newer_part(fact, than=older)
+    return newer_part(fact, than=entry.older(format.order, happened=happened, now=now))
 
 
-def newer_part(fact: Fact, *, than: Older) -> Fact | None:
-    """Return a fact without its older cells and deletions; None where nothing is left."""
+_Part = TypeVar("_Part", Cell, Deletion, Liveness)
 
-    def kept(cells: Mapping[str, Cell]) -> dict[str, Cell]:
-        return {name: cell for name, cell in cells.items() if cell.written not in than}
 
-    elements = {name: _newer_elements(part, than) for name, part in fact.elements.items()}
-    newer = replace(
+def newer_part(fact: Fact, *, than: tuple[range, ...]) -> Fact | None:
+    """Return a fact without the cells and deletions of these write times; None where nothing is left."""
+
+    def newer(part: _Part | None) -> _Part | None:
+        return part if part and not any(part.written in older for older in than) else None
+
+    elements = {
+        name: Elements(newer(part.deletion), tuple((path, cell) for path, cell in part.cells if newer(cell)))
+        for name, part in fact.elements.items()
+    }
+    found = replace(
         fact,
-        liveness=fact.liveness if fact.liveness and fact.liveness.written not in than else None,
-        deletion=fact.deletion if fact.deletion and fact.deletion.written not in than else None,
-        cells=kept(fact.cells),
+        liveness=newer(fact.liveness),
+        deletion=newer(fact.deletion),
+        cells={name: cell for name, cell in fact.cells.items() if newer(cell)},
         elements={name: part for name, part in elements.items() if part.deletion or part.cells},
     )
-    return newer if newer.liveness or newer.deletion or newer.cells or newer.elements else None
-
-
-def _newer_elements(elements: Elements, than: Older) -> Elements:
-    deletion = elements.deletion if elements.deletion and elements.deletion.written not in than else None
-    return Elements(deletion, tuple((path, cell) for path, cell in elements.cells if cell.written not in than))
+    return found if found.liveness or found.deletion or found.cells or found.elements else None
 
 
 def latest_written(facts: Sequence[Fact], order: WriteOrder, *, now: int) -> tuple[int | None, int | None]:
@@ -262,12 +318,6 @@ def _hash(secret: bytes, text: bytes) -> str:
 
 def _secret_file(folder: Path) -> Path:
     return folder / "secret"
-
-
-def _made_secret(folder: Path) -> bytes:
-    secret = secrets.token_bytes(_SECRET_BYTES)
-    write_whole(_secret_file(folder), secret.hex() + "\n", mode=0o600)
-    return secret
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from cdc_views.landing.checkpoints import local_folder
+from cdc_views.landing.checkpoints import LOG, local_folder
 from cdc_views.model.whole_files import write_whole
 
 FOLDER = "_digests"
@@ -49,9 +49,10 @@ def note_missing(table: DeltaTable) -> int:
         return 0
     known, files = _known(root), _files(table, root)
     fresh = [path for path in files if path not in known]
-    kept = {path: known[path] for path in files if path in known} | dict(_digests(root, fresh))
+    kept = {path: known[path] for path in files if path in known} | _digests(root, fresh)
     if kept != known:
-        _replace(root, kept)
+        (root / FOLDER).mkdir(exist_ok=True)
+        write_whole(root / FOLDER / _FILE, "".join(_line(path, digest) for path, digest in kept.items()))
     return len(fresh)
 
 
@@ -62,12 +63,12 @@ def changed(location: str) -> tuple[list[str], int]:
     if root is None:
         return [], 0
     known, files = _known(root), [path for path in _files(table, root) if (root / path).is_file()]
-    found = dict(_digests(root, [path for path in files if path in known]))
+    found = _digests(root, [path for path in files if path in known])
     return [path for path, digest in found.items() if digest != known[path]], len(files) - len(found)
 
 
 def _added(root: Path, version: int) -> Iterator[str]:
-    for line in (root / "_delta_log" / f"{version:020}.json").read_text("utf-8").splitlines():
+    for line in (root / LOG / f"{version:020}.json").read_text("utf-8").splitlines():
         action = json.loads(line) if '"add"' in line else {}
         if "add" in action:
             yield unquote(action["add"]["path"])
@@ -77,10 +78,9 @@ def _files(table: DeltaTable, root: Path) -> list[str]:
     return sorted(str(Path(unquote(uri).removeprefix("file://")).relative_to(root)) for uri in table.file_uris())
 
 
-def _digests(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    wanted = list(paths)
+def _digests(root: Path, paths: Sequence[str]) -> dict[str, str]:
     with ThreadPoolExecutor(_AT_ONCE, "digest") as pool:
-        yield from zip(wanted, pool.map(lambda path: _digest(root / path), wanted), strict=True)
+        return dict(zip(paths, pool.map(lambda path: _digest(root / path), paths), strict=True))
 
 
 def _digest(file: Path) -> str:
@@ -113,11 +113,6 @@ def _note(root: Path, paths: Iterable[str]) -> None:
         os.write(descriptor, f"\n{lines}".encode())
     finally:
         os.close(descriptor)
-
-
-def _replace(root: Path, digests: dict[str, str]) -> None:
-    (root / FOLDER).mkdir(exist_ok=True)
-    write_whole(root / FOLDER / _FILE, "".join(_line(path, digest) for path, digest in digests.items()))
 
 
 def _line(path: str, digest: str) -> str:

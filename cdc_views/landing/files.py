@@ -26,7 +26,7 @@ rather than one a line.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -46,53 +46,13 @@ from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import commit
 from cdc_views.landing.quarantine import put, resolve_fragment
 from cdc_views.landing.raw_table import create_raw, exists, open_raw
-from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, no_progress
+from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress
 from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine, opened
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import ATTEMPTS, retried
 from cdc_views.storage.relation import RawTable
 
 _BITS_63 = (1 << 63) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class FilePosition:
-    """Where a file stands: its head, its slot, whether the slot is new, and the prefix that has landed."""
-
-    head: str
-    slot: int
-    is_new: bool
-    landed: Prefix
-
-    def transactions(self, *, size: int, digest: Digest) -> Mapping[str, int]:
-        """Return what a commit records once `size` bytes of that `digest` have landed."""
-        first, second = _halves(digest)
-        key = f"{self.head}:{self.slot}"
-        grown = {f"offset:{key}": size, f"digest:{key}": first, f"check:{key}": second}
-        return {f"head:{self.head}": self.slot + 1, **grown} if self.is_new else grown
-
-    def moved(self, *, landed: Prefix) -> FilePosition:
-        """The same file after a commit."""
-        return FilePosition(self.head, self.slot, is_new=False, landed=landed)
-
-
-def locate(table: DeltaTable, file: EventFile) -> FilePosition:
-    """Return where `file` stands in `table`; the longest landed prefix that its content begins with."""
-    head = hashlib.sha256(file.head()).hexdigest()
-    slots = recorded(table, f"head:{head}") or 0
-    landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}
-    best: tuple[int, Prefix] | None = None
-    for prefix in file.prefixes(landed.values()) if slots else ():
-        fitting = [slot for slot, size in landed.items() if size == prefix.size and _is_digest(table, f"{head}:{slot}", prefix)]
-        best = (fitting[0], prefix) if fitting else best
-    if best is None:
-        return FilePosition(head, slots, is_new=True, landed=Prefix())
-    return FilePosition(head, best[0], is_new=False, landed=best[1])
-
-
-def _is_digest(table: DeltaTable, key: str, prefix: Prefix) -> bool:
-    kept = (recorded(table, f"digest:{key}"), recorded(table, f"check:{key}"))
-    return kept == _halves(prefix.digest)
 
 
 def _halves(digest: Digest) -> tuple[int, int]:
@@ -159,10 +119,8 @@ class LandedFile(Protocol):
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
         """Commit the rejected events, then the rows together with the new prefix.
 
-        Removes from `batch.rejected` an unfinished line that is already in quarantine.
-
-        Raises:
-            ConflictError: Somebody else committed first; no row was written.
+        Removes from `batch.rejected` an unfinished line that is already in quarantine. Raises `ConflictError` where somebody
+        else committed first; no row was written.
         """
 
 
@@ -187,7 +145,7 @@ def land_into(
     progress: Progress | None = None,
 ) -> LandingReport:
     """Land files one after the other; see `land`."""
-    landings = (_FileLanding(target, decoder, file, batch_rows, progress or no_progress) for file in files)
+    landings = (_FileLanding(target, decoder, file, batch_rows, progress) for file in files)
     return LandingReport(decoder.raw.relation.schema.full_name, tuple(landing.run() for landing in landings))
 
 
@@ -199,7 +157,7 @@ class _FileLanding:
     decoder: Decoder
     file: EventFile
     batch_rows: int
-    progress: Progress
+    progress: Progress | None
     report: FileReport = field(init=False)
 
     def run(self) -> FileReport:
@@ -236,8 +194,9 @@ class _FileLanding:
             landed_bytes=known.landed_bytes + size,
             rejections=(known.rejections + quarantined)[:SHOWN_REJECTIONS],
         )
-        done = self.report.skipped_bytes + self.report.landed_bytes
-        self.progress(self.report, done_bytes=done, total_bytes=self.file.size)
+        if self.progress is not None:
+            done = self.report.skipped_bytes + self.report.landed_bytes
+            self.progress(self.report, done_bytes=done, total_bytes=self.file.size)
 
 
 @dataclass(slots=True)
@@ -254,7 +213,7 @@ class _DeltaTarget:
 
     def locate(self, file: EventFile) -> LandedFile:
         table, self.newest = self.newest or create_raw(self.decoder.raw, format_name=self.decoder.format.name), None
-        return _DeltaFile(table, self.decoder.raw, file.name, locate(table, file))
+        return _DeltaFile.locate(table, self.decoder.raw, file)
 
     def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
         return FileBatch(decoder, self.reader, end=start)
@@ -262,28 +221,45 @@ class _DeltaTarget:
 
 @dataclass(slots=True)
 class _DeltaFile:
-    """See `LandedFile`."""
+    """How far a file has landed: its head, its slot, whether the slot is new, and the prefix that has landed."""
 
     table: DeltaTable
     raw: RawTable
     name: str
-    position: FilePosition
+    head: str
+    slot: int
+    is_new: bool
+    landed: Prefix
 
-    @property
-    def landed(self) -> Prefix:
-        return self.position.landed
+    @classmethod
+    def locate(cls, table: DeltaTable, raw: RawTable, file: EventFile) -> _DeltaFile:
+        """Find the longest landed prefix that the file's content begins with."""
+        head = hashlib.sha256(file.head()).hexdigest()
+        slots = recorded(table, f"head:{head}") or 0
+        landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}
+        found = cls(table, raw, file.name, head, slots, is_new=True, landed=Prefix())
+        for prefix in file.prefixes(landed.values()) if slots else ():
+            halves = _halves(prefix.digest)
+            for slot in (slot for slot, size in landed.items() if size == prefix.size):
+                if (recorded(table, f"digest:{head}:{slot}"), recorded(table, f"check:{head}:{slot}")) == halves:
+                    found.slot, found.is_new, found.landed = slot, False, prefix
+                    break
+        return found
 
     def resolve_fragment(self, line: RawLine) -> None:
         resolve_fragment(self.raw, landed=self.landed, line=line)
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
-        decoder, end = batch.decoder, batch.end
-        mark = f"head:{self.position.head}"
-        fresh = put(self.raw, batch.rejected, mark=mark, format_name=decoder.format.name, landed_at=decoder.landed_at)
+        end = batch.end
+        fresh = put(batch.decoder, batch.rejected, mark=f"head:{self.head}")
         if batch.has_moved:
-            reached = self.position.transactions(size=end.size, digest=end.digest)
+            first, second = _halves(end.digest)
+            key = f"{self.head}:{self.slot}"
+            reached = {f"offset:{key}": end.size, f"digest:{key}": first, f"check:{key}": second}
+            if self.is_new:
+                reached[f"head:{self.head}"] = self.slot + 1
             commit(self.table, rows, batch, transactions=reached, source=self.name)
-            self.position = self.position.moved(landed=end)
+            self.is_new, self.landed = False, end
         # events that an earlier, crashed call quarantined count as well, for they are reported nowhere else
         batch.rejected = [one for one in batch.rejected if one.event.end <= end.size or one in fresh]
 
@@ -292,7 +268,7 @@ def _check_files(decoder: Decoder, files: Iterable[EventFile]) -> None:
     """Raise `WrongFileError` for a new file none of whose first events decodes: it seems to have another format."""
     table = open_raw(decoder.raw) if exists(decoder.raw) else None
     for file in files:
-        if table is None or locate(table, file).landed.size == 0:
+        if table is None or _DeltaFile.locate(table, decoder.raw, file).landed.size == 0:
             _check_file(decoder, file)
 
 

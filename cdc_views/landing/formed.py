@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine
-from cdc_views.formats.forms import Slot, Values, shape
-from cdc_views.formats.row_form import ColumnSlot, LogPosition, OriginForm, RowForm
-from cdc_views.landing.tokens import Stored, UnfitError, numbers_of, one_by_one, stored
+from cdc_views.formats.forms import ColumnSlot, LogPosition, RowForm, Slot, Values, shape
+from cdc_views.landing.tokens import UnfitError, numbers_of, one_by_one, stored, words
 from cdc_views.model.naming import KIND, bytes_name, key_name, physical_name
 from cdc_views.model.types import carries_comparable, reads_from_bytes
 from cdc_views.rules.cells import RANK_FLOOR
@@ -35,20 +34,6 @@ _LARGEST = (1 << 63) - 1
 _MOST_DIGITS = 7
 
 
-def rows_of_events(
-    relation: Relation, form: RowForm, columns: Sequence[Values], *, lines: Sequence[int], landed_at: int
-) -> pa.Table:
-    """Return one row for each event of a form, in order; raises `UnfitError` where some are to be read one by one.
-
-    `columns` are the events' values, by `Slot.group`; `lines` are their lines (`SourceLine.line`).
-    """
-    for one, other in form.equal:
-        pairs = enumerate(zip(columns[one.group], columns[other.group], strict=True))
-        if different := [index for index, (left, right) in pairs if left != right or _is_unlike_itself(left)]:
-            raise UnfitError(different)
-    return _Rows(relation, form, columns, lines).table(landed_at)
-
-
 def _is_unlike_itself(value: Any) -> bool:
     """Whether a value may have a NaN in it."""
     return isinstance(value, bytes) and (b"NaN" in value or b"\\" in value)
@@ -56,28 +41,29 @@ def _is_unlike_itself(value: Any) -> bool:
 
 @dataclass
 class _Rows:
-    """The rows of events of one form; `columns` by `Slot.group`."""
+    """One row for each event of a form, in order; raises `UnfitError` where some are to be read one by one.
+
+    `columns` are the events' values, by `Slot.group`; `lines` are their lines (`SourceLine.line`).
+    """
 
     relation: Relation
     form: RowForm
     columns: Sequence[Values]
     lines: Sequence[int]
-    size: int = field(init=False)
     _position: pa.Array = field(init=False)
     _written: pa.Array = field(init=False)
     _seconds: pa.Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.size = len(self.lines)
+        for one, other in self.form.equal:
+            pairs = enumerate(zip(self.columns[one.group], self.columns[other.group], strict=True))
+            if different := [index for index, (left, right) in pairs if left != right or _is_unlike_itself(left)]:
+                raise UnfitError(different)
         self._position = self._positions(self.form.written)
         self._written = self._write_times(self.form.written)
-        clock = self.form.clock
-        self._seconds = self._repeated(0, pa.int64())
-        if clock is not None:
-            self._seconds = pc.divide(self._numbers(clock).cast(pa.int64()), self.form.second)
+        self._seconds = pc.divide(self._numbers(self.form.clock or 0).cast(pa.int64()), self.form.second)
 
     def table(self, landed_at: int) -> pa.Table:
-        """Return the rows."""
         schema = self.relation.arrow_schema()
         made = {KIND: self._repeated(FactKind.ROW.value, pa.string())}
         for column in self.form.keys:
@@ -85,14 +71,15 @@ class _Rows:
         for column in self.form.cells:
             name = physical_name(column.column.name)
             made[name] = self._cells(column, schema.field(name).type)
-        made |= self._of_row(schema)
+        name, second = ("_deleted", self._seconds) if self.form.is_deletion else ("_live", self._repeated(_LIVE, pa.int64()))
+        made[name] = pa.StructArray.from_arrays([self._written, second], fields=list(schema.field(name).type))
         made["_origin"] = self._origins(schema.field("_origin").type)
         made["_landed_at"] = self._repeated(landed_at, schema.field("_landed_at").type)
-        arrays = [made[each.name] if each.name in made else pa.nulls(self.size, each.type) for each in schema]
+        arrays = [made[each.name] if each.name in made else pa.nulls(len(self.lines), each.type) for each in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def _repeated(self, value: Any, kind: pa.DataType) -> pa.Array:
-        return pa.repeat(pa.scalar(value, kind), self.size)
+        return pa.repeat(pa.scalar(value, kind), len(self.lines))
 
     def _positions(self, at: LogPosition) -> pa.Array:
         position = self._numbers(at.position)
@@ -105,13 +92,13 @@ class _Rows:
 
     def _write_times(self, at: LogPosition) -> pa.Array:
         """`epoch · 2^96 + position · 2^32 + ordinal`, as the 128 bits of a decimal, the lower half first."""
-        ordinals = pc.max_element_wise(pc.add(self._numbers(at.ordinal), _word(at.add)), _word(at.least))
+        ordinals = pc.add(self._numbers(at.ordinal), _word(at.add))
         low = pc.bit_wise_or(pc.shift_left(self._position, _word(_POSITION_SHIFT)), ordinals)
         epochs = pc.shift_left(self._numbers(at.epoch), _word(_EPOCH_SHIFT))
         high = pc.bit_wise_or(pc.shift_right(self._position, _word(_POSITION_SHIFT)), epochs)
-        words = array("Q", bytes(16 * self.size))
-        words[0::2], words[1::2] = _words(low), _words(high)
-        return pa.Array.from_buffers(self.relation.written, self.size, [None, pa.py_buffer(words.tobytes())])
+        both = array("Q", bytes(16 * len(self.lines)))
+        both[0::2], both[1::2] = words(low, "Q"), words(high, "Q")
+        return pa.Array.from_buffers(self.relation.written, len(self.lines), [None, pa.py_buffer(both.tobytes())])
 
     def _numbers(self, given: Slot | int) -> pa.Array:
         return self._repeated(given, pa.uint64()) if isinstance(given, int) else numbers_of(given, self.columns[given.group])
@@ -130,21 +117,12 @@ class _Rows:
 
     def _cells(self, column: ColumnSlot, kind: pa.StructType) -> pa.Array:
         found = stored(column, self.columns[column.slot.group])
-        parts = [self._written, self._ranks(found), found.values]
-        stored_too = [] if found.bytes is None else [found.bytes]
-        return pa.StructArray.from_arrays([*parts, *stored_too], fields=list(kind), mask=found.absent)
-
-    def _ranks(self, found: Stored) -> pa.Array:
         ranks = self._repeated(found.ranks, pa.int64()) if isinstance(found.ranks, int) else found.ranks
-        # a tombstone's rank is when it was written by the server's clock
-        return pc.if_else(found.values.is_valid(), ranks, self._seconds) if found.values.null_count else ranks
-
-    def _of_row(self, schema: pa.Schema) -> dict[str, pa.Array]:
-        if self.form.is_deletion:
-            kind = schema.field("_deleted").type
-            return {"_deleted": pa.StructArray.from_arrays([self._written, self._seconds], fields=list(kind))}
-        kind = schema.field("_live").type
-        return {"_live": pa.StructArray.from_arrays([self._written, self._repeated(_LIVE, pa.int64())], fields=list(kind))}
+        if found.values.null_count:
+            # a tombstone's rank is when it was written by the server's clock
+            ranks = pc.if_else(found.values.is_valid(), ranks, self._seconds)
+        parts = [self._written, ranks, found.values, *([] if found.bytes is None else [found.bytes])]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=found.absent)
 
     def _origins(self, kind: pa.StructType) -> pa.Array:
         origin = self.form.origin
@@ -153,14 +131,14 @@ class _Rows:
             position = self._numbers(origin.position).cast(pa.int64())
         elif origin.counts_lines:
             position = pa.array(self.lines, pa.int64())
-        parts = [self._repeated(origin.node, pa.string()), self._segments(origin), position]
-        return pa.StructArray.from_arrays(parts, fields=list(kind))
-
-    def _segments(self, origin: OriginForm) -> pa.Array:
         if isinstance(origin.segment, str):
-            return self._repeated(origin.segment, pa.string())
-        texts = pa.array(self.columns[origin.segment.group], pa.string())
-        return texts if not origin.is_arrival else pc.binary_join_element_wise(origin.topic, texts, "/")
+            segments = self._repeated(origin.segment, pa.string())
+        elif origin.position is not None or origin.counts_lines:
+            partitions = self._numbers(origin.segment).cast(pa.string())
+            segments = pc.binary_join_element_wise(origin.topic, partitions, "/")
+        else:
+            segments = pa.array(self.columns[origin.segment.group], pa.string())
+        return pa.StructArray.from_arrays([self._repeated(origin.node, pa.string()), segments, position], fields=list(kind))
 
 
 def _file_number(name: str) -> int | None:
@@ -171,12 +149,6 @@ def _file_number(name: str) -> int | None:
 
 def _word(number: int) -> pa.Scalar:
     return pa.scalar(number, pa.uint64())
-
-
-def _words(numbers: pa.Array) -> array[int]:
-    found = array("Q")
-    found.frombytes(memoryview(numbers.buffers()[1])[8 * numbers.offset : 8 * (numbers.offset + len(numbers))])
-    return found
 
 
 _SEEN_BEFORE = 3
@@ -234,7 +206,6 @@ class _Matches:
             self.settle(contents)
 
     def settle(self, contents: Sequence[bytes]) -> None:
-        """Take the values out of the events that wait."""
         form, first = self.form.form, len(self.indexes) - len(self._waiting)
         doubtful = form.doubtful([contents[index] for index in self.indexes[first:]])
         self.unfit.update(first + place for place in doubtful)
@@ -243,7 +214,6 @@ class _Matches:
         self._waiting = []
 
     def leave_out(self) -> None:
-        """Forget the events that are unfit."""
         kept = [place not in self.unfit for place in range(len(self.indexes))]
         self.indexes = list(compress(self.indexes, kept))
         self.columns = [list(compress(column, kept)) for column in self.columns]
@@ -261,8 +231,6 @@ class FormReader:
 
     def read(self, contents: Sequence[bytes], *, lines: Sequence[int], landed_at: int) -> list[Formed]:
         """Return the rows of the events that are of a known form, apart for each form; `lines` as in `SourceLine.line`."""
-        if not self.format.has_forms:
-            return []
         known = [_Matches(form) for form in self._forms]  # the first is the one that matched last
         index = 0
         while index < len(contents):
@@ -302,12 +270,11 @@ class FormReader:
         except Exception:
             # what cannot be learned is decoded one by one, which says what is wrong
             return None
-        # their print tells -0.0 from 0.0, and NaN from nothing else
+        # printed, -0.0 and 0.0 differ, and NaN equals NaN
         is_right = not found.events or repr(found.table.to_pylist()) == repr(expected.to_pylist())
         return form if is_right else None
 
     def _formed(self, matches: _Matches, contents: Sequence[bytes], lines: Sequence[int], landed_at: int) -> Formed:
-        """Return the rows of a form's events but those that are to be read one by one."""
         matches.settle(contents)
         while True:
             if matches.unfit:
@@ -316,8 +283,7 @@ class FormReader:
                 return Formed(self.relation.arrow_schema().empty_table(), [])
             mine = [lines[index] for index in matches.indexes]
             try:
-                rows = rows_of_events(self.relation, matches.form, matches.columns, lines=mine, landed_at=landed_at)
-                return Formed(rows, matches.indexes)
+                return Formed(_Rows(self.relation, matches.form, matches.columns, mine).table(landed_at), matches.indexes)
             except UnfitError as error:
                 matches.unfit.update(error.indexes)
 
@@ -341,6 +307,3 @@ class _Unmatched:
         self._seen[kind] = count, contents
         times, rest = divmod(count, _SEEN_BEFORE)
         return contents if rest == 0 and times.bit_count() == 1 else []
-
-
-__all__ = ["FormReader", "Formed", "in_order"]

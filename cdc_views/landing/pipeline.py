@@ -49,12 +49,11 @@ class Batch:
 
     Attributes:
         decoder: Decodes events; knows the forgotten keys.
-        reader: Reads many events of a known form at once; None: decode each event by itself.
+        reader: Reads many events of a known form at once; None, also where keys were forgotten: decode each event by itself.
         fit: Makes rows of facts.
         rejected: The events for quarantine; complete once `rows` was called.
         facts: Rows that the events added so far make.
         events: How many events were added by `add` and `add_many`.
-        reads_forms: Whether `add_many` may read many events at once.
     """
 
     decoder: Decoder
@@ -63,7 +62,6 @@ class Batch:
     rejected: list[RejectedEvent] = field(default_factory=list)
     facts: int = 0
     events: int = 0
-    reads_forms: bool = field(init=False)
     _decoded: list[_Decoded] = field(default_factory=list)
     _unfit: Mapping[int, str] = field(default_factory=dict)
     _formed: list[Formed] = field(default_factory=list)
@@ -72,7 +70,8 @@ class Batch:
 
     def __post_init__(self) -> None:
         # a form makes rows without facts, and only facts are compared with forgotten keys
-        self.reads_forms = self.reader is not None and self.decoder.format.has_forms and not self.decoder.holds_back
+        if self.decoder.holds_back or not self.decoder.format.has_forms:
+            self.reader = None
 
     def add(self, event: RawEvent) -> None:
         """Add an event after the others."""
@@ -80,16 +79,13 @@ class Batch:
         self._decode(self.events - 1, event)
 
     def add_many(self, contents: Sequence[bytes], *, lines: Sequence[int], event: Callable[[int], RawEvent]) -> None:
-        """Add events after the others.
+        """Add events after the others, by their bytes and their `RawEvent.line`.
 
-        Args:
-            contents: The bytes of each event.
-            lines: `RawEvent.line` of each.
-            event: Returns one event by its index; an object per event would cost more than reading it by its form.
+        `event` returns one by its index; an object per event would cost more than reading it by its form.
         """
         first, self.events = self.events, self.events + len(contents)
         taken: set[int] = set()
-        if self.reader is not None and self.reads_forms:
+        if self.reader is not None:
             for formed in self.reader.read(contents, lines=lines, landed_at=self.decoder.landed_at):
                 taken.update(formed.events)
                 self._formed.append(replace(formed, events=[first + index for index in formed.events]))
@@ -113,7 +109,7 @@ class Batch:
         except MalformedEventError as error:
             self.reject(event, str(error))
             return
-        facts, reason = _filtered(self.decoder, event, facts)
+        facts, reason = self.decoder.without_forgotten(facts, event.content, **event.place)
         if reason:
             self.reject(event, reason, is_forgotten=True)
             event = event._replace(content=NOT_KEPT)  # if the newer part does not fit, quarantine must not keep the older part
@@ -157,7 +153,7 @@ class Batch:
         """Raise `TransientError` if a key of the batch was forgotten meanwhile; its values are in a file, committed or not."""
         decoder = self.decoder.reread()
         for event, facts in self._all_facts(decoder):
-            if _filtered(decoder, event, facts)[1]:
+            if decoder.without_forgotten(facts, event.content, **event.place)[1]:
                 raise TransientError(f"{event.where}: its key was forgotten while it landed; run that `forget` again")
 
     def _all_facts(self, decoder: Decoder) -> Iterator[tuple[RawEvent, list[Fact]]]:
@@ -171,10 +167,6 @@ def _facts(decoder: Decoder, event: RawEvent) -> list[Fact]:
     if event.rows is not None:
         return event.rows.facts(decoder.raw.relation.schema)
     return decoder.facts(event.content, **event.place)
-
-
-def _filtered(decoder: Decoder, event: RawEvent, facts: list[Fact]) -> tuple[list[Fact], str]:
-    return decoder.without_forgotten(facts, event.content, **event.place)
 
 
 def check_current(decoder: Decoder, *, source: str) -> None:

@@ -76,7 +76,7 @@ class Producer:
         raw_format: Of its events: without `--table` it takes the tables of this format; None: those of any.
         publishes: Whether its events may be published elsewhere instead (`--to`).
         serves: Whether it listens at an address of its own, with `/healthz` and `/metrics`: it has no `--listen`, and no
-            `--on-error`, as its clients are told what became of each event.
+            `--on-error`, as its answers say what became of each event.
     """
 
     run: Callable[[ProducerOrder, Any], None]
@@ -89,8 +89,7 @@ class Producer:
     def chosen(self, project: ProducerProject, given: Mapping[str, Any]) -> Any:
         """Return the options from the values that were given, by their fields' names; None: the default.
 
-        Raises:
-            UsageError: A value cannot be.
+        Raises `UsageError` for a value that cannot be.
         """
         hints, declared, values = get_type_hints(self.options), options_of(self.options), dict[str, Any]()
         for one in fields(self.options):
@@ -115,6 +114,3 @@ def _converted(one: Option, kind: Any, value: Any) -> Any:
     if known and value not in known:
         raise UsageError(f"{one.flag} is {value!r}; one of {', '.join(known)} was expected")
     return kind(value) if known else value
-
-
-__all__ = ["Computed", "Option", "Producer", "choices_of", "option", "options_of", "switch"]

@@ -26,11 +26,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 
-from cdc_views.landing.delta import append, delta_errors, overwrite, recorded, with_raw_log_settings
+from cdc_views.landing.blocks import DecodedRows
+from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.delta import append, delta_errors, open_delta, overwrite, recorded, with_raw_log_settings
+from cdc_views.landing.denylist import NOT_KEPT
 from cdc_views.landing.raw_table import create, is_delta, quarantine_location
-from cdc_views.landing.rows import DecodedRows
 from cdc_views.landing.sources import Prefix, RawLine
 from cdc_views.storage.relation import RawTable
 
@@ -55,7 +57,7 @@ RESOLVED = 0
 
 
 class RawEvent(NamedTuple):
-    """One event as its source has it.
+    """One event of a source.
 
     Attributes:
         source: Its file, stream or table; `-` for standard input.
@@ -107,33 +109,24 @@ def create_quarantine(raw: RawTable) -> DeltaTable:
 
 def open_quarantine(raw: RawTable) -> DeltaTable:
     """Return the raw table's quarantine at its newest version."""
-    location = quarantine_location(raw)
-    with delta_errors(location):
-        return DeltaTable(location)
+    return open_delta(quarantine_location(raw))
 
 
-def put(raw: RawTable, rejected: Sequence[RejectedEvent], *, mark: str, format_name: str, landed_at: int) -> list[RejectedEvent]:
-    """Add events to quarantine that are not there yet, in one commit; returns them.
+def put(decoder: Decoder, rejected: Sequence[RejectedEvent], *, mark: str) -> list[RejectedEvent]:
+    """Add events of one source to quarantine that are not there yet, in one commit; returns them.
 
-    Args:
-        raw: The raw table.
-        rejected: The events, all of one source.
-        mark: The transaction id of that source: of two concurrent calls one conflicts, so that no event is there twice.
-        format_name: Their raw format.
-        landed_at: µs since the epoch.
-
-    Raises:
-        ConflictError: Another process quarantined events of this source meanwhile; nothing was written.
+    `mark` is the transaction id of that source. Of two concurrent calls one conflicts, so that no event is there twice: it
+    raises `ConflictError`, and nothing was written.
     """
     if not rejected:
         return []
-    table = create_quarantine(raw)
+    table = create_quarantine(decoder.raw)
     # Delta compares the ids of transactions alone: their numbers only have to grow
     number = (recorded(table, mark) or 0) + 1
     known = known_ids(table, {event.event_id for event, *_ in rejected})
     fresh = [one for one in rejected if one.event.event_id not in known]
     if fresh:
-        append(table, rows_of(raw, fresh, format_name=format_name, landed_at=landed_at), transactions={mark: number})
+        append(table, rows_of(decoder, fresh), transactions={mark: number})
     return fresh
 
 
@@ -166,9 +159,8 @@ def resolve_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
     with delta_errors(table.table_uri):
         waiting = table.to_pyarrow_dataset().to_table(columns=["event_id", "event", "reason"], filter=waits_here).to_pylist()
     starts = [row for row in waiting if is_start(row["event"], row["event_id"], line=line, landed=landed)]
-    resolve_events(
-        raw, {row["event_id"]: f"{row['reason']}; the file has grown and the whole event was landed" for row in starts}
-    )
+    grown = "the file has grown and the whole event was landed"
+    resolve_events(raw, {row["event_id"]: f"{row['reason']}; {grown}" for row in starts})
 
 
 def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> bool:
@@ -183,7 +175,7 @@ def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> b
 def empty_events(table: DeltaTable, reasons: Mapping[str, str]) -> None:
     """Remove the bytes of events, by id, and set a new reason; no replay takes them."""
     update = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {RESOLVED})"}
-    _update(table, reasons, update, where="")
+    _resolve(table, reasons, update)
 
 
 def resolve_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
@@ -191,23 +183,33 @@ def resolve_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
     if not reasons:
         return 0
     update = {"reason": "change.reason", "replay": str(RESOLVED)}
-    return _update(open_quarantine(raw), reasons, update, where=" AND kept.replay IS NULL")
+    return _resolve(open_quarantine(raw), reasons, update, where=" AND kept.replay IS NULL")
 
 
-def _update(table: DeltaTable, reasons: Mapping[str, str], update: dict[str, str], *, where: str) -> int:
-    """Change the rows of events in one commit; `update` may name `change.event`, which has no bytes."""
+def _resolve(table: DeltaTable, reasons: Mapping[str, str], update: dict[str, str], *, where: str = "") -> int:
+    """Change the rows of events; `update` may name `change.event`, which has no bytes."""
     if not reasons:
         return 0
-    changes = pa.table(
-        {
-            "event_id": pa.array(reasons, pa.string()),
-            "reason": pa.array(map(storable, reasons.values()), pa.string()),
-            "event": pa.array([b""] * len(reasons), pa.binary()),
-        }
-    )
+    rows = [{"event_id": name, "reason": storable(reason), "event": NOT_KEPT} for name, reason in reasons.items()]
+    changes = pa.Table.from_pylist(rows, schema=pa.schema([COLUMNS.field(name) for name in rows[0]]))
+    return update_events(table, changes, update, where=where)
+
+
+def update_events(
+    table: DeltaTable, changes: pa.Table, update: dict[str, str], *, where: str = "", properties: CommitProperties | None = None
+) -> int:
+    """Change the rows of events in one commit; returns how many rows there were.
+
+    `update` is the new value of each column, in which `kept` is the row of an event and `change` the one of `changes`.
+    """
     with delta_errors(table.table_uri):
-        same = f"kept.event_id = change.event_id{where}"
-        merge = table.merge(changes, predicate=same, source_alias="change", target_alias="kept")
+        merge = table.merge(
+            changes,
+            predicate=f"kept.event_id = change.event_id{where}",
+            source_alias="change",
+            target_alias="kept",
+            commit_properties=properties,
+        )
         return int(merge.when_matched_update(update).execute()["num_target_rows_updated"])
 
 
@@ -226,12 +228,13 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def rows_of(raw: RawTable, rejected: Sequence[RejectedEvent], *, format_name: str, landed_at: int) -> pa.Table:
-    """Return events as rows of quarantine; `landed_at` is µs since the epoch."""
-    same = {"table": raw.relation.schema.full_name, "format": format_name, "landed_at": landed_at}
+def rows_of(decoder: Decoder, rejected: Sequence[RejectedEvent]) -> pa.Table:
+    """Return events that a decoder rejected as rows of quarantine."""
     rows = [
-        same
-        | {
+        {
+            "table": decoder.raw.relation.schema.full_name,
+            "format": decoder.format.name,
+            "landed_at": decoder.landed_at,
             "event_id": event.event_id,
             "source": storable(event.source),
             "line": event.line,

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.formats.base import order_key
-from cdc_views.landing.delta import delta_errors, raw_log_settings, recording, with_raw_log_settings
+from cdc_views.landing.delta import delta_errors, open_delta, raw_log_settings, recording, with_raw_log_settings
 from cdc_views.model.naming import KIND, physical_name
 from cdc_views.model.types import Udt
 from cdc_views.storage.conflicts import ConflictError
@@ -57,8 +57,8 @@ def is_delta(location: str) -> bool:
 def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
     """Return the raw table to land into; creates it if it is missing, and checks it as `open_raw` does."""
     if not exists(raw):
-        description = _description(raw, format_name)
-        create(raw.location, raw.relation.arrow_schema(), name=raw.relation.schema.full_name, description=description)
+        description, name = _description(raw, format_name), raw.relation.schema.full_name
+        create(raw.location, raw.relation.arrow_schema(), name=name, description=description)
     return with_raw_log_settings(open_raw(raw, format_name=format_name))
 
 
@@ -99,17 +99,11 @@ def create(location: str, schema: pa.Schema, *, name: str, description: str) -> 
 
 
 def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
-    """Return the raw table at its newest version.
+    """Return the raw table at its newest version; `format_name` is the raw format that lands, None for reads.
 
-    Args:
-        raw: Where it is and what its columns mean.
-        format_name: The raw format that lands; None for reads.
-
-    Raises:
-        UsageError: It belongs to another table, another format or a newer cdc-views, or a column's type changed.
+    Raises `UsageError` where it belongs to another table, another format or a newer cdc-views, or a column's type changed.
     """
-    with delta_errors(raw.location):
-        table = DeltaTable(raw.location)
+    table = open_delta(raw.location)
     check_raw(raw, table, format_name=format_name)
     return table
 
@@ -117,12 +111,7 @@ def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
 def last_read_keys(raw: RawTable, *, position: int, names: Sequence[str], most: int) -> list[tuple[Any, ...]]:
     """Return key columns of the rows that landed last of a snapshot at a log position: where the snapshot goes on.
 
-    Args:
-        raw: The raw table, of a source whose write times are log positions; it is there.
-        position: Where in the log the snapshot was taken.
-        names: Columns of the row key, in the order wanted.
-        most: How many rows; the last of the batch that landed last.
-
+    `names` are columns of the row key, in the order wanted. At most `most` rows, the last of the batch that landed last.
     Values are as raw tables store them. Grain: one tuple a row; none where nothing of that snapshot is in the table.
     """
     columns = [physical_name(name) for name in names]
@@ -208,10 +197,6 @@ def _fits(stored: Any, wanted: Any) -> bool:
     if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
         common = {part.name for part in stored} & {part.name for part in wanted}
         return all(_fits(stored.field(name).type, wanted.field(name).type) for name in common)
-    if _is_list(stored) and _is_list(wanted):
+    if all(pa.types.is_list(kind) or pa.types.is_large_list(kind) for kind in (stored, wanted)):
         return _fits(stored.value_type, wanted.value_type)
     return bool(stored == wanted) or str(stored).removeprefix("large_") == str(wanted).removeprefix("large_")
-
-
-def _is_list(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from cdc_views.model.schema import TableSchema
-from cdc_views.model.types import ListOf, LogicalType, MapOf, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.model.types import LogicalType, Udt, children
 
 _LEFT_OUT = "…"
 _TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`"
@@ -38,40 +38,29 @@ def without_values(reason: str, schema: TableSchema) -> str:
         is_count = _COUNTED.match(reason, found.end()) or _PLACED.search(reason, 0, found.start())
         return text if text[0].isdigit() and text.isdigit() and is_count else _LEFT_OUT
 
-    return _SUBJECT.sub(lambda found: found["before"] + _subject(found["value"], names), _PARTS.sub(part, reason))
+    def subject(found: re.Match[str]) -> str:
+        return found["before"] + (found["value"] if found["value"][1:-1] in names else _LEFT_OUT)
+
+    return _SUBJECT.sub(subject, _PARTS.sub(part, reason))
 
 
-def _subject(value: str, names: Collection[str]) -> str:
-    """What is said to be no such thing: a column, or a value as it came."""
-    return value if value[1:-1] in names else _LEFT_OUT
-
-
-_MEMBERS = (
-    "cassandra-mutation/1 format written position node keyspace table partition rows kind clustering liveness cells column value "
-    "epoch segment "
-    "deleted_at expires_at ttl inclusive start end op key source order before after ts_ms payload schema topic offset"
-)
-_OURS = frozenset(_MEMBERS.split())
+_WORDS = """
+cassandra-mutation/1 format written position node keyspace table partition rows kind clustering liveness cells column value epoch
+segment deleted_at expires_at ttl inclusive start end op key source order before after ts_ms payload schema topic offset
+"""
+_MEMBERS = frozenset(_WORDS.split())
 """Members of events, which are no values."""
 
 
 def _names(schema: TableSchema) -> Iterator[str]:
-    yield from _OURS
-    yield from (schema.name, schema.full_name)
+    yield from (*_MEMBERS, schema.name, schema.full_name)
     for column in schema.columns:
         yield column.name
         yield from _fields(column.type)
 
 
 def _fields(kind: LogicalType) -> Iterator[str]:
-    match kind:
-        case ListOf() | SetOf() | VectorOf():
-            yield from _fields(kind.element)
-        case MapOf():
-            yield from (*_fields(kind.key), *_fields(kind.value))
-        case TupleOf():
-            for field in kind.fields:
-                yield from _fields(field)
-        case Udt():
-            for name, field in kind.fields:
-                yield from (name, *_fields(field))
+    if isinstance(kind, Udt):
+        yield from (name for name, _ in kind.fields)
+    for part in children(kind):
+        yield from _fields(part)

@@ -24,7 +24,7 @@ from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import append, delta_errors, recorded, recording
 from cdc_views.landing.denylist import NOT_KEPT, Denylist
 from cdc_views.landing.pipeline import Batch, commit
-from cdc_views.landing.quarantine import RESOLVED, RawEvent, empty_events, open_quarantine, storable
+from cdc_views.landing.quarantine import RESOLVED, RawEvent, empty_events, open_quarantine, storable, update_events
 from cdc_views.landing.raw_table import create_raw, is_delta, quarantine_location
 from cdc_views.landing.report import SHOWN_REJECTIONS, ReplayReport
 from cdc_views.rules.instants import micros
@@ -34,6 +34,7 @@ from cdc_views.storage.relation import RawTable
 _NUMBER = "replay"
 _FENCE = "replay-fence"
 _READ = ["event_id", "source", "line", "offset", "reason", "event"]
+_UPDATE = {name: f"COALESCE(change.{name}, kept.{name})" for name in ("reason", "event")} | {"replay": "change.replay"}
 _VERDICTS = pa.schema([("event_id", pa.string()), ("reason", pa.string()), ("replay", pa.int64()), ("event", pa.binary())])
 
 
@@ -109,26 +110,25 @@ class _Replay:
         landing = {event.event_id for event in batch.decoded}
         number = done + 1 if landing else done
         reasons = {row["event_id"]: row["reason"] for row in waiting}
-        _record(quarantine, _verdicts(batch, landing, reasons=reasons, number=number), number=number)
+        verdicts = _verdicts(batch, landing, reasons=reasons, number=number)
+        if verdicts.num_rows:
+            update_events(quarantine, verdicts, _UPDATE, properties=recording({_NUMBER: number}))
         if landing:
             name = quarantine_location(self.decoder.raw)
             commit(table, rows, batch, transactions={_NUMBER: number, _FENCE: number}, source=name)
             # only now, as an event whose claim is taken back needs its bytes
             held_back = {event.event_id: why for event, why, is_forgotten in batch.rejected if is_forgotten}
             empty_events(quarantine, {event_id: why for event_id, why in held_back.items() if event_id in landing})
-        self._count(batch, rows.num_rows)
-        return number
-
-    def _count(self, batch: Batch, facts: int) -> None:
-        known, waiting = self.report, batch.quarantined
+        known, left = self.report, batch.quarantined
         self.report = replace(
             known,
             events=known.events + batch.landed,
-            facts=known.facts + facts,
-            waiting=known.waiting + len(waiting),
-            rejections=(known.rejections + waiting)[:SHOWN_REJECTIONS],
+            facts=known.facts + rows.num_rows,
+            waiting=known.waiting + len(left),
+            rejections=(known.rejections + left)[:SHOWN_REJECTIONS],
             forgotten=known.forgotten + batch.forgotten,
         )
+        return number
 
 
 def _verdicts(batch: Batch, landing: Collection[str], *, reasons: Mapping[str, str], number: int) -> pa.Table:
@@ -144,18 +144,3 @@ def _verdicts(batch: Batch, landing: Collection[str], *, reasons: Mapping[str, s
     # of an event about a forgotten key the newer part may land: it is claimed, and loses its bytes later
     changes |= {event_id: {"reason": None, "replay": number} for event_id in landing}
     return pa.Table.from_pylist([{"event_id": name, **change} for name, change in changes.items()], schema=_VERDICTS)
-
-
-def _record(quarantine: DeltaTable, verdicts: pa.Table, *, number: int) -> None:
-    if not verdicts.num_rows:
-        return
-    with delta_errors(quarantine.table_uri):
-        merge = quarantine.merge(
-            verdicts,
-            predicate="kept.event_id = change.event_id",
-            source_alias="change",
-            target_alias="kept",
-            commit_properties=recording({_NUMBER: number}),
-        )
-        update = {name: f"COALESCE(change.{name}, kept.{name})" for name in ("reason", "event")} | {"replay": "change.replay"}
-        merge.when_matched_update(update).execute()

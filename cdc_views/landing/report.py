@@ -66,7 +66,7 @@ class LandingReport:
 
     @property
     def forgotten(self) -> int:
-        """Events of which something was held back, since their key was forgotten."""
+        """Events that did not land, or not whole, since their key was forgotten."""
         return sum(file.forgotten for file in self.files)
 
     @property
@@ -101,7 +101,3 @@ class Progress(Protocol):
 
     def __call__(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
         """Show how far the file is."""
-
-
-def no_progress(file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
-    """Show nothing: the default of `Progress`."""

@@ -10,14 +10,13 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Protocol, cast
 
 from cdc_views.errors import SourceFileError
 
 STANDARD_INPUT = "-"
-_SPOOL_LIMIT = 32 << 20
 _CHUNK = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -123,11 +122,7 @@ def _unreadable(name: str, error: BaseException) -> SourceFileError:
 
 
 def find(name: str | Path) -> EventFile:
-    """Return the event file at a path.
-
-    Raises:
-        SourceFileError: It does not exist, is a directory or may not be read.
-    """
+    """Return the event file at a path; raises `SourceFileError` for none, for a directory, or where it may not be read."""
     path = Path(name)
     if path.is_dir():
         raise SourceFileError(f"{name}: is a directory; name the event files in it ({name}/*)")
@@ -148,15 +143,12 @@ def opened(names: Iterable[str | Path]) -> Iterator[tuple[EventFile, ...]]:
     The copy is what lets a resumed read skip what was landed: a pipe cannot be read twice.
     """
     with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
-        found = []
-        for name in names:
-            found.append(_spooled(Path(folder) / "stdin") if str(name) == STANDARD_INPUT else find(name))
-        yield tuple(found)
+        copy = Path(folder) / "stdin"
+        yield tuple(_spooled(copy) if str(name) == STANDARD_INPUT else find(name) for name in names)
 
 
-def _spooled(path: Path, *, source: Any = None) -> EventFile:
+def _spooled(path: Path) -> EventFile:
     if not path.exists():  # `-` given twice is the same input
         with path.open("wb") as copy:
-            shutil.copyfileobj(source or sys.stdin.buffer, copy, _SPOOL_LIMIT)
-    spooled = find(path)
-    return EventFile(STANDARD_INPUT, path, is_gzip=spooled.is_gzip)
+            shutil.copyfileobj(sys.stdin.buffer, copy, _CHUNK)
+    return replace(find(path), name=STANDARD_INPUT)

@@ -8,7 +8,7 @@ Delta keeps one integer under each transaction id, so a position is two of them,
 =====================  ==============================================================================
 transaction id         integer
 =====================  ==============================================================================
-`stream:<name>:at`     where the log stands: an LSN, an offset of a topic, a segment
+`stream:<name>:at`     a place in the log: an LSN, an offset of a topic, a segment
 `stream:<name>:nth`    how far into it: the event of a transaction, the byte of a segment
 =====================  ==============================================================================
 """
@@ -19,14 +19,13 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
 from operator import lt
 from typing import Any
 
 from deltalake import DeltaTable
 
 from cdc_views.formats.base import RawFormat
-from cdc_views.landing.blocks import EventBlock, Lines, Position, StreamBatch, StreamEvent, are_single
+from cdc_views.landing.blocks import DecodedRows, EventBlock, Lines, Position, StreamBatch, StreamEvent, are_single
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import delta_errors, recorded
 from cdc_views.landing.denylist import NOT_KEPT, Denylist
@@ -35,7 +34,6 @@ from cdc_views.landing.pipeline import Batch, commit
 from cdc_views.landing.quarantine import RawEvent, put
 from cdc_views.landing.raw_table import check_raw, create_raw
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
-from cdc_views.landing.rows import DecodedRows
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
@@ -51,8 +49,8 @@ class FollowedTable:
     raw: RawTable
     format_name: str
     opened: DeltaTable = field(init=False)
-    _last: list[dict[str, Any]] = field(default_factory=list)
-    _first_version: int = 0
+    _last: list[dict[str, Any]] = field(init=False)
+    _first_version: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._open()
@@ -60,7 +58,8 @@ class FollowedTable:
     def newest(self) -> DeltaTable:
         """Return the table at its newest version."""
         with delta_errors(self.raw.location):
-            is_same = bool(self._last) and self.opened.history(1) == self._last and not self._is_old()
+            is_old = self.opened.version() - self._first_version >= _OPENED_ANEW_AFTER
+            is_same = bool(self._last) and not is_old and self.opened.history(1) == self._last
             if is_same:
                 self.opened.update_incremental()
         if is_same:
@@ -79,9 +78,6 @@ class FollowedTable:
         self.opened = create_raw(self.raw, format_name=self.format_name)
         self._first_version = self.opened.version()
         self.note()
-
-    def _is_old(self) -> bool:
-        return self.opened.version() - self._first_version >= _OPENED_ANEW_AFTER
 
 
 _BEFORE_ALL = Position(-1, 0)
@@ -172,8 +168,8 @@ class StreamLander:
         rows = batch.rows()
         for stream in dict.fromkeys(one.event.source for one in batch.rejected):
             mine = [one for one in batch.rejected if one.event.source == stream]
-            put(self.raw, mine, mark=f"stream:{stream}", format_name=self.format.name, landed_at=decoder.landed_at)
-        reached = dict(chain.from_iterable(map(_reached, batches)))
+            put(decoder, mine, mark=f"stream:{stream}")
+        reached = {_name(one.stream, part): number for one in batches for part, number in one.through._asdict().items()}
         commit(self._table.opened, rows, batch, transactions=reached, source=batches[0].stream)
         self._table.note()
         quarantined = batch.quarantined
@@ -181,7 +177,6 @@ class StreamLander:
         return BatchReport(batch.landed, rows.num_rows, skipped, len(quarantined), quarantined[:shown], batch.forgotten)
 
     def _decoded(self, decoder: Decoder, batches: Sequence[StreamBatch]) -> Batch:
-        """Return the events of all streams as one batch."""
         batch, lines = Batch(decoder, self._reader), Lines()
         for stream, events, _ in batches:
             if are_single(events):
@@ -224,11 +219,6 @@ def _name(stream: str, part: str) -> str:
     return f"stream:{stream}:{part}"
 
 
-def _reached(batch: StreamBatch) -> Iterator[tuple[str, int]]:
-    """What the commit of a batch records."""
-    return ((_name(batch.stream, part), number) for part, number in batch.through._asdict().items())
-
-
 def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[StreamEvent]:
     """Return what comes after a position; of rows and blocks that begin before it, and that overlap, what is new."""
     positions = [known or _BEFORE_ALL, *(event.position for event in events)]
@@ -249,6 +239,3 @@ def _new_of(known: Position | None, events: Iterable[StreamEvent]) -> Iterator[S
             event = event._replace(content=event.content.after(reached))
         reached = event.position
         yield event
-
-
-__all__ = ["BatchReport", "EventBlock", "Position", "StreamBatch", "StreamEvent", "StreamLander"]

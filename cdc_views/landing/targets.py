@@ -10,7 +10,8 @@ from threading import Event
 from typing import Any, Protocol
 
 from cdc_views.formats.base import RawFormat
-from cdc_views.landing.streams import BatchReport, Position, StreamEvent
+from cdc_views.landing.blocks import Position, StreamEvent
+from cdc_views.landing.streams import BatchReport
 from cdc_views.model.schema import TableSchema
 from cdc_views.storage.relation import RawTable
 
@@ -38,7 +39,7 @@ class StreamTarget(Protocol):
 
     @property
     def schema(self) -> TableSchema:
-        """The table's schema, as its file has it now."""
+        """The table's schema, as its file is now."""
 
     @property
     def schema_file(self) -> Path:
@@ -50,7 +51,7 @@ class StreamTarget(Protocol):
 
     @property
     def format(self) -> RawFormat:
-        """The raw format of its events, as the project file has it now."""
+        """The raw format of its events, as the project file names it now."""
 
     def lander(self, stream: str) -> EventLander:
         """Return a lander of that stream, by the project file and schema as they are now; raises as those do."""
@@ -143,15 +144,3 @@ Publish = Callable[[ProducerOrder], ProducerOrder]
 Raises:
     UsageError: The destination cannot be.
 """
-
-__all__ = [
-    "Destination",
-    "EventLander",
-    "ProducerLog",
-    "ProducerOrder",
-    "ProducerProject",
-    "Publish",
-    "SnapshotProgress",
-    "StreamTarget",
-    "shown_nowhere",
-]

@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_views.formats.connect.hints import MARKS, Unit, is_unavailable
-from cdc_views.formats.connect.times import stated_unit
+from cdc_views.formats.connect.scalars import stated_unit
 from cdc_views.formats.connect.values import native
-from cdc_views.formats.forms import Look, Slot, Values
-from cdc_views.formats.row_form import ColumnSlot
+from cdc_views.formats.forms import ColumnSlot, Look, Slot, Values
 from cdc_views.model.types import Kind, carries_order_bytes
 from cdc_views.rules.cells import RANK_FLOOR
 from cdc_views.rules.codec.jsonread import parse_json
@@ -29,7 +28,7 @@ from cdc_views.rules.codec.physical import arrow_type, to_physical
 
 _EMPTY, _FILLED = RANK_FLOOR, RANK_FLOOR + 1
 """Ranks of live cells, of 0 bytes and of more."""
-Convert = Callable[["ColumnSlot", Values], "Stored"]
+Convert = Callable[[ColumnSlot, Values], "Stored"]
 _FAILURES = (pa.ArrowException, ValueError, OverflowError, ArithmeticError)
 
 
@@ -37,7 +36,6 @@ class UnfitError(Exception):
     """The events at `indexes` must be read one by one."""
 
     def __init__(self, indexes: Sequence[int]) -> None:
-        """Keep the indexes."""
         super().__init__(f"{len(indexes)} events")
         self.indexes = frozenset(indexes)
 
@@ -176,7 +174,7 @@ def _instant(column: ColumnSlot, values: Values) -> Stored:
 
 
 _MICROS_FROM = 253_402_300_800_000
-"""A larger number of an instant without a unit counts µs (see `connect_times`)."""
+"""A larger number of an instant without a unit counts µs (see `connect.scalars`)."""
 _MOST = {Unit.MILLIS: 10**14, Unit.MICROS: 9 * 10**15}
 """Larger numbers may have a special meaning, e.g. infinity."""
 
@@ -192,37 +190,30 @@ def _counted(column: ColumnSlot, values: Values) -> Stored:
     return Stored(pc.multiply(numbers, 1000) if unit is Unit.MILLIS else numbers)
 
 
-def _floating(code: str, kind: pa.DataType) -> Convert:
-    def convert(column: ColumnSlot, tokens: Values) -> Stored:
-        values = pa.array(tokens, pa.string()).cast(pa.float64()).cast(kind, safe=False)
-        if not pc.all(pc.is_finite(values)).as_py():
-            raise OverflowError
-        if column.column.is_key:
-            return one_by_one(column, tokens)
-        return Stored(values, _big_endian(values, code))
-
-    return convert
+def _floating(column: ColumnSlot, tokens: Values) -> Stored:
+    values = pa.array(tokens, pa.string()).cast(pa.float64()).cast(arrow_type(column.column.type), safe=False)
+    if not pc.all(pc.is_finite(values)).as_py():
+        raise OverflowError
+    if column.column.is_key:
+        return one_by_one(column, tokens)
+    serialized = _big_endian(words(values, "f" if column.kind is Kind.FLOAT else "d"))
+    return Stored(values, pc.if_else(values.is_valid(), serialized, b"") if values.null_count else serialized)
 
 
-def _big_endian(values: pa.Array, code: str) -> pa.Array:
-    found = _big_endian_words(_words(values, code))
-    return pc.if_else(values.is_valid(), found, b"") if values.null_count else found
-
-
-def _words(values: pa.Array, code: str) -> array[Any]:
-    """The words of an array in memory, whatever they hold for null."""
-    words = array(code)
+def words(values: pa.Array, code: str) -> array[Any]:
+    """Return the words of an array in memory, whatever they hold for null; `code` is their type in `array`."""
+    found = array(code)
     width = values.type.bit_width // 8
-    words.frombytes(memoryview(values.buffers()[1])[values.offset * width : (values.offset + len(values)) * width])
-    return words
+    found.frombytes(memoryview(values.buffers()[1])[values.offset * width : (values.offset + len(values)) * width])
+    return found
 
 
-def _big_endian_words(words: array[Any]) -> pa.Array:
-    swapped = words[:]
+def _big_endian(numbers: array[Any]) -> pa.Array:
+    swapped = numbers[:]
     if sys.byteorder == "little":
         swapped.byteswap()
-    kind = pa.binary(words.itemsize)
-    return pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(swapped.tobytes())]).cast(pa.binary())
+    kind = pa.binary(numbers.itemsize)
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(swapped.tobytes())]).cast(pa.binary())
 
 
 _MOST_PLACES = 6
@@ -233,17 +224,18 @@ _BASE64 = "[A-Za-z0-9+/]+={0,2}"
 
 def _decimals(column: ColumnSlot, values: Values) -> Stored:
     """Numbers with a point, or base64 of unscaled numbers."""
-    scale, is_number = column.hints.scale_of(column.column.type), column.slot.value.look is Look.TOKEN
+    scale = column.hints.scale_of(column.column.type)
     if column.column.is_key or scale is None or not 0 <= scale <= _MOST_PLACES:
+        raise ValueError
+    is_number = column.slot.value.look is Look.TOKEN
+    if not (is_number or column.hints.are_unscaled):
         raise ValueError
     texts = _like(values, _DECIMAL if is_number else _BASE64)
     if is_number:
         with suppress(*_FAILURES):
-            return _many_scaled(values, scale)
-    elif not column.hints.are_unscaled:
-        raise ValueError
-    scaled, given = _scaled if is_number else _unscaled, texts.to_pylist()
-    known = {text: scaled(text, scale) if text is not None else (None, b"") for text in set(given)}
+            return _scaled(texts, scale)
+    one, given = _one_scaled if is_number else _unscaled, texts.to_pylist()
+    known = {None: (None, b"")} | {text: one(text, scale) for text in set(given) - {None}}
     found = pa.array([known[text][0] for text in given], pa.string())
     return _sent(column, texts, Stored(found, pa.array([known[text][1] for text in given], pa.binary())))
 
@@ -252,24 +244,23 @@ _MOST_DIGITS = 18
 """Digits of an unscaled decimal below 2^63."""
 
 
-def _many_scaled(tokens: Values, scale: int) -> Stored:
-    """As `_scaled`, for a whole column; raises one of `_FAILURES` for a number that would change: -0, or more digits."""
-    given = pa.array(tokens, pa.string())
+def _scaled(given: pa.Array, scale: int) -> Stored:
+    """Numbers of at most `scale` digits after the point; raises one of `_FAILURES` for one that would change: -0, or longer."""
     values = given.cast(pa.decimal128(_MOST_DIGITS, scale))
-    low = _words(values, "Q")[0::2]  # Arrow keeps the lower half first
+    low = words(values, "Q")[0::2]  # Arrow keeps the lower half first
     numbers = pa.Array.from_buffers(pa.int64(), len(values), [values.buffers()[0], pa.py_buffer(low.tobytes())])
     if pc.any(pc.and_(pc.equal(numbers, 0), pc.starts_with(given, "-"))).as_py():
         raise ValueError
     magnitudes = pc.if_else(pc.less(numbers, 0), pc.bit_wise_not(numbers), numbers)
     least, most = (_size(found.as_py() or 0) for found in pc.min_max(magnitudes).values())
-    found = pc.binary_slice(_big_endian_words(low), 8 - most, 8)
+    found = pc.binary_slice(_big_endian(low), 8 - most, 8)
     for size in range(most - 1, least - 1, -1):
         found = pc.if_else(pc.less(magnitudes, 1 << (8 * size - 1)), pc.binary_slice(found, 1, size + 1), found)
     serialized = pc.binary_join_element_wise(pa.scalar(_scale_bytes(scale)), found, pa.scalar(b""))
     return Stored(values.cast(pa.string()), pc.if_else(numbers.is_valid(), serialized, b""))
 
 
-def _scaled(token: str, scale: int) -> tuple[str, bytes]:
+def _one_scaled(token: str, scale: int) -> tuple[str, bytes]:
     """A number's text and serialized bytes, with `scale` digits after the point where that is exact."""
     whole, _, places = token.partition(".")
     is_exact = not places[scale:].strip("0")
@@ -278,20 +269,20 @@ def _scaled(token: str, scale: int) -> tuple[str, bytes]:
 
 
 def _unscaled(token: str, scale: int) -> tuple[str, bytes]:
-    """As `_scaled`, for the base64 of an unscaled number."""
+    """As `_one_scaled`, for the base64 of an unscaled number."""
     number = int.from_bytes(base64.b64decode(token, validate=True), "big", signed=True)
     digits = str(abs(number)).rjust(scale + 1, "0")
     text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
     return f"-{text}" if number < 0 else text, _serialized(number, scale)
 
 
-def _scale_bytes(scale: int) -> bytes:
-    return struct.pack(">i", scale)
-
-
 def _serialized(unscaled: int, scale: int) -> bytes:
     size = _size(unscaled if unscaled >= 0 else ~unscaled)
     return _scale_bytes(scale) + unscaled.to_bytes(size, "big", signed=True)
+
+
+def _scale_bytes(scale: int) -> bytes:
+    return struct.pack(">i", scale)
 
 
 def _size(magnitude: int) -> int:
@@ -303,8 +294,7 @@ _CONVERSIONS: dict[tuple[Kind, Look], Convert] = {
     **dict.fromkeys(((kind, Look.TEXT) for kind in (Kind.TEXT, Kind.ASCII, Kind.JSON)), _text),
     **dict.fromkeys(((kind, Look.INTEGER) for kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DATE)), _given),
     (Kind.BOOLEAN, Look.BOOLEAN): _given,
-    (Kind.FLOAT, Look.TOKEN): _floating("f", pa.float32()),
-    (Kind.DOUBLE, Look.TOKEN): _floating("d", pa.float64()),
+    **dict.fromkeys(((kind, Look.TOKEN) for kind in (Kind.FLOAT, Kind.DOUBLE)), _floating),
     (Kind.DATE, Look.TEXT): _day,
     **dict.fromkeys(((kind, Look.TEXT) for kind in (Kind.DATETIME, Kind.INSTANT)), _instant),
     **dict.fromkeys(((kind, Look.INTEGER) for kind in (Kind.DATETIME, Kind.INSTANT)), _counted),

@@ -7,75 +7,51 @@ fails; a writer that has not committed yet is left alone, for its files are in n
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.landing.delta import append, delta_errors
+from cdc_views.landing.checkpoints import LOG, age, before, remove
+from cdc_views.landing.delta import delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
 
 ORPHANED_AFTER = 3600.0
 """Seconds after which a file that no log entry names belongs to no writer any more."""
-LOG = "_delta_log"
-_VERSION = re.compile(r"(\d{20})\.")
 _MARK = "cdc-views:purge"
 
 
-@dataclass(frozen=True, slots=True)
-class Purged:
-    """The version at which the log begins now, and how many files of data and of the log were removed."""
-
-    version: int
-    files: int
-    log_entries: int
-
-
-def purge(location: str) -> Purged:
+def purge(location: str) -> None:
     """Remove all that the newest version of a local Delta table does not need; safe to repeat."""
-    version, files = vacuum_all(location)
-    return Purged(version, files, begin_log_at(location, version))
+    begin_log_at(location, vacuum_all(location))
 
 
-def vacuum_all(location: str) -> tuple[int, int]:
-    """Remove replaced and abandoned files, and write a checkpoint; returns its version and how many files went."""
+def vacuum_all(location: str) -> int:
+    """Remove replaced and abandoned files, and write a checkpoint; returns its version."""
     with delta_errors(location):
         table = DeltaTable(location)
-        gone = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+        table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
         # a reader wants the log entry of the checkpoint's version too, so let that be one that says nothing
-        append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions={_MARK: int(time.time())})
+        record(table, {_MARK: int(time.time())})
         table = DeltaTable(location)
         table.create_checkpoint()
         note_missing(table)
-    abandoned = [file for file in unreferenced(table) if time.time() - file.stat().st_mtime > ORPHANED_AFTER]
-    for file in abandoned:
-        file.unlink(missing_ok=True)
-    return table.version(), len(gone) + len(abandoned)
-
-
-def begin_log_at(location: str, version: int) -> int:
-    """Remove log entries and checkpoints before `version`, of which there is a checkpoint; returns how many."""
-    log = Path(location) / LOG
-    old = [file for file in log.iterdir() if (found := _VERSION.match(file.name)) and int(found[1]) < version]
-    # what a writer that was killed left of an entry it never made
-    old += [file for file in log.glob("*.tmp") if time.time() - file.stat().st_mtime > ORPHANED_AFTER]
-    for file in old:
-        file.unlink(missing_ok=True)
-    return len(old)
-
-
-def unreferenced(table: DeltaTable) -> Iterator[Path]:
-    """Yield the files in a table's folder that are no part of the version it is open at, nor of its log or its digests."""
-    root = Path(unquote(table.table_uri.removeprefix("file://")))
-    known = active_files(table)
+    root, known = Path(unquote(table.table_uri.removeprefix("file://"))), active_files(table)
     for path in sorted(root.rglob("*")):
-        if path.is_file() and not {LOG, FOLDER} & set(path.relative_to(root).parts) and str(path) not in known:
-            yield path
+        is_of_table = bool({LOG, FOLDER} & set(path.relative_to(root).parts)) or str(path) in known
+        if path.is_file() and not is_of_table and age(path) > ORPHANED_AFTER:
+            path.unlink(missing_ok=True)
+    return table.version()
+
+
+def begin_log_at(location: str, version: int) -> None:
+    """Remove log entries and checkpoints before `version`, which has a checkpoint."""
+    log = Path(location) / LOG
+    # what a writer that was killed left of an entry it never made
+    abandoned = [file for file in log.glob("*.tmp") if age(file) > ORPHANED_AFTER]
+    for file in [*before(log, version), *abandoned]:
+        remove(file)
 
 
 def active_files(table: DeltaTable) -> set[str]:

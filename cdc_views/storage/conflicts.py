@@ -41,6 +41,3 @@ def retried(
         return attempt()
     except on as error:
         raise ConflictError(what) from error
-
-
-__all__ = ["ATTEMPTS", "ConflictError", "retried"]

@@ -52,11 +52,9 @@ def friendly_table(
 ) -> pa.Table:
     """Return the rows as an Arrow table whose columns have user names and friendly types.
 
-    Raises:
-        ConfigError: A value does not fit the type that `overrides` asks for.
+    Raises `ConfigError` for a value that does not fit the type that `overrides` asks for.
     """
-    kept = list(rows)
-    names = list(columns)
+    kept, names = list(rows), list(columns)
     arrays = [_array(name, schema.column(name).type, [row[name] for row in kept], overrides.get(name)) for name in names]
     return pa.Table.from_arrays(arrays, names=names)
 

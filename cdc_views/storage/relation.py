@@ -24,7 +24,7 @@ column          meaning
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,13 +150,11 @@ class Relation:
         record["_deleted"] = _deletion(fact.deletion)
         if fact.start is not None and fact.end is not None:
             record["_from"], record["_to"] = self._bound(fact.start), self._bound(fact.end)
-        record.update(self._cells(fact.cells))
+        for name, cell in fact.cells.items():
+            record[physical_name(name)] = _cell(self.schema.column(name).type, cell)
         for name, elements in fact.elements.items():
             record[physical_name(name)] = _elements(self.schema.column(name).type, elements)
         return record
-
-    def _cells(self, cells: Mapping[str, Cell]) -> dict[str, Any]:
-        return {physical_name(name): _cell(self.schema.column(name).type, cell) for name, cell in cells.items()}
 
     def _bound(self, bound: Bound) -> dict[str, Any]:
         parts: dict[str, Any] = {"size": len(bound.prefix), "inclusive": bound.inclusive}

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from cdc_views.model.naming import KIND, bound_name, bytes_name, key_name, physical_name
-from cdc_views.model.schema import Column, Role
+from cdc_views.model.schema import Column
 from cdc_views.model.types import EMPTY, LogicalType, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
-from cdc_views.rules.codec.comparable import comparable, partition_identity, uncomparable
+from cdc_views.rules.codec.comparable import uncomparable
 from cdc_views.rules.codec.physical import from_physical, to_physical
 from cdc_views.rules.codec.serialized import deserialize, serialize
 from cdc_views.rules.facts import Bound, Elements, Fact, FactKind, Origin
 from cdc_views.rules.oracle import path_type
-from cdc_views.storage.relation import Relation, element_value_type
+from cdc_views.storage.relation import Relation, element_value_type, identity
 
 Record = Mapping[str, Any]
 """A row of the raw table, or a struct in it, as Arrow gives it to Python."""
@@ -37,32 +37,35 @@ def rows_filter(relation: Relation, partition: tuple[Any, ...], *, clustering: t
     """
     schema = relation.schema
     kind = ds.field(KIND)
-    mine = _all_equal(schema.partition, partition)
+    mine = all_equal(stored_key(schema.partition, partition))
     of_partition = kind.isin([FactKind.PARTITION.value, FactKind.STATIC.value, FactKind.RANGE.value])
     if clustering is not None:
-        of_partition = of_partition | ((kind == FactKind.ROW.value) & _all_equal(schema.clustering, clustering))
+        of_partition = of_partition | ((kind == FactKind.ROW.value) & all_equal(stored_key(schema.clustering, clustering)))
     return (kind == FactKind.TABLE.value) | (mine & of_partition)
 
 
 def partition_filter(relation: Relation, partition: tuple[Any, ...]) -> ds.Expression:
     """Return the condition on raw rows that can bear on a partition or any of its rows: its own, and truncates."""
-    return (ds.field(KIND) == FactKind.TABLE.value) | _all_equal(relation.schema.partition, partition)
+    return (ds.field(KIND) == FactKind.TABLE.value) | all_equal(stored_key(relation.schema.partition, partition))
 
 
-def _all_equal(columns: tuple[Column, ...], values: tuple[Any, ...]) -> ds.Expression:
+def stored_key(columns: tuple[Column, ...], values: tuple[Any, ...]) -> dict[str, Any]:
+    """Return, by name, the stored values of the columns that decide whether key columns have these values."""
+    return dict(
+        (key_name(column.name), identity(column, value))
+        if carries_comparable(column.type)
+        else (physical_name(column.name), to_physical(column.type, value))
+        for column, value in zip(columns, values, strict=True)
+    )
+
+
+def all_equal(stored: Mapping[str, Any]) -> ds.Expression:
+    """Return the condition on rows that columns have these values. It is never null, so that it can be negated."""
     condition = ds.scalar(True)  # noqa: FBT003  # a literal of Arrow's
-    for column, value in zip(columns, values, strict=True):
-        condition = condition & _equal(column, value)
+    for name, value in stored.items():
+        column = ds.field(name)
+        condition &= column.is_null() if value is None else (column == value) & column.is_valid()
     return condition
-
-
-def _equal(column: Column, value: Any) -> ds.Expression:
-    if carries_comparable(column.type):
-        identity = partition_identity if column.role is Role.PARTITION else comparable
-        return ds.field(key_name(column.name)) == identity(column.type, value)
-    stored = ds.field(physical_name(column.name))
-    physical = to_physical(column.type, value)
-    return stored.is_null() if physical is None else stored == physical
 
 
 def _fact(relation: Relation, record: Record) -> Fact:
@@ -79,13 +82,8 @@ def _fact(relation: Relation, record: Record) -> Fact:
         end=None if end is None else bound_of(relation, end),
         cells=simple,
         elements=elements,
-        origin=_origin(record["_origin"]),
+        origin=Origin(**(record["_origin"] or {})),  # a state does not keep where a fact was read
     )
-
-
-def _origin(stored: Record | None) -> Origin:
-    """Where a fact was read; a state does not keep that."""
-    return Origin() if stored is None else Origin(**{name: stored[name] for name in ("node", "segment", "position")})
 
 
 def key_of(columns: tuple[Column, ...], record: Record) -> tuple[Any, ...]:

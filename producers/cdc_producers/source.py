@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from cdc_views.errors import EngineError
 from cdc_views.landing import EventBlock, Position
-from cdc_views.landing.rows import DecodedRows
+from cdc_views.landing.blocks import DecodedRows
 
 _EACH = 70
 """Bytes that an event takes beside its own."""

@@ -19,8 +19,7 @@ from cdc_views import Project
 from cdc_views.cli import main
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
-from cdc_views.landing.denylist import Denylist, add
-from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.denylist import Denylist, ErasedKey, add
 from cdc_views.operations.ingest import adapted
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows

@@ -13,8 +13,7 @@ from helpers.tiny_project import CQL, NOW, append_lines, event, write_lines
 
 from cdc_views import Project
 from cdc_views.cli import main
-from cdc_views.landing.denylist import Denylist, add
-from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.denylist import Denylist, ErasedKey, add
 
 if TYPE_CHECKING:
     Captured = pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ from helpers.tiers import often
 
 from cdc_views.api import Project
 from cdc_views.landing import denylist, files, pipeline
-from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.denylist import ErasedKey
 from cdc_views.operations.erasing import forgetting
 
 pytestmark = pytest.mark.heavy

@@ -22,7 +22,7 @@ from helpers.producing import Producer, eventually
 
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.landing.rows import DecodedRows
+from cdc_views.landing.blocks import DecodedRows
 from cdc_views.schemas.cql.reader import read_cql
 from cdc_views.storage.relation import Relation
 

@@ -23,8 +23,7 @@ from helpers.tiers import often
 from cdc_views.api import Table
 from cdc_views.engines.base import Engine
 from cdc_views.formats.base import SourceLine
-from cdc_views.landing.denylist import Denylist, without_forgotten
-from cdc_views.landing.erased_keys import ErasedKey, row_bytes
+from cdc_views.landing.denylist import Denylist, ErasedKey, row_bytes, without_forgotten
 from cdc_views.model.schema import TableSchema
 from cdc_views.operations.erasing import forgetting
 from cdc_views.operations.ingest import forgotten_of

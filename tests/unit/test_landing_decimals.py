@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
+from cdc_views.formats.connect.hints import Hints
+from cdc_views.formats.connect.values import native
 from cdc_views.landing import tokens
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.rules.codec.physical import to_physical
 
 
 def numbers(rng: random.Random, scale: int) -> list[str | None]:
@@ -21,7 +27,9 @@ def numbers(rng: random.Random, scale: int) -> list[str | None]:
 
 
 def one_by_one(column: list[str | None], scale: int) -> list[tuple[str | None, bytes]]:
-    return [tokens._scaled(token, scale) if token is not None else (None, b"") for token in column]
+    kind = Scalar(Kind.DECIMAL, scale)
+    found = [(None, b"") if token is None else native(kind, Decimal(token), Hints()) for token in column]
+    return [(to_physical(kind, value), serialized) for value, serialized in found]
 
 
 @pytest.mark.parametrize("scale", range(7))
@@ -31,7 +39,7 @@ def test_decimals_at_once_are_stored_as_one_by_one(scale: int) -> None:
         column = numbers(rng, scale)
         column = [token for token in column if token is None or len(token) < 13 - scale] if scale else column
         try:
-            found = tokens._many_scaled(column, scale)
+            found = tokens._scaled(pa.array(column, pa.string()), scale)
         except tokens._FAILURES:
             continue
         taken += 1
@@ -43,4 +51,4 @@ def test_decimals_at_once_are_stored_as_one_by_one(scale: int) -> None:
 @pytest.mark.parametrize("odd", ["-0", "-0.00", "1.234", "1234567890123456789.5"])
 def test_numbers_that_would_change_are_left_to_be_read_one_by_one(odd: str) -> None:
     with pytest.raises(tokens._FAILURES):
-        tokens._many_scaled(["1.5", odd], 2)
+        tokens._scaled(pa.array(["1.5", odd], pa.string()), 2)

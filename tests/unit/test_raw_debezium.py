@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import SourceLine, order_key
-from cdc_views.formats.debezium.format import Debezium
+from cdc_views.formats.debezium.format import Debezium, DebeziumOptions
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar
 from cdc_views.rules.codec.jsonread import from_json
@@ -97,7 +97,7 @@ class Stream:
 
     @property
     def format(self) -> Debezium:
-        return Debezium(scales=dict(self.scales))
+        return Debezium(DebeziumOptions(scales=dict(self.scales)))
 
 
 _CUT_TO_MILLIS = ((1, "ts", FIRST["ts"] // 1000 * 1000), (1, "n_unb", Decimal("1.0E+20")))
@@ -267,14 +267,14 @@ def test_transaction_markers_and_schema_changes_give_no_facts() -> None:
 def test_names_a_table_may_go_by(name: str) -> None:
     keyspace, _, table = name.rpartition(".")
     schema = TableSchema(keyspace, table, TYPES.columns)
-    assert Debezium(scales={"n": 4}).decode(SourceLine(lines(PG_DEFAULT)[0]), schema)
+    assert Debezium(DebeziumOptions(scales={"n": 4})).decode(SourceLine(lines(PG_DEFAULT)[0]), schema)
 
 
 # --- order --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_snapshot_read_is_older_than_a_change_at_its_position() -> None:
-    (snapshot,) = Debezium(scales={"n": 4}).decode(SourceLine(lines(PG_DEFAULT)[0]), TYPES)
+    (snapshot,) = Debezium(DebeziumOptions(scales={"n": 4})).decode(SourceLine(lines(PG_DEFAULT)[0]), TYPES)
     assert _written(snapshot) == order_key(26912616)
 
 

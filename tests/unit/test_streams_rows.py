@@ -13,7 +13,7 @@ from helpers.tiny_project import SCHEMA, event, landed_ids, raw_table
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import Position, StreamEvent, StreamLander
-from cdc_views.landing.rows import DecodedRows
+from cdc_views.landing.blocks import DecodedRows
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.codec.serialized import serialize

@@ -12,7 +12,7 @@ import pytest
 from cdc_views.api import Project
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.connect.hints import Hints
-from cdc_views.formats.connect.numbers import integer_value
+from cdc_views.formats.connect.scalars import integer_value
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.rules.codec.jsonread import from_json, parse_json
 from cdc_views.rules.codec.serialized import deserialize, serialize

@@ -14,19 +14,24 @@ from cdc_views.formats.connect.record import ConnectType
 from cdc_views.model.types import Kind, LogicalType
 
 
-class Unit(Enum):
-    """What a number of a date-time or time counts; the value is its length in nanoseconds."""
+class Unit(str, Enum):
+    """What the numbers of a time or date-time count."""
 
-    MILLIS = 1_000_000
-    MICROS = 1_000
-    NANOS = 1
+    MILLIS = "millis"
+    MICROS = "micros"
+    NANOS = "nanos"
+
+    @property
+    def nanos(self) -> int:
+        """How many nanoseconds one is."""
+        return {Unit.MILLIS: 1_000_000, Unit.MICROS: 1000, Unit.NANOS: 1}[self]
 
 
 class Decimals(str, Enum):
     """Debezium's `decimal.handling.mode`."""
 
     PRECISE = "precise"
-    """Base64 of the unscaled value; of a decimal without a fixed scale an object that also tells the scale."""
+    """Base64 of the unscaled value. Without a fixed scale: an object that also has the scale."""
     STRING = "string"
     DOUBLE = "double"
 
@@ -45,9 +50,9 @@ class Hints:
     """How the values of one column are encoded, as far as anybody said so.
 
     `declared` is the Connect schema beside the event, which decides where it is there; `scale`, `unit`, `decimals` and
-    `binary` come from the caller, a scale else from the table's schema. `default_unit` is what numbers of times count
-    when nothing says, None: by magnitude. `wraps_unsigned`: a negative varint is an unsigned 64-bit integer that wrapped.
-    `numbers_show_scale`: the text of a decimal with digits after the point always has the point.
+    `binary` come from the caller, a scale else from the table's schema. `default_units` are what numbers of times count
+    when nothing says so; without one, magnitude decides. `wraps_unsigned`: a negative varint is an unsigned 64-bit integer
+    that wrapped. `numbers_show_scale`: the text of a decimal with digits after the point always has the point.
     """
 
     declared: ConnectType | None = None
@@ -92,11 +97,6 @@ class Hints:
 _MARK = b"__debezium_unavailable_value"
 
 
-def _name_uuid(name: bytes) -> uuid.UUID:
-    """Java's `UUID.nameUUIDFromBytes`: MD5 without a namespace."""
-    return uuid.UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3)
-
-
 MARKS = frozenset(
     {
         _MARK.decode(),
@@ -104,7 +104,8 @@ MARKS = frozenset(
         base64.urlsafe_b64encode(_MARK).decode(),
         _MARK.hex(),
         f"0x{_MARK.hex()}",
-        str(_name_uuid(_MARK)),
+        # Java's `UUID.nameUUIDFromBytes`: MD5 without a namespace
+        str(uuid.UUID(bytes=hashlib.md5(_MARK, usedforsecurity=False).digest(), version=3)),
         f'{{"{_MARK.decode()}":"{_MARK.decode()}"}}',
     }
 )

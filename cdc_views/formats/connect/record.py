@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 from cdc_views.errors import MalformedEventError
 from cdc_views.rules.codec.jsonread import parse_json
 
+_INTEGER = re.compile(r"-?[0-9]{1,39}")
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectType:
-    """One Connect schema, as it stands in an envelope; parts are looked up only when asked for.
+    """One Connect schema of an envelope; parts are looked up only when asked for.
 
     What is not as Connect writes it counts as not declared: a schema is advice, the payload is the event.
     """
@@ -151,17 +154,12 @@ def string(value: Any, *, what: str) -> str:
 
 def integer(value: Any, *, what: str, allowed: range) -> int:
     """Return an integer within `allowed`, also when it is written as a string; raises `MalformedEventError`."""
-    found = int(value) if isinstance(value, str) and _is_integer_text(value) else value
+    found = int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
     if isinstance(found, bool) or not isinstance(found, int):
         raise MalformedEventError(f"{what} is {_named_type(value)} where an integer was expected")
     if found not in allowed:
         raise MalformedEventError(f"{what} is {found}, out of range")
     return found
-
-
-def _is_integer_text(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdecimal() and len(digits) < 40
 
 
 def _named_type(value: Any) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cdc_views.errors import MalformedEventError, did_you_mean
 from cdc_views.formats.connect.hints import Hints, is_unavailable
-from cdc_views.formats.connect.values import map_entries, map_key, named
+from cdc_views.formats.connect.values import array, map_entries, map_key, named
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import ListOf, LogicalType, MapOf, SetOf, Udt
-from cdc_views.rules.cells import Cell, Deletion
-from cdc_views.rules.facts import Elements
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.facts import Elements, Fact, FactKind, Origin
 
 HintsOf = Callable[[Column], Hints]
 """What is known of the encoding of each column's values."""
@@ -31,20 +31,30 @@ class Stamp:
     ttl: int | None = None
     expires_at: int | None = None
 
+    @property
+    def deletion(self) -> Deletion:
+        """A deletion of what was written until then."""
+        return Deletion(self.written, self.deleted_at)
 
-def read_key(schema: TableSchema, rows: Iterable[Mapping[str, Any]], *, hints_of: HintsOf) -> RowKey:
+    def cell(self, name: str, kind: LogicalType, value: Any, *, hints: Hints) -> Cell:
+        """Return a cell of a column or an element; null is a tombstone. Raises `MalformedEventError`, which names it."""
+        if value is None:
+            return Cell(self.written, deleted_at=self.deleted_at)
+        found, order_bytes = named(name, kind, value, hints=hints)
+        return Cell(self.written, found, order_bytes, self.ttl, self.expires_at)
+
+
+def read_key(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, hints_of: HintsOf) -> RowKey:
     """Return the row key, each column from the first of `rows` that has it; raises `MalformedEventError`."""
-    known = list(rows)
-    return read_columns(schema.partition, known, hints_of=hints_of), read_columns(schema.clustering, known, hints_of=hints_of)
+    return read_columns(schema.partition, rows, hints_of=hints_of), read_columns(schema.clustering, rows, hints_of=hints_of)
 
 
-def read_columns(columns: Iterable[Column], rows: Iterable[Mapping[str, Any]], *, hints_of: HintsOf) -> tuple[Any, ...]:
+def read_columns(columns: Iterable[Column], rows: Sequence[Mapping[str, Any]], *, hints_of: HintsOf) -> tuple[Any, ...]:
     """Return native values of key columns, each from the first of `rows` that has it; raises `MalformedEventError`."""
-    known = list(rows)
-    return tuple(_key_value(column, known, hints_of) for column in columns)
+    return tuple(_key_value(column, rows, hints_of) for column in columns)
 
 
-def _key_value(column: Column, rows: list[Mapping[str, Any]], hints_of: HintsOf) -> Any:
+def _key_value(column: Column, rows: Sequence[Mapping[str, Any]], hints_of: HintsOf) -> Any:
     for row in rows:
         if row.get(column.name) is not None:
             return named(column.name, column.type, row[column.name], hints=hints_of(column))[0]
@@ -82,46 +92,48 @@ def read_row(
         if column.type.is_multicell:
             elements[name] = overwritten(column, value, stamp=stamp, hints=hints_of(column))
         else:
-            cells[name] = simple_cell(column, value, stamp=stamp, hints=hints_of(column))
+            cells[name] = stamp.cell(name, column.type, value, hints=hints_of(column))
     return cells, elements
+
+
+def written_row(
+    schema: TableSchema, key: RowKey, row: Mapping[str, Any], *, stamp: Stamp, hints_of: HintsOf, origin: Origin
+) -> Fact:
+    """Return the fact of a row written whole (rule S1); raises as `read_row`."""
+    cells, elements = read_row(schema, row, stamp=stamp, hints_of=hints_of)
+    return Fact(FactKind.ROW, *key, Liveness(stamp.written), cells=cells, elements=elements, origin=origin)
+
+
+def deleted_row(key: RowKey, *, stamp: Stamp, origin: Origin) -> Fact:
+    """Return the fact of a row's deletion."""
+    return Fact(FactKind.ROW, *key, deletion=stamp.deletion, origin=origin)
 
 
 def known_column(schema: TableSchema, name: str) -> Column | None:
     """Return the column of that name, or None for a dropped one; raises `MalformedEventError` for an unknown one."""
-    for column in schema.columns:
-        if column.name == name:
-            return column
+    if schema.has(name):
+        return schema.column(name)
     if schema.drop_time(name) is not None:
         return None
     guess = did_you_mean(name, [column.name for column in schema.columns])
     raise MalformedEventError(f"{schema.full_name} has no column {name!r} ({_NEW_COLUMN}){guess}")
 
 
-def simple_cell(column: Column, value: Any, *, stamp: Stamp, hints: Hints) -> Cell:
-    """Return the one cell of a column; null is a tombstone."""
-    if value is None:
-        return Cell(stamp.written, deleted_at=stamp.deleted_at)
-    found, order_bytes = named(column.name, column.type, value, hints=hints)
-    return Cell(stamp.written, found, order_bytes, stamp.ttl, stamp.expires_at)
-
-
 def overwritten(column: Column, value: Any, *, stamp: Stamp, hints: Hints) -> Elements:
     """Return a multi-cell column that is replaced: a deletion just before the write, then its elements (rule D3)."""
     if value is None:
-        return Elements(Deletion(stamp.written, stamp.deleted_at))
-    deletion = Deletion(stamp.written - 1, stamp.deleted_at)
-    return Elements(deletion, element_cells(column, value, stamp=stamp, hints=hints))
+        return Elements(stamp.deletion)
+    return Elements(Deletion(stamp.written - 1, stamp.deleted_at), element_cells(column, value, stamp=stamp, hints=hints))
 
 
 def element_cells(column: Column, value: Any, *, stamp: Stamp, hints: Hints) -> tuple[tuple[Any, Cell], ...]:
     """Return (path, cell) of each element; a null map value or list element is a tombstone."""
     try:
-        pairs = _elements(column.type, value, stamp, hints)
+        return tuple(_elements(column.type, value, stamp, hints))
     except MalformedEventError as error:
         raise MalformedEventError(f"{column.name!r}: {error}") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise MalformedEventError(f"{column.name!r} is not a {column.type}: {error}") from error
-    return tuple(pairs)
 
 
 def _elements(kind: LogicalType, value: Any, stamp: Stamp, hints: Hints) -> list[tuple[Any, Cell]]:
@@ -131,23 +143,14 @@ def _elements(kind: LogicalType, value: Any, stamp: Stamp, hints: Hints) -> list
             return [(item, Cell(stamp.written, b"", b"", stamp.ttl, stamp.expires_at)) for item in items]
         case MapOf():
             keyed = [(map_key(kind.key, key, hints), item) for key, item in map_entries(value)]
-            return [(key, _cell(kind.value, item, stamp=stamp, hints=hints.inside("values"))) for key, item in keyed]
+            return [(key, stamp.cell("element", kind.value, item, hints=hints.inside("values"))) for key, item in keyed]
         case ListOf():
-            if not isinstance(value, list):
-                raise ValueError("an array was expected")
-            cells = [_cell(kind.element, item, stamp=stamp, hints=hints.inside("items")) for item in value]
+            cells = [stamp.cell("element", kind.element, item, hints=hints.inside("items")) for item in array(value)]
             return [(list_path(stamp.written, index), cell) for index, cell in enumerate(cells)]
         case Udt():
             fields = ((name, field, value[name]) for name, field in kind.fields if name in value)
-            return [(name, _cell(field, item, stamp=stamp, hints=hints.of_field(name))) for name, field, item in fields]
+            return [(name, stamp.cell("element", field, item, hints=hints.of_field(name))) for name, field, item in fields]
     raise TypeError(f"{kind} is one cell")
-
-
-def _cell(kind: LogicalType, value: Any, *, stamp: Stamp, hints: Hints) -> Cell:
-    if value is None:
-        return Cell(stamp.written, deleted_at=stamp.deleted_at)
-    found, order_bytes = named("element", kind, value, hints=hints)
-    return Cell(stamp.written, found, order_bytes, stamp.ttl, stamp.expires_at)
 
 
 _UUID_EPOCH = 0x01B21DD213814000  # 100 ns from 1582-10-15 to 1970

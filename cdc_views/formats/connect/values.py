@@ -6,14 +6,22 @@ import ipaddress
 import json
 import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.connect.hints import Hints
-from cdc_views.formats.connect.numbers import blob_value, decimal_value, float_value, integer_value, plain_decimal
-from cdc_views.formats.connect.times import date_days, duration_parts, instant_micros, time_nanos
+from cdc_views.formats.connect.scalars import (
+    blob_value,
+    date_days,
+    decimal_value,
+    duration_parts,
+    float_value,
+    instant_micros,
+    integer_value,
+    time_nanos,
+)
 from cdc_views.model.types import INTEGER_BITS, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.rules.codec.comparable import comparable
 from cdc_views.rules.codec.jsonread import parse_json
@@ -56,12 +64,12 @@ def _native(kind: LogicalType, value: Any, hints: Hints) -> Any:
         return _SCALARS[kind.kind](kind, value, hints)
     match kind:
         case ListOf():
-            return tuple(_element(kind.element, item, hints.inside("items")) for item in _array(value))
+            return tuple(_element(kind.element, item, hints.inside("items")) for item in array(value))
         case SetOf():
-            items = [_native(kind.element, item, hints.inside("items")) for item in _array(value)]
-            return tuple(sort_unique(kind.element, items))
+            items = [_native(kind.element, item, hints.inside("items")) for item in array(value)]
+            return _in_order({comparable(kind.element, item): item for item in items})
         case VectorOf():
-            return tuple(_native(kind.element, item, hints.inside("items")) for item in _array(value, size=kind.size))
+            return tuple(_native(kind.element, item, hints.inside("items")) for item in array(value, size=kind.size))
         case MapOf():
             return _map(kind, value, hints)
         case TupleOf():
@@ -75,10 +83,9 @@ def _element(kind: LogicalType, value: Any, hints: Hints) -> Any:
     return None if value is None else _native(kind, value, hints)
 
 
-def sort_unique(kind: LogicalType, items: list[Any]) -> list[Any]:
-    """Return the items in the order of rule K2, each once."""
-    by_order = {comparable(kind, item): item for item in items}
-    return [by_order[order] for order in sorted(by_order)]
+def _in_order(items: Mapping[bytes, Any]) -> tuple[Any, ...]:
+    """Items by their comparables, in the order of rule K2."""
+    return tuple(items[order] for order in sorted(items))
 
 
 def map_entries(value: Any) -> list[tuple[Any, Any]]:
@@ -89,11 +96,11 @@ def map_entries(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
         return list(value.items())
     pairs = []
-    for entry in _array(value):
+    for entry in array(value):
         if isinstance(entry, dict):
             pairs.append((entry["key"], entry.get("value")))
         else:
-            key, item = _array(entry)
+            key, item = array(entry)
             pairs.append((key, item))
     return pairs
 
@@ -112,11 +119,11 @@ def _map(kind: MapOf, value: Any, hints: Hints) -> tuple[tuple[Any, Any], ...]:
     for key, item in map_entries(value):
         found = map_key(kind.key, key, hints)
         entries[comparable(kind.key, found)] = found, _native(kind.value, item, hints.inside("values"))
-    return tuple(entries[order] for order in sorted(entries))
+    return _in_order(entries)
 
 
 def _tuple(kind: TupleOf, value: Any, hints: Hints) -> tuple[Any, ...]:
-    items = list(value.values()) if isinstance(value, dict) else _array(value)
+    items = list(value.values()) if isinstance(value, dict) else array(value)
     if len(items) > len(kind.fields):
         raise ValueError(f"{len(items)} fields where the type has {len(kind.fields)}")
     items = items + [None] * (len(kind.fields) - len(items))
@@ -132,7 +139,8 @@ def _user_type(kind: Udt, value: Any, hints: Hints) -> tuple[Any, ...]:
     return tuple(_element(field, value.get(name), hints.of_field(name)) for name, field in kind.fields)
 
 
-def _array(value: Any, *, size: int | None = None) -> list[Any]:
+def array(value: Any, *, size: int | None = None) -> list[Any]:
+    """Return `value`, an array, with `size` elements if that is given; raises ValueError."""
     if not isinstance(value, list):
         raise ValueError("an array was expected")
     if size is not None and len(value) != size:
@@ -150,14 +158,11 @@ def _boolean(value: Any) -> bool:
 
 def _text(value: Any, hints: Hints) -> str:
     """A text; a number (interval, money, oid) as its digits, a struct (geometry, hstore) as its JSON."""
-    digits = plain_decimal(value, hints)
-    if digits is not None:
-        return digits
+    if hints.semantic in ("Decimal", "VariableScaleDecimal"):  # money
+        return str(decimal_value(Scalar(Kind.DECIMAL), value, hints))
     if isinstance(value, bool):
         raise ValueError("a string was expected")
-    text = value if isinstance(value, str) else json_text(value)
-    text.encode()  # a lone surrogate is not text
-    return text
+    return _json(value)
 
 
 def json_text(value: Any) -> str:
@@ -173,7 +178,7 @@ def json_text(value: Any) -> str:
 
 def _json(value: Any) -> str:
     text = value if isinstance(value, str) else json_text(value)
-    text.encode()
+    text.encode()  # a lone surrogate is not text
     return text
 
 
@@ -194,26 +199,16 @@ def _inet(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("an address was expected")
     _, slash, last = value.rpartition("/")
-    if slash and last.isdecimal():  # PostgreSQL's `::1/128`
-        return _masked(value)
-    return java_inet(ipaddress.ip_address(last))  # Java writes `host/address`
-
-
-def _masked(value: str) -> str:
-    network = ipaddress.ip_interface(value)
+    if not (slash and last.isdecimal()):
+        return java_inet(ipaddress.ip_address(last))  # Java writes `host/address`
+    network = ipaddress.ip_interface(value)  # PostgreSQL's `::1/128`
     if network.network.prefixlen != network.max_prefixlen:
         raise ValueError("an address with a mask is a text column's value")
     return java_inet(network.ip)
 
 
-_Reader = Callable[[Scalar, Any, Hints], Any]
-
-
-def _integer_reader(kind: Kind) -> _Reader:
-    return lambda _, value, hints: integer_value(kind, value, hints)
-
-
-_SCALARS: dict[Kind, _Reader] = {
+_SCALARS: dict[Kind, Callable[[Scalar, Any, Hints], Any]] = {
+    **dict.fromkeys((Kind.VARINT, *INTEGER_BITS), lambda kind, value, hints: integer_value(kind.kind, value, hints)),
     Kind.ASCII: lambda _, value, hints: _text(value, hints),
     Kind.TEXT: lambda _, value, hints: _text(value, hints),
     Kind.JSON: lambda _, value, hints: _json(value),
@@ -226,10 +221,9 @@ _SCALARS: dict[Kind, _Reader] = {
     Kind.INSTANT: lambda kind, value, hints: instant_micros(kind.kind, value, hints),
     Kind.DURATION: lambda _, value, hints: duration_parts(value, hints),
     Kind.DECIMAL: decimal_value,
-    Kind.FLOAT: lambda _, value, hints: float_value(Kind.FLOAT, value),
-    Kind.DOUBLE: lambda _, value, hints: float_value(Kind.DOUBLE, value),
+    Kind.FLOAT: lambda kind, value, hints: float_value(kind.kind, value),
+    Kind.DOUBLE: lambda kind, value, hints: float_value(kind.kind, value),
     Kind.UUID: lambda _, value, hints: _uuid(value),
     Kind.TIMEUUID: lambda _, value, hints: _timeuuid(value),
     Kind.INET: lambda _, value, hints: _inet(value),
-    **{kind: _integer_reader(kind) for kind in (Kind.VARINT, *INTEGER_BITS)},
 }

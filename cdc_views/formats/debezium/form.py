@@ -12,9 +12,21 @@ from typing import Any
 from cdc_views.formats.connect.record import Record
 from cdc_views.formats.connect.rows import HintsOf, has_key, key_object
 from cdc_views.formats.debezium.notices import is_told_by_values, split_metadata
-from cdc_views.formats.debezium.order import POSTGRES
-from cdc_views.formats.forms import JsonPath, Look, NoFormError, Slot, Unread, Value, learned
-from cdc_views.formats.row_form import ColumnSlot, LogPosition, OriginForm, RowForm, look_of
+from cdc_views.formats.debezium.order import ORDER, POSTGRES
+from cdc_views.formats.forms import (
+    ColumnSlot,
+    JsonPath,
+    LogPosition,
+    Look,
+    NoFormError,
+    OriginForm,
+    RowForm,
+    Slot,
+    Unread,
+    Value,
+    learned,
+    look_of,
+)
 from cdc_views.model.schema import Column, TableSchema
 
 _NUMBERS = {
@@ -22,20 +34,14 @@ _NUMBERS = {
     "lsn": Value(Look.INTEGER, allowed=range(1, 1 << 64)),
     "pos": Value(Look.INTEGER, allowed=range(1, 1 << 40)),
     "row": Value(Look.INTEGER, allowed=range((1 << 32) - 1)),
-    "total_order": Value(Look.INTEGER, allowed=range(1, (1 << 32) - 1)),
-    "ts_ms": Value(Look.INTEGER, allowed=range(1000, 1000 << 32)),  # a clock that stands at 0 counts as none
+    "total_order": Value(Look.INTEGER, allowed=range(1, (1 << 32) - 1)),  # less counts as 1, see `order`
+    "ts_ms": Value(Look.INTEGER, allowed=range(1000, 1000 << 32)),  # a clock at 0 counts as none
     "ts_us": Value(Look.INTEGER, allowed=range(1, 1_000_000 << 32)),
     "offset": Value(Look.TOKEN, allowed=range(1 << 63)),
     "partition": Value(Look.TOKEN, allowed=range(1 << 63)),
     "timestamp": Value(Look.INTEGER, allowed=range(1, 1000 << 32)),
 }
 """The numbers that order and date an event, by Debezium's names. A `TOKEN` keeps 0 and -0 apart: only 0 is valid."""
-_ORDER = {
-    "epoch": Value(Look.TOKEN, allowed=range(1 << 30)),
-    "position": Value(Look.TOKEN, allowed=range(1 << 64)),
-    "ordinal": Value(Look.TOKEN, allowed=range(1 << 32)),
-}
-"""The parts of `source.order`."""
 _SAME_OF_SOURCE = ("connector", "name", "db", "schema", "table", "snapshot")
 _SAME_OF_ROW = ("op", "deleted", "table", "schema", "db", "connector")
 _STREAMED = 1
@@ -44,11 +50,9 @@ _STREAMED = 1
 
 @dataclass
 class EventPaths:
-    """The JSON paths that matter in events like `record`, which was decoded without error.
+    """The JSON paths that matter in events of a table like `record`, which was decoded without error.
 
     Attributes:
-        record: The event.
-        schema: The schema of its table.
         hints_of: Decoding hints for each column of its row.
         is_deletion: Whether it deletes the row.
         is_snapshot: Whether it was read from the table, not from the log.
@@ -147,11 +151,11 @@ class EventPaths:
         if "position" in slots:
             return LogPosition(slots["position"], slots["ordinal"], epoch=slots["epoch"])
         if "lsn" in slots:
-            ordinal = slots.get("total_order", _STREAMED)
-            return LogPosition(slots["lsn"], 0) if self.is_snapshot else LogPosition(slots["lsn"], ordinal, least=_STREAMED)
+            return LogPosition(slots["lsn"], 0 if self.is_snapshot else slots.get("total_order", _STREAMED))
         if "file" in slots and "pos" in slots:
-            row = LogPosition(slots["pos"], slots.get("row", 0), file=slots["file"], add=1)
-            return LogPosition(slots["pos"], 0, file=slots["file"]) if self.is_snapshot else row
+            if self.is_snapshot:
+                return LogPosition(slots["pos"], 0, file=slots["file"])
+            return LogPosition(slots["pos"], slots.get("row", 0), file=slots["file"], add=1)
         if "offset" in slots:
             return LogPosition(slots["offset"], 0, epoch=self.record.epoch)
         raise NoFormError
@@ -191,8 +195,9 @@ def _locate_source(paths: EventPaths, source: Mapping[str, Any], path: JsonPath)
     paths.read_numbers(path, {name: source.get(name) for name in ("file", "ts_ms", *position)})
     if source.get("order") is not None:
         paths.reads[(*path, "order")] = Unread.INSIDE
-        paths.numbers |= {name: (*path, "order", index) for index, name in enumerate(_ORDER)}
-        paths.reads |= {(*path, "order", index): value for index, value in enumerate(_ORDER.values())}
+        for index, (name, allowed) in enumerate(ORDER.items()):
+            paths.numbers[name] = (*path, "order", index)
+            paths.reads[paths.numbers[name]] = Value(Look.TOKEN, allowed=allowed)
 
 
 def _compare_keys(paths: EventPaths, row: Mapping[str, Any], hints_of: HintsOf) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from cdc_views.errors import MalformedEventError
-from cdc_views.formats.base import Fidelity, RawFormat, SourceLine, WriteOrder
+from cdc_views.formats.base import Fidelity, FormatOptions, RawFormat, SourceLine, WriteOrder
 from cdc_views.formats.connect.hints import Binary, Decimals, Hints, Unit
 from cdc_views.formats.connect.record import ConnectType, Record, integer, mapping, member, read_record, string
-from cdc_views.formats.connect.rows import HintsOf, RowKey, Stamp, has_key, key_object, read_key, read_row
+from cdc_views.formats.connect.rows import HintsOf, RowKey, Stamp, deleted_row, has_key, key_object, read_key, written_row
 from cdc_views.formats.debezium.fidelity import debezium_fidelity
 from cdc_views.formats.debezium.form import EventPaths, locate_envelope, locate_row, locate_tombstone
 from cdc_views.formats.debezium.notices import (
@@ -20,13 +22,11 @@ from cdc_views.formats.debezium.notices import (
     is_notice,
     split_metadata,
 )
-from cdc_views.formats.debezium.options import DebeziumOptions
-from cdc_views.formats.debezium.order import MYSQL, POSTGRES, arrival_order, envelope_order, flat_order
-from cdc_views.formats.forms import NoFormError
-from cdc_views.formats.row_form import RowForm
+from cdc_views.formats.debezium.order import MYSQL, POSTGRES, arrival_order, arrival_origin, envelope_order, flat_order
+from cdc_views.formats.forms import NoFormError, RowForm
+from cdc_views.model.config_part import Name
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind
-from cdc_views.rules.cells import Deletion, Liveness
 from cdc_views.rules.facts import Fact, FactKind, Origin
 
 _WRITES = frozenset({"c", "u", "r"})
@@ -34,17 +34,24 @@ _FALSE = (None, False, "false", "")
 _MILLIS = range(1000 << 32)
 
 
+class DebeziumOptions(FormatOptions):
+    """What only the configuration of a Debezium connector says; not needed for events with schemas."""
+
+    scales: dict[Name, Annotated[int, Field(strict=True)]] = Field(
+        default_factory=dict, description="Column and its digits after the point, where the schema file has them not."
+    )
+    units: dict[Name, Unit] = Field(default_factory=dict, description="Column and what its numbers of time count.")
+    binary: Binary | None = Field(default=None, description="How bytes are written: binary.handling.mode.")
+    decimals: Decimals | None = Field(default=None, description="How decimals are written: decimal.handling.mode.")
+
+    def columns(self) -> Mapping[str, Iterable[str]]:
+        return {"scales": self.scales, "units": self.units}
+
+
 class Debezium(RawFormat):
     """Debezium's events of relational tables, in envelopes or unwrapped (`ExtractNewRecordState`).
 
-    An event is self-contained: its row is written whole, at its place in the source's log. The arguments say what
-    only the connector's configuration knows; they matter for events without `{schema, payload}` envelopes.
-
-    Args:
-        scales: of `decimal.handling.mode=precise` columns, the digits after the point.
-        units: of date-time and time columns, what their numbers count.
-        binary: the connector's `binary.handling.mode`.
-        decimals: its `decimal.handling.mode`.
+    An event is self-contained: its row is written whole, at its place in the source's log.
     """
 
     name = "debezium"
@@ -53,26 +60,16 @@ class Debezium(RawFormat):
     order = WriteOrder.LOG_POSITION
     has_forms = True
 
-    def __init__(
-        self,
-        *,
-        scales: Mapping[str, int] | None = None,
-        units: Mapping[str, Unit] | None = None,
-        binary: Binary | None = None,
-        decimals: Decimals | None = None,
-    ) -> None:
-        """Keep what is known of the connector's configuration."""
-        self._scales, self._units = dict(scales or {}), dict(units or {})
-        self._binary, self._decimals = binary, decimals
+    def __init__(self, known: DebeziumOptions | None = None) -> None:
+        self._known = known or DebeziumOptions()
 
     @classmethod
     def configured(cls, options: DebeziumOptions) -> Debezium:
-        units = {column: Unit[unit.name] for column, unit in options.units.items()}
-        return cls(scales=options.scales, units=units, binary=options.binary, decimals=options.decimals)
+        return cls(options)
 
     @property
     def scaled(self) -> frozenset[str]:
-        return frozenset(self._scales)
+        return frozenset(self._known.scales)
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
         """See `RawFormat.decode`; a row fact, two where an update moved the row to another key, or a truncation."""
@@ -133,10 +130,10 @@ class Debezium(RawFormat):
         def hints_of(column: Column) -> Hints:
             return Hints(
                 declared=declared.field(column.name) if declared else None,
-                scale=self._scales.get(column.name),
-                unit=self._units.get(column.name),
-                binary=self._binary,
-                decimals=self._decimals,
+                scale=self._known.scales.get(column.name),
+                unit=self._known.units.get(column.name),
+                binary=self._known.binary,
+                decimals=self._known.decimals,
                 default_units=units,
                 wraps_unsigned=connector not in POSTGRES,
                 numbers_show_scale=True,
@@ -154,7 +151,7 @@ class Debezium(RawFormat):
         hints_of = self._hints_of(record.key_type, connector="")
         key = read_key(schema, [key_object(schema, record.key)], hints_of=hints_of)
         stamp = Stamp(arrival_order(record, event=event), record.seconds)
-        return [_deleted(key, stamp=stamp, origin=_arrival(record, event))]
+        return [deleted_row(key, stamp=stamp, origin=arrival_origin(record, event))]
 
     def _envelope(self, record: Record, schema: TableSchema) -> list[Fact]:
         value = record.value
@@ -165,48 +162,37 @@ class Debezium(RawFormat):
         stamp = Stamp(written, _seconds(source, value))
         origin = _log_origin(record, source, written)
         if op == "t":
-            return [Fact(FactKind.TABLE, deletion=Deletion(stamp.written, stamp.deleted_at), origin=origin)]
+            return [Fact(FactKind.TABLE, deletion=stamp.deletion, origin=origin)]
         if op == "d":
-            return [_deleted(self._old_key(record, schema, source), stamp=stamp, origin=origin)]
+            return [deleted_row(self._old_key(record, schema), stamp=stamp, origin=origin)]
         if op not in _WRITES:
             raise MalformedEventError(f"op is {op!r} where c, u, r, d or t was expected")
-        facts = [self._write(record, schema, source=source, stamp=stamp, origin=origin)]
-        return facts + self._moved(record, schema, source=source, fact=facts[0])
-
-    def _write(self, record: Record, schema: TableSchema, *, source: Mapping[str, Any], stamp: Stamp, origin: Origin) -> Fact:
-        after = mapping(member(record.value, "after", what="the event"), what="after")
+        after = mapping(member(value, "after", what="the event"), what="after")
         hints_of = self._hints_of(_image(record, "after"), connector=str(source["connector"]))
-        return _written(schema, [after, key_object(schema, record.key)], stamp=stamp, hints_of=hints_of, origin=origin)
+        key = read_key(schema, [after, key_object(schema, record.key)], hints_of=hints_of)
+        facts = [written_row(schema, key, after, stamp=stamp, hints_of=hints_of, origin=origin)]
+        # one update moves a row to another key where the key here is not Debezium's (`message.key.columns`, no primary key)
+        if op == "u" and has_key(schema, value.get("before")) and (old := self._old_key(record, schema)) != key:
+            facts.append(deleted_row(old, stamp=stamp, origin=origin))
+        return facts
 
-    def _old_key(self, record: Record, schema: TableSchema, source: Mapping[str, Any]) -> RowKey:
+    def _old_key(self, record: Record, schema: TableSchema) -> RowKey:
         before = record.value.get("before")
         rows = [before] if has_key(schema, before) else []
-        hints_of = self._hints_of(_image(record, "before") or record.key_type, connector=str(source["connector"]))
+        connector = str(record.value["source"]["connector"])
+        hints_of = self._hints_of(_image(record, "before") or record.key_type, connector=connector)
         return read_key(schema, [*rows, key_object(schema, record.key)], hints_of=hints_of)
-
-    def _moved(self, record: Record, schema: TableSchema, *, source: Mapping[str, Any], fact: Fact) -> list[Fact]:
-        """The deletion of the row an update moved to another key, where the connector tells it as one update.
-
-        It does so where the table's key here is not the key Debezium knows (`message.key.columns`, no primary key).
-        """
-        if record.value.get("op") != "u" or not has_key(schema, record.value.get("before")):
-            return []
-        key = self._old_key(record, schema, source)
-        if key == (fact.partition, fact.clustering) or fact.liveness is None:
-            return []
-        stamp = Stamp(fact.liveness.written, _seconds(source, record.value))
-        return [_deleted(key, stamp=stamp, origin=fact.origin)]
 
     def _flat(self, record: Record, event: SourceLine, schema: TableSchema) -> list[Fact]:
         row, metadata = split_metadata(record.value, schema)
         check_row_table(metadata, schema)
         stamp = Stamp(flat_order(metadata, record=record, event=event), _flat_seconds(metadata, record))
         hints_of = self._hints_of(record.value_type, connector=str(metadata.get("connector") or ""))
-        origin = _arrival(record, event)
-        rows = [row, key_object(schema, record.key)]
+        origin = arrival_origin(record, event)
+        key = read_key(schema, [row, key_object(schema, record.key)], hints_of=hints_of)
         if _is_deletion(metadata):
-            return [_deleted(read_key(schema, rows, hints_of=hints_of), stamp=stamp, origin=origin)]
-        return [_written(schema, rows, stamp=stamp, hints_of=hints_of, origin=origin)]
+            return [deleted_row(key, stamp=stamp, origin=origin)]
+        return [written_row(schema, key, row, stamp=stamp, hints_of=hints_of, origin=origin)]
 
 
 def _is_deletion(metadata: Mapping[str, Any]) -> bool:
@@ -219,20 +205,6 @@ def _is_snapshot(value: Mapping[str, Any]) -> bool:
 
 def _image(record: Record, name: str) -> ConnectType | None:
     return record.value_type.field(name) if record.value_type else None
-
-
-def _written(schema: TableSchema, rows: list[dict[str, Any]], *, stamp: Stamp, hints_of: HintsOf, origin: Origin) -> Fact:
-    """The fact of a row written whole: `rows` are its image and, for a key the image lacks, the record's key."""
-    partition, clustering = read_key(schema, rows, hints_of=hints_of)
-    cells, elements = read_row(schema, rows[0], stamp=stamp, hints_of=hints_of)
-    liveness = Liveness(stamp.written)
-    return Fact(FactKind.ROW, partition, clustering, liveness, cells=cells, elements=elements, origin=origin)
-
-
-def _deleted(key: RowKey, *, stamp: Stamp, origin: Origin) -> Fact:
-    partition, clustering = key
-    deletion = Deletion(stamp.written, stamp.deleted_at)
-    return Fact(FactKind.ROW, partition, clustering, deletion=deletion, origin=origin)
 
 
 def _seconds(source: Mapping[str, Any], value: Mapping[str, Any]) -> int:
@@ -249,13 +221,6 @@ def _flat_seconds(metadata: Mapping[str, Any], record: Record) -> int:
 
 def _log_origin(record: Record, source: Mapping[str, Any], written: int) -> Origin:
     if record.offset is not None:
-        return _arrival(record, SourceLine(""))
+        return arrival_origin(record, SourceLine(""))
     position = (written >> 32) % (1 << 63)
     return Origin(str(source.get("name") or ""), str(source.get("file") or ""), position)
-
-
-def _arrival(record: Record, event: SourceLine) -> Origin:
-    position = event.line if record.offset is None else record.offset
-    partition = record.members.get("partition")
-    segment = record.topic if partition is None else f"{record.topic}/{partition}"
-    return Origin(segment=segment, position=position)

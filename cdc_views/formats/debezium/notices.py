@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,10 +12,10 @@ from cdc_views.model.schema import TableSchema
 _CLOCKS = {"ts_ms", "ts_us", "ts_ns"}
 _TRANSACTION = {"status", "id", "event_count", "data_collections"}
 _IMAGES = {"before", "after"}
-_PREFIXES = ("__source_", "__transaction_", "__")
 _METADATA = (
     "op", "deleted", "table", "schema", "db", "lsn", "file", "pos", "row", "ts_ms", "ts_us", "connector", "name", "total_order",
 )  # fmt: skip
+_PREFIXED = re.compile(rf"__(?:source_|transaction_)?({'|'.join(_METADATA)})")
 
 
 def is_envelope(value: Mapping[str, Any]) -> bool:
@@ -50,18 +51,11 @@ def split_metadata(value: Mapping[str, Any], schema: TableSchema) -> tuple[dict[
     metadata: dict[str, Any] = {}
     for name, found in value.items():
         if name.startswith("__") and not schema.has(name):
-            metadata[_plain(name)] = found
+            plain = _PREFIXED.fullmatch(name)
+            metadata[plain[1] if plain else name] = found
         else:
             row[name] = found
     return row, metadata
-
-
-def _plain(name: str) -> str:
-    for prefix in _PREFIXES:
-        rest = name.removeprefix(prefix)
-        if rest != name and rest in _METADATA:
-            return rest
-    return name
 
 
 def check_source_table(source: Mapping[str, Any], schema: TableSchema) -> None:

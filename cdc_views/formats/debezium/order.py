@@ -8,6 +8,7 @@ from typing import Any
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import SourceLine, order_key
 from cdc_views.formats.connect.record import Record, integer, member, string
+from cdc_views.rules.facts import Origin
 
 POSTGRES = frozenset({"postgresql"})
 MYSQL = frozenset({"mysql", "mariadb"})
@@ -17,7 +18,8 @@ _POSITION_BITS = 40
 """A binlog file's position takes 40 bits and its number the 24 above: MySQL rotates files at 1 GiB, or past one transaction."""
 _FILE_NUMBERS = range(1 << 24)
 _SNAPSHOT, _STREAMED = 0, 1
-_ORDER = {"epoch": range(1 << 30), "position": _POSITIONS, "ordinal": range(1 << 32)}
+ORDER = {"epoch": range(1 << 30), "position": _POSITIONS, "ordinal": range(1 << 32)}
+"""The parts of `source.order`."""
 
 
 def envelope_order(source: Mapping[str, Any], *, transaction: Any, is_snapshot: bool) -> int:
@@ -44,9 +46,9 @@ def envelope_order(source: Mapping[str, Any], *, transaction: Any, is_snapshot: 
 
 
 def _given_order(order: Any) -> int:
-    if not isinstance(order, list) or len(order) != len(_ORDER):
-        raise MalformedEventError(f"source.order is {order!r} where [{', '.join(_ORDER)}] was expected")
-    named = zip(_ORDER.items(), order, strict=True)
+    if not isinstance(order, list) or len(order) != len(ORDER):
+        raise MalformedEventError(f"source.order is {order!r} where [{', '.join(ORDER)}] was expected")
+    named = zip(ORDER.items(), order, strict=True)
     epoch, position, ordinal = (integer(part, what=f"source.order's {name}", allowed=allowed) for (name, allowed), part in named)
     return order_key(position, ordinal=ordinal, epoch=epoch)
 
@@ -88,3 +90,10 @@ def arrival_order(record: Record, *, event: SourceLine) -> int:
     if record.offset is None and event.line < 1:
         raise MalformedEventError("the event has no log position and no Kafka offset, and rows of a table come in no order")
     return order_key(event.line if record.offset is None else record.offset, epoch=record.epoch)
+
+
+def arrival_origin(record: Record, event: SourceLine) -> Origin:
+    """Return the Kafka partition and offset, or the line number of an event that has none."""
+    partition = record.members.get("partition")
+    segment = record.topic if partition is None else f"{record.topic}/{partition}"
+    return Origin(segment=segment, position=event.line if record.offset is None else record.offset)

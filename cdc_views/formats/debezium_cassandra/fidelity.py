@@ -45,39 +45,40 @@ _ONE_TIME = (
     "(rule C2.5; a time to live is not carried, what is left of the expiry stands for it)"
 )
 _STATIC = (Verdict.UNSAFE, "static columns are never sent: the value never arrives", "static, static_and_row")
-_SET = (
-    Verdict.UNSAFE,
-    "UPDATE sends the elements it added, removed or set alike: read as added, so a removed element shows again and a "
-    "replaced set keeps its older elements; INSERT and null are exact",
-    "set_remove, set_overwrite",
-)
-_LIST = (
-    Verdict.UNSAFE,
-    "UPDATE sends the elements it appended, prepended, set or removed alike and without their places: read as appended; INSERT "
-    "and null are exact",
-    "list_set_idx",
-)
-_MAP = (
-    Verdict.EXACT_IF,
-    "no UPDATE assigns the whole map: it looks like one that adds entries, so older keys stay (as set_overwrite shows of a "
-    "set); and " + _ONE_TIME,
-    "map_put, map_remove",
-)
-_UDT = (Verdict.UNSAFE, "the connector throws on a user type that is not frozen: no event of the row arrives", "none")
-_DECIMAL = (
-    Verdict.APPROXIMATE,
-    "a double by default: 15 to 17 digits, and the scale is lost (12.340 came as 12.34); decimal.handling.mode=precise or "
-    "string keeps both",
-    "types",
-)
-_VARINT = (Verdict.EXACT_IF, "it fits 64 bits, or varint.handling.mode is not long; and " + _ONE_TIME, "batch_mixed_ts")
-_DURATION = (Verdict.APPROXIMATE, "a duration comes as nanoseconds, a month as 30.4375 days", "none")
+_SHAPES: dict[type[LogicalType], tuple[Verdict, str, str]] = {
+    SetOf: (
+        Verdict.UNSAFE,
+        "UPDATE sends the elements it added, removed or set alike: read as added, so a removed element shows again and a "
+        "replaced set keeps its older elements; INSERT and null are exact",
+        "set_remove, set_overwrite",
+    ),
+    ListOf: (
+        Verdict.UNSAFE,
+        "UPDATE sends the elements it appended, prepended, set or removed alike and without their places: read as appended; "
+        "INSERT and null are exact",
+        "list_set_idx",
+    ),
+    MapOf: (
+        Verdict.EXACT_IF,
+        "no UPDATE assigns the whole map: it looks like one that adds entries, so older keys stay (as set_overwrite shows of a "
+        "set); and " + _ONE_TIME,
+        "map_put, map_remove",
+    ),
+    Udt: (Verdict.UNSAFE, "the connector throws on a user type that is not frozen: no event of the row arrives", "none"),
+}
+"""Of multi-cell columns."""
+_KINDS: dict[Kind, tuple[Verdict, str, str]] = {
+    Kind.DECIMAL: (
+        Verdict.APPROXIMATE,
+        "a double by default: 15 to 17 digits, and the scale is lost (12.340 came as 12.34); decimal.handling.mode=precise or "
+        "string keeps both",
+        "types",
+    ),
+    Kind.DURATION: (Verdict.APPROXIMATE, "a duration comes as nanoseconds, a month as 30.4375 days", "none"),
+    Kind.VARINT: (Verdict.EXACT_IF, "it fits 64 bits, or varint.handling.mode is not long; and " + _ONE_TIME, "batch_mixed_ts"),
+}
 _SIMPLE = (Verdict.EXACT_IF, _ONE_TIME, "batch_mixed_ts, insert_ttl, update_ttl")
 _KEY = (Verdict.EXACT, "the key names the row", "insert")
-_SHAPES: tuple[tuple[type[LogicalType], tuple[Verdict, str, str]], ...] = (
-    (SetOf, _SET), (ListOf, _LIST), (MapOf, _MAP), (Udt, _UDT),
-)  # fmt: skip
-_KINDS = ((Kind.DECIMAL, _DECIMAL), (Kind.DURATION, _DURATION), (Kind.VARINT, _VARINT))
 
 
 def cassandra_fidelity(schema: TableSchema) -> list[Fidelity]:
@@ -92,8 +93,6 @@ def _verdict(column: Column) -> tuple[Verdict, str, str]:
     if column.role is Role.STATIC:
         return _STATIC
     if column.type.is_multicell:
-        return next(found for shape, found in _SHAPES if isinstance(column.type, shape))
-    for kind, found in _KINDS:
-        if contains(column.type, kind):
-            return found
-    return _KEY if column.is_key else _SIMPLE
+        return _SHAPES[type(column.type)]
+    found = next((verdict for kind, verdict in _KINDS.items() if contains(column.type, kind)), None)
+    return found or (_KEY if column.is_key else _SIMPLE)

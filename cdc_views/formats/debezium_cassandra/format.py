@@ -1,12 +1,12 @@
 """`debezium-cassandra`: events of Debezium's Cassandra connector, read as well as they can be.
 
-The connector keeps one write time a row and no time to live, and tells neither static columns nor what was done to
-a collection (docs: "What Debezium's Cassandra connector cannot carry"). `debezium_cassandra_fidelity` says so by column.
+The connector keeps one write time a row and no time to live, and sends neither static columns nor what was done to
+a collection (docs: "What Debezium's Cassandra connector cannot carry"). `fidelity` says so by column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,13 @@ from cdc_views.formats.connect.record import ConnectType, Record, integer, mappi
 from cdc_views.formats.connect.rows import (
     HintsOf,
     Stamp,
+    deleted_row,
     element_cells,
     has_key,
     known_column,
     overwritten,
     read_columns,
     read_key,
-    simple_cell,
 )
 from cdc_views.formats.debezium.notices import is_notice
 from cdc_views.formats.debezium_cassandra.fidelity import cassandra_fidelity
@@ -105,7 +105,7 @@ def _stamp(value: Mapping[str, Any], source: Mapping[str, Any]) -> Stamp:
 
 
 def _origin(source: Mapping[str, Any]) -> Origin:
-    # no node id: a cluster's replicas are told apart by nothing
+    # no node id: nothing names a cluster's replicas
     position = integer(source.get("pos") or 0, what="source.pos", allowed=range(1 << 63))
     return Origin(str(source.get("cluster") or ""), str(source.get("file") or ""), position)
 
@@ -136,66 +136,50 @@ def _partition(event: _Event, schema: TableSchema) -> tuple[Any, ...]:
 
 def _deleted(event: _Event, schema: TableSchema) -> Fact:
     """A row's deletion, or a partition's: `d` without clustering values, and any `d` of a table without clustering."""
-    deletion = Deletion(event.stamp.written, event.stamp.deleted_at)
-    given = [c for c in schema.clustering if any(row.get(c.name) is not None for row in event.keys)]
-    if not given:
-        return Fact(FactKind.PARTITION, _partition(event, schema), deletion=deletion, origin=event.origin)
-    partition, clustering = read_key(schema, event.keys, hints_of=event.hints_of)
-    return Fact(FactKind.ROW, partition, clustering, deletion=deletion, origin=event.origin)
+    if any(row.get(column.name) is not None for column in schema.clustering for row in event.keys):
+        return deleted_row(read_key(schema, event.keys, hints_of=event.hints_of), stamp=event.stamp, origin=event.origin)
+    return Fact(FactKind.PARTITION, _partition(event, schema), deletion=event.stamp.deletion, origin=event.origin)
 
 
 def _range(event: _Event, schema: TableSchema) -> Fact:
-    start, end = event.image.start, event.image.end
-    return Fact(
-        FactKind.RANGE,
-        _partition(event, schema),
-        deletion=Deletion(event.stamp.written, event.stamp.deleted_at),
-        start=read_bound(start, schema, side="START"),
-        end=read_bound(end, schema, side="END"),
-        origin=event.origin,
-    )
+    partition = _partition(event, schema)
+    start, end = read_bound(event.image.start, schema, side="START"), read_bound(event.image.end, schema, side="END")
+    return Fact(FactKind.RANGE, partition, deletion=event.stamp.deletion, start=start, end=end, origin=event.origin)
 
 
 def _written(event: _Event, schema: TableSchema) -> list[Fact]:
-    statics = _side(event, schema, role=Role.STATIC)
     facts = []
-    if statics.cells or statics.elements:
-        facts.append(
-            Fact(FactKind.STATIC, _partition(event, schema), cells=statics.cells, elements=statics.elements, origin=event.origin)
-        )
-    if any(has_key(schema, row) for row in event.keys) or not statics.cells:
+    cells, elements = _side(event, schema, role=Role.STATIC)
+    if cells or elements:
+        partition = _partition(event, schema)
+        facts.append(Fact(FactKind.STATIC, partition, cells=cells, elements=elements, origin=event.origin))
+    if any(has_key(schema, row) for row in event.keys) or not cells:
         facts.append(_row(event, schema))
     return facts
 
 
 def _row(event: _Event, schema: TableSchema) -> Fact:
-    partition, clustering = read_key(schema, event.keys, hints_of=event.hints_of)
-    regulars = _side(event, schema, role=Role.REGULAR)
-    liveness = None if event.op == "u" else _liveness(event, regulars)
-    return Fact(
-        FactKind.ROW, partition, clustering, liveness, cells=regulars.cells, elements=regulars.elements, origin=event.origin
-    )
+    key = read_key(schema, event.keys, hints_of=event.hints_of)
+    cells, elements = _side(event, schema, role=Role.REGULAR)
+    every = [*cells.values(), *(cell for part in elements.values() for _, cell in part.cells)]
+    liveness = None if event.op == "u" else _liveness(event, every)
+    return Fact(FactKind.ROW, *key, liveness, cells=cells, elements=elements, origin=event.origin)
 
 
-def _liveness(event: _Event, regulars: Fact) -> Liveness:
+def _liveness(event: _Event, cells: Sequence[Cell]) -> Liveness:
     """The marker of an INSERT; its expiry is not carried, but an INSERT's live cells all have the marker's.
 
     So a cell without expiry means a marker without; else the latest expiry is taken. An INSERT with a TTL of only
     the key, or of nulls, cannot be told from one without.
     """
-    live = [cell for cell in _all_cells(regulars) if not cell.is_tombstone]
+    live = [cell for cell in cells if not cell.is_tombstone]
     if not live or any(cell.expires_at is None for cell in live):
         return Liveness(event.stamp.written)
     latest = max(live, key=lambda cell: cell.expires_at or 0)
     return Liveness(event.stamp.written, latest.ttl, latest.expires_at)
 
 
-def _all_cells(fact: Fact) -> list[Cell]:
-    return [*fact.cells.values(), *(cell for part in fact.elements.values() for _, cell in part.cells)]
-
-
-def _side(event: _Event, schema: TableSchema, *, role: Role) -> Fact:
-    """A fact's worth of cells: those of one role (the key is not filled in)."""
+def _side(event: _Event, schema: TableSchema, *, role: Role) -> tuple[dict[str, Cell], dict[str, Elements]]:
     cells: dict[str, Cell] = {}
     elements: dict[str, Elements] = {}
     for name, found in event.image.cells.items():
@@ -206,8 +190,8 @@ def _side(event: _Event, schema: TableSchema, *, role: Role) -> Fact:
         if column.type.is_multicell:
             elements[name] = _elements(event, column, found["value"], stamp=stamp)
         else:
-            cells[name] = simple_cell(column, found["value"], stamp=stamp, hints=event.hints_of(column))
-    return Fact(FactKind.ROW, cells=cells, elements=elements)
+            cells[name] = stamp.cell(name, column.type, found["value"], hints=event.hints_of(column))
+    return cells, elements
 
 
 def _cell_stamp(stamp: Stamp, name: str, found: Mapping[str, Any]) -> Stamp:

@@ -31,8 +31,8 @@ class Image:
 
     cells: Mapping[str, Mapping[str, Any]]
     keys: frozenset[str]
-    start: Any = None
-    end: Any = None
+    start: Any
+    end: Any
 
 
 def read_image(after: Mapping[str, Any], schema: TableSchema) -> Image:
@@ -47,11 +47,7 @@ def read_image(after: Mapping[str, Any], schema: TableSchema) -> Image:
         if cell.get("set") not in (False, "false"):
             cells[plain] = {**cell, "value": cell.get("value")}
     keys = frozenset(column.name for column in schema.row_key)
-    return Image(cells, keys, _end(after, _START, schema), _end(after, _END, schema))
-
-
-def _end(after: Mapping[str, Any], name: str, schema: TableSchema) -> Any:
-    return None if schema.has(name) else after.get(name)
+    return Image(cells, keys, *(None if schema.has(name) else after.get(name) for name in (_START, _END)))
 
 
 def sanitized(name: str) -> str:
@@ -81,26 +77,21 @@ def _bound_value(column: Column, entry: Any) -> Any:
     value = mapping(entry, what="a range's value")
     if value.get("name") not in (column.name, sanitized(column.name)):
         raise MalformedEventError(f"a range names {value.get('name')!r} where clustering column {column.name!r} was expected")
-    return text_value(column, string(value.get("value"), what=f"the range's {column.name!r}"))
+    return _printed_value(column, string(value.get("value"), what=f"the range's {column.name!r}"))
 
 
-def text_value(column: Column, text: str) -> Any:
-    """Return the native value of what Cassandra's `AbstractType.getString` printed; raises `MalformedEventError`.
+def _printed_value(column: Column, text: str) -> Any:
+    """The native value of what Cassandra's `AbstractType.getString` printed.
 
-    Nested types print in a form of their own that nothing can be told apart in where a text holds a separator:
-    refused, unless they came as JSON.
+    Nested types print in a form of their own, which is ambiguous where a text holds a separator: refused, unless they
+    came as JSON.
     """
     kind = column.type
     if not isinstance(kind, Scalar):
         return from_json(kind, parse_json(text))
     if kind.kind is Kind.TIMESTAMP and not text.lstrip("-").isdecimal():
-        return _instant(column.name, text)
-    hints = Hints(binary=Binary.HEX)
-    return named(column.name, kind, text, hints=hints)[0]
-
-
-def _instant(name: str, text: str) -> int:
-    try:
-        return parse_micros(text) // 1000
-    except ValueError as error:
-        raise MalformedEventError(f"{name!r}: {error}") from error
+        try:
+            return parse_micros(text) // 1000
+        except ValueError as error:
+            raise MalformedEventError(f"{column.name!r}: {error}") from error
+    return named(column.name, kind, text, hints=Hints(binary=Binary.HEX))[0]

@@ -1,4 +1,7 @@
-"""`key-value`: a topic whose key names a row and whose value is the whole row, or null for no row (rule S1)."""
+"""`key-value`: a topic whose key names a row and whose value is the whole row, or null for no row (rule S1).
+
+Rows of PostgreSQL that Bottled Water sent are in Avro's JSON encoding of unions (`{"int": 5}`) and bytes, which are opened.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,19 @@ from typing import Any
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import Fidelity, RawFormat, SourceLine, Verdict, WriteOrder
 from cdc_views.formats.connect.hints import Hints
-from cdc_views.formats.connect.record import ConnectType, Record, mapping, read_line
-from cdc_views.formats.connect.rows import HintsOf, Stamp, key_object, read_key, read_row
-from cdc_views.formats.debezium.order import arrival_order
-from cdc_views.formats.key_value.unions import plain_row
+from cdc_views.formats.connect.record import ConnectType, mapping, read_line
+from cdc_views.formats.connect.rows import HintsOf, Stamp, deleted_row, key_object, read_key, written_row
+from cdc_views.formats.debezium.order import arrival_order, arrival_origin
 from cdc_views.model.schema import Column, TableSchema
-from cdc_views.model.types import Kind, Scalar
-from cdc_views.rules.cells import Deletion, Liveness
+from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar, SetOf, VectorOf
 from cdc_views.rules.codec.jsonread import parse_json
-from cdc_views.rules.facts import Fact, FactKind, Origin
+from cdc_views.rules.facts import Fact
 
 
 class KeyValue(RawFormat):
     """Keys and whole rows, ordered by Kafka offset, or by line where there is none (rule S2).
 
-    Values may be Connect's (with or without an envelope), Debezium's encodings, or Avro's JSON, whose unions
-    (`{"int": 5}`, as Bottled Water writes them) are opened.
+    Values may be Connect's (with or without an envelope), Debezium's encodings, or Avro's JSON.
     """
 
     name = "key-value"
@@ -35,35 +35,100 @@ class KeyValue(RawFormat):
             if name not in document:
                 raise MalformedEventError(f"the event has no {name!r}; a line is {{key, value, topic?, partition?, offset?}}")
         record = read_line(document)
-        key = key_object(schema, plain_row(schema, record.key))
+        given = key_object(schema, _plain_row(schema, record.key))
         stamp = Stamp(arrival_order(record, event=event), record.seconds)
-        origin = _origin(record, event)
+        origin = arrival_origin(record, event)
         if record.value is None:
-            partition, clustering = read_key(schema, [key], hints_of=_hints_of(record.key_type))
-            return [Fact(FactKind.ROW, partition, clustering, deletion=Deletion(stamp.written, stamp.deleted_at), origin=origin)]
-        row = mapping(plain_row(schema, record.value), what="value")
-        return [_row(record, schema, key=key, row=row, stamp=stamp, origin=origin)]
+            return [deleted_row(read_key(schema, [given], hints_of=_hints_of(record.key_type)), stamp=stamp, origin=origin)]
+        row = mapping(_plain_row(schema, record.value), what="value")
+        # the key's own schema describes it; where the key lacks a column, the row may have it
+        key = read_key(schema, [given, row], hints_of=_hints_of(record.key_type or record.value_type))
+        return [written_row(schema, key, row, stamp=stamp, hints_of=_hints_of(record.value_type), origin=origin)]
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
         return [*_ROWS, *(_of_column(column) for column in schema.columns)]
-
-
-def _row(record: Record, schema: TableSchema, *, key: dict[str, Any], row: dict[str, Any], stamp: Stamp, origin: Origin) -> Fact:
-    # the key's own schema describes it; where the key lacks a column, the row may have it
-    hints_of = _hints_of(record.value_type)
-    partition, clustering = read_key(schema, [key, row], hints_of=_hints_of(record.key_type or record.value_type))
-    cells, elements = read_row(schema, row, stamp=stamp, hints_of=hints_of)
-    return Fact(FactKind.ROW, partition, clustering, Liveness(stamp.written), cells=cells, elements=elements, origin=origin)
 
 
 def _hints_of(declared: ConnectType | None) -> HintsOf:
     return lambda column: Hints(declared=declared.field(column.name) if declared else None)
 
 
-def _origin(record: Record, event: SourceLine) -> Origin:
-    partition = record.members.get("partition")
-    segment = record.topic if partition is None else f"{record.topic}/{partition}"
-    return Origin(segment=segment, position=event.line if record.offset is None else record.offset)
+_BRANCHES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string", "array", "map", "fixed", "enum"})
+
+
+def _plain_row(schema: TableSchema, document: Any) -> Any:
+    """A key or row with the unions around it and around its columns opened; anything else as it is.
+
+    A member of one name that is an Avro type, or a dotted record name, is a union's branch, unless the column's
+    own type is an object that could have such a member.
+    """
+    opened = _open(document) if not _has_column(schema, document) else document
+    if not isinstance(opened, dict):
+        return opened
+    return {name: _column(schema, name, value) for name, value in opened.items()}
+
+
+def _has_column(schema: TableSchema, document: Any) -> bool:
+    return isinstance(document, dict) and any(schema.has(name) for name in document)
+
+
+def _column(schema: TableSchema, name: str, value: Any) -> Any:
+    if not schema.has(name) or not _could_be_union(schema.column(name).type, value):
+        return value
+    if isinstance(value, dict) and set(value) in ({"bytes"}, {"fixed"}):
+        return _bytes(next(iter(value.values())))
+    opened = _open(value)
+    if isinstance(opened, dict):
+        return _record_text(opened)
+    return [_open(item) for item in opened] if isinstance(opened, list) else opened
+
+
+def _could_be_union(kind: LogicalType, value: Any) -> bool:
+    if kind == Scalar(Kind.JSON):
+        return isinstance(value, dict) and value.keys() == {"string"} and _is_json(value["string"])
+    return isinstance(kind, Scalar | ListOf | SetOf | VectorOf)
+
+
+def _is_json(text: Any) -> bool:
+    # a JSON column may well hold {"string": "x"} itself; one that holds JSON in a text there is a union
+    if not isinstance(text, str):
+        return False
+    try:
+        parse_json(text)
+    except MalformedEventError:
+        return False
+    return True
+
+
+def _open(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) == 1:
+        ((name, inner),) = value.items()
+        if name in _BRANCHES or "." in name:
+            return inner
+    return value
+
+
+def _bytes(text: Any) -> str:
+    """The hex of bytes that Avro wrote as characters of those codes."""
+    try:
+        return f"0x{text.encode('latin-1').hex()}"
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise MalformedEventError(f"{str(text)[:40]!r} is not Avro's text of bytes") from error
+
+
+_DATE = ("year", "month", "day")
+_TIME = ("hour", "minute", "second")
+
+
+def _record_text(record: dict[str, Any]) -> Any:
+    """ISO text of Bottled Water's records of dates and times (year, month, day, hour, minute, second, micro)."""
+    has_date, has_time = (all(isinstance(record.get(part), int) for part in parts) for parts in (_DATE, _TIME))
+    day = "{:04d}-{:02d}-{:02d}".format(*(record[part] for part in _DATE)) if has_date else ""
+    clock = "{:02d}:{:02d}:{:02d}".format(*(record[part] for part in _TIME)) if has_time else ""
+    micro = record.get("micro")
+    if clock and isinstance(micro, int):
+        clock += f".{micro:06d}"
+    return " ".join(part for part in (day, clock) if part) or record
 
 
 _ROWS = (

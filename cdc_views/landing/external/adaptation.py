@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 from cdc_views.errors import UsageError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import append, delta_errors, overwrite, recorded
+from cdc_views.landing.delta import append, open_delta, overwrite, recorded
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
 from cdc_views.landing.external.table import ExternalFile, ExternalTable
@@ -68,15 +68,9 @@ def adapt(
 ) -> Adaptation:
     """Bring the raw table derived from the external table at `location` up to date; does nothing where it is.
 
-    Facts have landed when their file was written, so that no clock is read.
-
-    Args:
-        location: The external table; it is only read.
-        derived: Where to keep its facts, and what their columns mean; created if it is not there.
-        format: How an event reads.
-        setting: A text of whatever decides how events read: schema, options, versions. Another one: all is read anew.
-        batch_rows: Rows in memory at once.
-        forgotten: Keys whose older events go to quarantine without their bytes; None for none.
+    The derived table is created if it is not there. Facts have landed when their file was written, so that no clock is read.
+    `setting` is a text of whatever decides how events read: schema, options, versions. With another one all is read anew.
+    `batch_rows` are in memory at once. Older events of `forgotten` keys go to quarantine without their bytes.
 
     Raises:
         UsageError: There is no such table, or one whose columns are no events of the format.
@@ -100,57 +94,54 @@ class _Attempt:
     setting: str
     batch_rows: int
     reading: Reading = field(init=False)
-    events: int = 0
-    facts: int = 0
-    quarantined: int = 0
-
-    @property
-    def derived(self) -> RawTable:
-        return self.decoder.raw
-
-    @property
-    def format(self) -> RawFormat:
-        return self.decoder.format
+    done: Adaptation = field(default_factory=Adaptation)
 
     def run(self) -> Adaptation:
-        external = self.external
+        external, derived = self.external, self.decoder.raw
         self.reading = Reading.of(
-            self.format.name,
-            self.derived.relation.schema,
+            self.decoder.format.name,
+            derived.relation.schema,
             columns=external.columns,
             partitions=external.partitions,
             where=external.location,
         )
         table = self._table()
         version = recorded(table, ADAPTED)
-        if version == external.version:
+        if version == external.delta.version():
             return Adaptation()
         fresh = self._fresh(version)
         if fresh is None:
-            clear_quarantine(self.derived)
+            clear_quarantine(derived)
         files = external.files if fresh is None else fresh
-        state = {ADAPTED: external.version, _SETTING: self._setting_number()}
-        with _spooled(self.derived.relation.arrow_schema(), self._rows(files)) as rows:
-            check_current(self.decoder, source=self.derived.location)
+        state = {ADAPTED: external.delta.version(), _SETTING: self._setting_number()}
+        with _spooled(derived.relation.arrow_schema(), self._rows(files)) as rows:
+            check_current(self.decoder, source=derived.location)
             (overwrite if fresh is None else append)(table, rows, transactions=state)
-        return Adaptation(len(files), self.events, self.facts, self.quarantined, is_rebuilt=fresh is None)
+        return replace(self.done, files=len(files), is_rebuilt=fresh is None)
 
     def _table(self) -> DeltaTable:
         """The derived table; what another setting left there is dropped, and so forgotten."""
-        if not exists(self.derived):
-            return create_raw(self.derived, format_name=self.format.name)
-        table = _opened(self.derived.location)
+        derived, format_name = self.decoder.raw, self.decoder.format.name
+        if not exists(derived):
+            return create_raw(derived, format_name=format_name)
+        table = open_delta(derived.location)
+        if not is_ours(str(table.metadata().description or "")):
+            raise UsageError(
+                f"{derived.location}: is no raw table of cdc-views, which keeps what it derives there; name another `warehouse`"
+            )
         made_for = recorded(table, _SETTING)
         if made_for == self._setting_number():
             return table
-        if made_for in (None, _NOTHING) and _is_fit(self.derived, self.format):
-            return table  # somebody else has just made it for the same setting, and would lose its rows
-        nothing = dict.fromkeys((ADAPTED, _SETTING), _NOTHING)
-        return recreate_raw(self.derived, format_name=self.format.name, transactions=nothing)
+        if made_for in (None, _NOTHING):
+            with suppress(UsageError):
+                # somebody else has just made it for the same setting, and would lose its rows
+                return open_raw(derived, format_name=format_name)
+        return recreate_raw(derived, format_name=format_name, transactions=dict.fromkeys((ADAPTED, _SETTING), _NOTHING))
 
     def _setting_number(self) -> int:
         """A number of whatever decides how events read, as Delta keeps one under a transaction id."""
-        digest = hashlib.sha256(f"{self.external.table_id}\0{self.setting}".encode()).digest()
+        # Delta's id is another one once the table was dropped and created again
+        digest = hashlib.sha256(f"{self.external.delta.metadata().id}\0{self.setting}".encode()).digest()
         return int.from_bytes(digest[:8], "big") & _BITS_63
 
     def _fresh(self, version: int | None) -> tuple[ExternalFile, ...] | None:
@@ -173,7 +164,6 @@ class _Attempt:
                 yield self._adapted(file, decoder, zip(numbers, map(reader, plain.to_pylist()), strict=True))
 
     def _adapted(self, file: ExternalFile, decoder: Decoder, texts: Iterable[tuple[int, EventText]]) -> pa.Table:
-        """The rows of some of a file's events; the others go to quarantine."""
         batch = Batch(decoder)
         for number, text in texts:
             event_id = hashlib.sha256(f"{file.identity}:{number}".encode()).hexdigest()
@@ -184,28 +174,14 @@ class _Attempt:
                 batch.add(event)
         rows = batch.rows()
         batch.rejected.sort(key=lambda one: one.event.line)
-        mark = f"head:{file.identity}"
-        put(self.derived, batch.rejected, mark=mark, format_name=self.format.name, landed_at=file.written_at)
-        self.events += batch.landed
-        self.facts += rows.num_rows
-        self.quarantined += len(batch.quarantined)
+        put(decoder, batch.rejected, mark=f"head:{file.identity}")
+        self.done = replace(
+            self.done,
+            events=self.done.events + batch.landed,
+            facts=self.done.facts + rows.num_rows,
+            quarantined=self.done.quarantined + len(batch.quarantined),
+        )
         return rows
-
-
-def _opened(location: str) -> DeltaTable:
-    with delta_errors(location):
-        table = DeltaTable(location)
-    if not is_ours(str(table.metadata().description or "")):
-        raise UsageError(f"{location}: is no raw table of cdc-views, which keeps what it derives there; name another `warehouse`")
-    return table
-
-
-def _is_fit(derived: RawTable, format: RawFormat) -> bool:
-    try:
-        open_raw(derived, format_name=format.name)
-    except UsageError:
-        return False
-    return True
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EventText:
-    """One event as JSON; with a `reason` it is none, and `text` is the row as far as it can be shown."""
+    """One event as JSON. A `reason` says why a row is no event; then `text` is the row as far as it can be shown."""
 
     text: str
     reason: str = ""
@@ -90,7 +90,7 @@ class Reading:
     def reader(self, columns: pa.Schema, *, where: str) -> RowReader:
         """Return what reads rows of these columns; raises `UsageError` for a type that no event has."""
         try:
-            write = _line(self, columns) if self.shape is Shape.LINE else _whole(self, columns)
+            write = _line(self, columns) if self.shape is Shape.LINE else writer_of(pa.struct(list(columns)), self._whole)
         except UsageError as error:
             expected = "texts, bytes, numbers, dates, timestamps, and structs, lists and maps of them were expected"
             raise UsageError(f"{where}: column {error}; {expected}") from error
@@ -103,6 +103,12 @@ class Reading:
 
         return read
 
+    @property
+    def _whole(self) -> ValuePlace:
+        """The place of a row that is itself the event."""
+        is_event, is_row = self.shape is Shape.EVENT, self.shape is Shape.ROW
+        return ValuePlace(self.schema, is_event=is_event, is_row=is_row, ignored=self.ignored)
+
 
 def plain_columns(columns: pa.Schema) -> pa.Schema:
     """Return the schema to cast rows to before a `RowReader` takes them."""
@@ -112,7 +118,7 @@ def plain_columns(columns: pa.Schema) -> pa.Schema:
 def _shape(format_name: str, schema: TableSchema, columns: pa.Schema) -> Shape | None:
     names = set(columns.names)
     if format_name == CassandraMutation.name:
-        return Shape.LINE if _has_text(columns, "value") else None
+        return Shape.LINE if "value" in names and is_text(columns.field("value").type) else None
     if format_name == KeyValue.name:
         return Shape.LINE if names >= {"key", "value", "offset"} else None
     if names >= {"op", "source"} and names & {"before", "after"}:
@@ -121,10 +127,6 @@ def _shape(format_name: str, schema: TableSchema, columns: pa.Schema) -> Shape |
         value = columns.field("value").type
         return Shape.LINE if is_text(value) or pa.types.is_struct(value) else None
     return Shape.ROW if format_name == Debezium.name and _is_row(schema, names) and _has_position(schema, names) else None
-
-
-def _has_text(columns: pa.Schema, name: str) -> bool:
-    return name in columns.names and is_text(columns.field(name).type)
 
 
 def _is_row(schema: TableSchema, names: set[str]) -> bool:
@@ -153,20 +155,9 @@ def _expected(format_name: str, schema: TableSchema) -> str:
 
 
 def _listed(columns: pa.Schema) -> str:
-    shown = ", ".join(f"{field.name} {_brief(field.type)}" for field in list(columns)[:_SHOWN_COLUMNS])
+    types = [str(kind).partition("<")[0] if pa.types.is_nested(kind) else str(kind) for kind in columns.types]
+    shown = ", ".join(map("{} {}".format, columns.names[:_SHOWN_COLUMNS], types))
     return f"({shown}{', …' if len(columns) > _SHOWN_COLUMNS else ''})"
-
-
-def _brief(kind: pa.DataType) -> str:
-    return str(kind).partition("<")[0] if pa.types.is_nested(kind) else str(kind)
-
-
-def _whole(reading: Reading, columns: pa.Schema) -> Writer:
-    """The row itself is the event."""
-    place = ValuePlace(
-        reading.schema, is_event=reading.shape is Shape.EVENT, is_row=reading.shape is Shape.ROW, ignored=reading.ignored
-    )
-    return writer_of(pa.struct(list(columns)), place)
 
 
 def _line(reading: Reading, columns: pa.Schema) -> Writer:

@@ -37,7 +37,7 @@ class SinkColumns:
 def arranged(rows: pa.Table, *, format_name: str, schema: TableSchema, names: SinkColumns) -> pa.Table:
     """Return rows with the record's key and place as the columns `key`, `topic`, `partition` and `offset`.
 
-    A value whose fields are columns becomes one column `value`, where it is an event or stands beside a key. A table
+    A value whose fields are columns becomes one column `value`, where it is an event or has a key beside it. A table
     without those two columns stays as it is.
     """
     own = {name for name in (names.key, names.data) if name in rows.column_names and not schema.has(name)}

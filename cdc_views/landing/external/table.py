@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -16,7 +17,7 @@ from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
-from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.delta import delta_errors, open_delta
 from cdc_views.landing.raw_table import is_delta, is_ours
 from cdc_views.project.paths import is_url
 
@@ -62,24 +63,21 @@ class ExternalTable:
     def open(cls, location: str) -> ExternalTable:
         """Return the table at its newest version.
 
-        Raises:
-            UsageError: There is no Delta table, or it is one that cdc-views landed, or one that cannot be read.
-            EngineError: Its log cannot be read.
+        Raises `UsageError` for no Delta table, or one that cdc-views landed or cannot read; `EngineError` for an unreadable log.
         """
         if not is_delta(location):
-            raise UsageError(
-                f"{location}: {_nothing(location)}; `raw: {{table: …}}` names the Delta table that somebody else lands"
-            )
-        with delta_errors(location):
-            found = cls(location, DeltaTable(location))
+            is_there = is_url(location) or Path(location).is_dir()
+            what = "is no Delta table (it has no _delta_log)" if is_there else "there is no such table"
+            raise UsageError(f"{location}: {what}; `raw: {{table: …}}` names the Delta table that somebody else lands")
+        found = cls(location, open_delta(location))
         found._check()
         return found
 
     def at(self, version: int) -> ExternalTable | None:
         """Return the table as it was at a version, None where its log does not reach back there."""
         try:
+            before = ExternalTable(self.location, open_delta(self.location, version=version))
             with delta_errors(self.location):
-                before = ExternalTable(self.location, DeltaTable(self.location, version=version))
                 before.files  # noqa: B018 - deletion vectors of that version may be gone as well
         except EngineError:
             return None
@@ -100,16 +98,6 @@ class ExternalTable:
                 f"{self.location}: reading it needs Delta's {', '.join(sorted(unknown))}, which cdc-views does not know",
                 remedy="land its events with `cdc-views land` into a canonical raw table",
             )
-
-    @property
-    def version(self) -> int:
-        """Delta's version."""
-        return self.delta.version()
-
-    @property
-    def table_id(self) -> str:
-        """Another one once the table was dropped and created again."""
-        return str(self.delta.metadata().id)
 
     @property
     def columns(self) -> pa.Schema:
@@ -166,33 +154,19 @@ class ExternalTable:
         with pq.ParquetFile(filesystem.open_input_file(file.path), coerce_int96_timestamp_unit="us") as parquet:
             start = 0
             for batch in parquet.iter_batches(batch_size=rows):
-                numbers = list(range(start + 1, start + batch.num_rows + 1))
+                numbers, start = list(range(start + 1, start + batch.num_rows + 1)), start + batch.num_rows
                 if file.kept is not None:
                     # a vector may be shorter than the file: what follows is there
-                    mask = file.kept.slice(start, batch.num_rows).to_pylist()
+                    mask = file.kept.slice(numbers[0] - 1, batch.num_rows).to_pylist()
                     mask += [True] * (batch.num_rows - len(mask))
-                    numbers = [number for number, is_kept in zip(numbers, mask, strict=True) if is_kept]
-                    start, batch = start + batch.num_rows, batch.filter(pa.array(mask))
-                else:
-                    start += batch.num_rows
-                yield _with_partition(batch, file.partition), numbers
-
-
-def _with_partition(batch: pa.RecordBatch, partition: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
-    for name, value in partition.items():
-        if name in batch.schema.names:
-            continue
-        batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
-    return batch
+                    numbers, batch = list(compress(numbers, mask)), batch.filter(pa.array(mask))
+                for name, value in file.partition.items():
+                    if name not in batch.schema.names:
+                        batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+                yield batch, numbers
 
 
 def _plain(uri: str) -> str:
-    """A URI or path as it stands on disk, without scheme and closing slash."""
+    """The path on disk of a URI or path, without scheme and closing slash."""
     path = urlsplit(uri).path if is_url(uri) else uri
     return unquote(path).rstrip("/")
-
-
-def _nothing(location: str) -> str:
-    if is_url(location) or Path(location).is_dir():
-        return "is no Delta table (it has no _delta_log)"
-    return "there is no such table"

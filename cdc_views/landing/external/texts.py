@@ -7,6 +7,7 @@ the bytes of a blob are written another way than those of a decimal, and a clock
 from __future__ import annotations
 
 import base64
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from cdc_views.rules.codec.jsontext import java_double, quote
 from cdc_views.rules.codec.times import date_text, datetime_text, time_text
 
 Writer = Callable[[Any], str]
-"""A value of `plain_type`, as Python has it, into JSON text. Raises `MalformedEventError`."""
+"""Python's value of a `plain_type` into JSON text. Raises `MalformedEventError`."""
 
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _CLOCKS = {"ts_ms": "ms", "ts_us": "us", "ts_ns": "ns", "timestamp": "ms", "deletion_ts": "us"}
@@ -34,12 +35,13 @@ _PARTS = ("before", "after", "source", "transaction")
 
 @dataclass(frozen=True, slots=True)
 class ValuePlace:
-    """Where in an event a value stands.
+    """The place of a value in an event.
 
     Attributes:
         schema: The source table's.
         is_event: Its members are an event's own: `op`, `source`, `before`, `after`.
         is_row: Its members are columns of the source table.
+        is_cell: It is such a column as Debezium's Cassandra connector sends it: `{value, deletion_ts, set}`.
         kind: The type of the column it is (part of) the value of, None elsewhere.
         clock: The unit that a timestamp counts in, `""` for one that is written as text.
         ignored: Members that are left out.
@@ -48,6 +50,7 @@ class ValuePlace:
     schema: TableSchema
     is_event: bool = False
     is_row: bool = False
+    is_cell: bool = False
     kind: LogicalType | None = None
     clock: str = ""
     ignored: frozenset[str] = frozenset()
@@ -56,8 +59,9 @@ class ValuePlace:
         """The place of a struct's member of that Arrow type."""
         if self.is_row and self.schema.has(name):
             is_cell = pa.types.is_struct(kind) and "value" in _names(kind) and _names(kind) <= _CELL
-            column = self.schema.column(name).type
-            return _Cell(self.schema, kind=column) if is_cell else ValuePlace(self.schema, kind=column)
+            return ValuePlace(self.schema, is_cell=is_cell, kind=self.schema.column(name).type)
+        if self.is_cell:
+            return ValuePlace(self.schema, kind=self.kind) if name == "value" else ValuePlace(self.schema, clock=_clock(name))
         if isinstance(self.kind, Udt | TupleOf):
             return ValuePlace(self.schema, kind=self.kind.field_type(name) if isinstance(self.kind, Udt) else self.kind)
         is_row = self.is_event and name in ("before", "after")
@@ -66,15 +70,6 @@ class ValuePlace:
     def part(self, *kinds: type, name: str) -> ValuePlace:
         """The place of a collection's elements: `name` is the attribute of its logical type, one of `kinds`."""
         return ValuePlace(self.schema, kind=getattr(self.kind, name) if isinstance(self.kind, kinds) else None)
-
-
-class _Cell(ValuePlace):
-    """A column as Debezium's Cassandra connector sends it: `{value, deletion_ts, set}`."""
-
-    __slots__ = ()
-
-    def member(self, name: str, kind: pa.DataType) -> ValuePlace:
-        return ValuePlace(self.schema, kind=self.kind) if name == "value" else ValuePlace(self.schema, clock=_clock(name))
 
 
 def _clock(name: str) -> str:
@@ -87,8 +82,8 @@ def _names(kind: pa.StructType) -> set[str]:
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether values of a type are texts, or bytes that may be one."""
-    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return is_binary(kind) or any(check(kind) for check in checks)
+    types = pa.types
+    return is_binary(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 
 
 def is_binary(kind: pa.DataType) -> bool:
@@ -121,7 +116,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def writer_of(kind: pa.DataType, place: ValuePlace) -> Writer:
-    """Return what writes values of an Arrow type that stand at `place`; null is `null`.
+    """Return what writes values of an Arrow type at `place`; null is `null`.
 
     Raises `UsageError` for a type that no event has.
     """
@@ -152,7 +147,7 @@ def _struct(kind: pa.StructType, place: ValuePlace) -> Writer:
         place = replace(place, kind=None)  # Debezium's structs of base64, whatever the column is
     writers = {field.name: _member(field, place, name=names.get(field.name, field.name)) for field in kind}
     quoted = {name: quote(names.get(name, name)) for name in writers}
-    # a column that the table does not have is told as unknown only where it says anything
+    # an unknown column is an error only where it has a value
     optional = {name for name in writers if place.is_row and not place.schema.has(names.get(name, name))}
 
     def write(value: Mapping[str, Any]) -> str:
@@ -192,7 +187,7 @@ def _map(kind: pa.MapType, place: ValuePlace) -> Writer:
 
 
 def _is_entry(kind: pa.DataType) -> bool:
-    """Whether a type is a map's entry, as sinks of warehouses without maps have it."""
+    """Whether a type is a map's entry, as sinks write it into warehouses without maps."""
     return pa.types.is_struct(kind) and _names(kind) == {"key", "value"}
 
 
@@ -221,19 +216,15 @@ def _scalar(kind: pa.DataType, place: ValuePlace) -> Writer | None:
     if types.is_null(kind):
         return str
     if types.is_boolean(kind):
-        return lambda value: "true" if value else "false"
+        return json.dumps
     if types.is_integer(kind) or types.is_decimal(kind):
         return str
     if types.is_floating(kind):
         is_single = kind.bit_width < 64
-        return lambda value: java_double(value, single=is_single) if math.isfinite(value) else _not_finite(value)
+        return lambda value: java_double(value, single=is_single) if math.isfinite(value) else f'"{json.dumps(value)}"'
     if is_binary(kind):
         return _bytes(place)
     return quote if is_text(kind) else None
-
-
-def _not_finite(value: float) -> str:
-    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
 def _bytes(place: ValuePlace) -> Writer:

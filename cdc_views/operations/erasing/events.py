@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from cdc_views.errors import EngineError, MalformedEventError
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import delta_errors, open_delta
-from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.denylist import ErasedKey
 from cdc_views.landing.quarantine import RESOLVED
 from cdc_views.operations.erasing.rewriting import rewrite
 from cdc_views.rules.facts import Fact

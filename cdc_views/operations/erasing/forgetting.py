@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 from cdc_views.errors import EngineError, MalformedEventError, UnsupportedError
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import open_delta
-from cdc_views.landing.denylist import Denylist, Entry, add, latest_written
-from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.denylist import Denylist, Entry, ErasedKey, add, latest_written
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
 from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_all
@@ -243,7 +242,7 @@ class _Forgetting:
         """Raw's log may only go once the state covers all that it says."""
         for place in places_of(self.table):
             if place.location == self.table.raw.location:
-                version, _ = vacuum_all(place.location)
+                version = vacuum_all(place.location)
                 self._cover(version, engine)
                 begin_log_at(place.location, version)
             else:

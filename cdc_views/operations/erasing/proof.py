@@ -22,9 +22,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc_views.landing.checkpoints import LOG
 from cdc_views.landing.delta import open_delta
-from cdc_views.landing.erased_keys import ErasedKey
-from cdc_views.landing.vacuum import LOG, active_files
+from cdc_views.landing.denylist import ErasedKey
+from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.erasing.places import ErasableTable, Holds
 from cdc_views.operations.erasing.rewriting import batches
 from cdc_views.plan.compact import PART

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_views.errors import MalformedEventError
-from cdc_views.landing.rows import DecodedRows
+from cdc_views.landing.blocks import DecodedRows
 from cdc_views.model.naming import KIND, bound_name, bytes_name, key_name, physical_name
 from cdc_views.model.schema import Column, Role
 from cdc_views.model.types import (

@@ -23,7 +23,7 @@ from cdc_producers.cassandra.jars import cassandra_jars, compiled, java
 from cdc_producers.cassandra.node_schema import NodeSchema
 from cdc_producers.cassandra.options import CassandraOptions
 from cdc_views.errors import EngineError, TransientError
-from cdc_views.landing.rows import DecodedRows
+from cdc_views.landing.blocks import DecodedRows
 from cdc_views.landing.targets import ProducerLog
 
 _ANSWERS_WITHIN = 120.0

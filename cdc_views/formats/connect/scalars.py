@@ -1,4 +1,8 @@
-"""Integers, decimals and bytes in the encodings of Kafka Connect and Debezium."""
+"""Scalars in the encodings of Kafka Connect and Debezium: integers, decimals, bytes, dates, times and durations.
+
+A number of a time says nothing of its unit. Where neither an envelope nor the caller says it, magnitude decides, as written
+at `_instant_unit` and `_time_unit`; the fidelity report names what that can get wrong.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ import struct
 from decimal import Decimal
 from typing import Any
 
-from cdc_views.formats.connect.hints import Binary, Decimals, Hints
-from cdc_views.formats.connect.times import whole_number
-from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType, Scalar
-from cdc_views.rules.codec.wholes import digits_of, whole_of
+from cdc_views.formats.connect.hints import Binary, Decimals, Hints, Unit
+from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType
+from cdc_views.rules.codec.times import NANOS_A_SECOND, PG_INFINITY, parse_date, parse_duration, parse_micros, parse_time
+from cdc_views.rules.codec.wholes import digits_of, whole_of, whole_of_decimal
 
 _EXACT = decimal.Context(prec=2000, traps=[decimal.InvalidOperation, decimal.Inexact])
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
@@ -143,14 +147,128 @@ def blob_value(value: Any, hints: Hints) -> bytes:
 def _base64(text: Any) -> bytes:
     if not isinstance(text, str):
         raise ValueError("base64 text was expected")
-    return base64.b64decode(text.translate(_FROM_URL_SAFE), validate=True)
+    return base64.b64decode(text, altchars=b"-_", validate=True)
 
 
-_FROM_URL_SAFE = str.maketrans("-_", "+/")
+_UNITS = {
+    "Time": Unit.MILLIS,
+    "Timestamp": Unit.MILLIS,
+    "MicroTime": Unit.MICROS,
+    "MicroTimestamp": Unit.MICROS,
+    "MicroDuration": Unit.MICROS,
+    "NanoTime": Unit.NANOS,
+    "NanoTimestamp": Unit.NANOS,
+    "NanoDuration": Unit.NANOS,
+}
+"""Units by the last name of the semantic type: `io.debezium.time.*` and `org.apache.kafka.connect.data.*` agree."""
+
+_MAX_LONG = (1 << 63) - 1
+_INFINITIES = {
+    **dict.fromkeys((PG_INFINITY, _MAX_LONG), PG_INFINITY),
+    **dict.fromkeys((-PG_INFINITY, -9_223_372_036_832_400_000, -_MAX_LONG, -_MAX_LONG - 1), -PG_INFINITY),
+}
+"""What `infinity` and `-infinity` of PostgreSQL come as, in µs. Source: Debezium 3.6 events; pgjdbc, `PGStatement`."""
+_INFINITIES_IN_MILLIS = {(abs(micros) // 1000) * (1 if micros > 0 else -1): named for micros, named in _INFINITIES.items()}
+
+_LEAST_MICROS = 10**14
+_LAST_DAY_IN_MILLIS = range(253_402_214_400_000, 253_402_300_800_000)
+_A_DAY_IN_MILLIS = 86_400_000
+_LONGEST_TIME_IN_MICROS = 3_020_399_999_999  # MySQL's TIME ends at 838:59:59.999999
 
 
-def plain_decimal(value: Any, hints: Hints) -> str | None:
-    """Return the digits of a value declared as a decimal (money in a text column), or None for any other."""
-    if hints.semantic not in ("Decimal", "VariableScaleDecimal"):
-        return None
-    return str(decimal_value(Scalar(Kind.DECIMAL), value, hints))
+def instant_micros(kind: Kind, value: Any, hints: Hints) -> int:
+    """Return µs since the epoch of a number or an ISO text; PostgreSQL's infinities as ±`PG_INFINITY`."""
+    if isinstance(value, str) and not _is_number(value):
+        micros = parse_micros(value.replace(" UTC", "Z"))
+        return _INFINITIES.get(micros, micros)
+    if isinstance(value, str) and not value.lstrip("-").isdecimal():
+        return int(Decimal(value) * 1_000_000)  # BigQuery's API writes a TIMESTAMP as seconds with a fraction
+    number = _whole(value)
+    unit = stated_unit(kind, hints) or _instant_unit(number)
+    if unit is Unit.MILLIS:
+        return _INFINITIES_IN_MILLIS.get(number, number * 1000)
+    return _INFINITIES.get(number, number * unit.nanos // 1000)
+
+
+def stated_unit(kind: Kind, hints: Hints) -> Unit | None:
+    """Return what numbers of a kind count, or None where nobody says so."""
+    # the envelope first: it is about this very value
+    return _UNITS.get(hints.semantic) or hints.unit or hints.default_units.get(kind)
+
+
+def _instant_unit(number: int) -> Unit:
+    """Milliseconds below 10^14, else microseconds.
+
+    10^14 is March 1973 in µs and the year 5138 in ms, so this is wrong for µs of 1966-11-01 to 1973-03-03 except 0,
+    and for ms past 5138. The last day of 9999, the usual "never", is read as ms all the same (it takes 86 s from the
+    µs of 1978-01-11).
+    """
+    is_millis = abs(number) < _LEAST_MICROS or number in _LAST_DAY_IN_MILLIS or number in _INFINITIES_IN_MILLIS
+    return Unit.MILLIS if is_millis else Unit.MICROS
+
+
+def time_nanos(value: Any, hints: Hints) -> int:
+    """Return nanoseconds of the day of a number or a text (`Z` is dropped: zoned times come in UTC)."""
+    if isinstance(value, str) and not _is_number(value):
+        return parse_time(value.removesuffix("Z"))
+    number = _whole(value)
+    unit = stated_unit(Kind.TIME, hints) or _time_unit(number)
+    return number * unit.nanos
+
+
+def _time_unit(number: int) -> Unit:
+    """Milliseconds up to a day of them, nanoseconds past MySQL's longest time in µs, else microseconds.
+
+    Wrong for µs of the first 86.4 s of a day except 0, and for ns of its first 51 minutes.
+    """
+    if abs(number) <= _A_DAY_IN_MILLIS:
+        return Unit.MILLIS
+    return Unit.MICROS if abs(number) <= _LONGEST_TIME_IN_MICROS else Unit.NANOS
+
+
+def date_days(value: Any) -> int:
+    """Return days since the epoch of a number of days or an ISO text."""
+    if isinstance(value, str) and not _is_number(value):
+        return parse_date(value.removesuffix("Z"))
+    return _whole(value)
+
+
+_ISO_DURATION = re.compile(
+    r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)W)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?\d+(?:\.\d{1,9})?)S)?)?", re.ASCII
+)
+
+
+def duration_parts(value: Any, hints: Hints) -> tuple[int, int, int]:
+    """Return (months, days, nanoseconds) of an ISO 8601 or CQL text, or of a number, which holds no months or days."""
+    if not isinstance(value, str):
+        unit = stated_unit(Kind.DURATION, hints) or Unit.MICROS
+        return 0, 0, _whole(value) * unit.nanos
+    found = _ISO_DURATION.fullmatch(value)
+    if found is None or value.endswith(("P", "T")):
+        return parse_duration(value)
+    years, months, weeks, days, hours, minutes = (int(part or 0) for part in found.groups()[:6])
+    nanos = int(Decimal(found[7] or 0) * NANOS_A_SECOND)
+    return years * 12 + months, weeks * 7 + days, (hours * 60 + minutes) * 60 * NANOS_A_SECOND + nanos
+
+
+_NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,20})?([eE][+-]?\d{1,2})?", re.ASCII)
+
+
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str | Decimal | float):
+        raise ValueError("a whole number was expected")
+    return whole_number(Decimal(value) if isinstance(value, str) else value)
+
+
+def whole_number(value: float | Decimal) -> int:
+    """Return a number without a fraction as int; raises ValueError. An exponent cannot make it build a huge one."""
+    if isinstance(value, Decimal):
+        return whole_of_decimal(value)
+    number = int(value)
+    if number != value:
+        raise ValueError("a whole number was expected")
+    return number
