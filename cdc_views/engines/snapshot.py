@@ -1,7 +1,9 @@
-"""The active files of a raw Delta table, read without Spark."""
+"""The active files of a raw Delta table, read without Spark; and files that are gone or damaged, said in words."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -10,7 +12,11 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_views.errors import EngineError
+from cdc_views.plan.compact import PART
 from cdc_views.storage.relation import RawTable, Relation
+
+_OF_STATE = "build the state anew with `materialize --full`"
+_OF_RAW = "restore this file of the raw table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +69,16 @@ def completed(rows: pa.Table, relation: Relation) -> pa.Table:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     return rows
+
+
+@contextmanager
+def readable(file: str) -> Iterator[None]:
+    """Raise `EngineError` where Arrow cannot read `file`, of a state or of a raw table, in this block.
+
+    A damaged footer is an `OSError` to Arrow, as a disk that fails is.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        remedy = _OF_STATE if f"/{PART}=" in file else _OF_RAW
+        raise EngineError(f"{file} is gone or damaged; {remedy}; `cdc-views validate` names all such files") from error

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, cast
 
+from cdc_views.engines.base import Followed
 from cdc_views.engines.plugin import engine_plugin, engines_that
-from cdc_views.engines.streaming import Followed
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.operations.scheduling import Job, RunOutcome, lock_folder
 
 if TYPE_CHECKING:
-    from cdc_views.engines.base import Engine
-    from cdc_views.engines.streaming import StreamingEngine
+    from cdc_views.engines.base import Engine, StreamingEngine
     from cdc_views.operations.context import TableContext
     from cdc_views.state import Materialization
 

@@ -46,40 +46,35 @@ def create_view(
     query: exp.Select,
     names: tuple[tuple[str, str], ...],
     notes: list[str],
-    casts: Mapping[str, exp.DataType] | None = None,
+    casts: Mapping[str, exp.DataType],
 ) -> str:
     """Return `CREATE OR REPLACE VIEW` of `query`, its columns under the users' names.
 
     `casts` are types by user name. A value that does not fit its type fails the query that reads it: never a null.
     """
-    shown = named(query, names, casts=casts or {})
+    shown = named(query, names, casts=casts)
     target = exp.Table(this=identifier(view[1]), db=identifier(view[0]) if view[0] else None)
     schema = relation.schema
-    return (
-        _environment()
-        .get_template("create_view.sql.j2")
-        .render(
-            view=target.sql(dialect=dialect.sqlglot_name),
-            schema_name=identifier(view[0]).sql(dialect=dialect.sqlglot_name) if view[0] else "",
-            query=shown.sql(dialect=dialect.sqlglot_name, copy=False, pretty=True, max_text_width=110),
-            table=_comment(schema.full_name),
-            grain=_comment(", ".join(c.name for c in schema.row_key)),
-            has_statics=bool(schema.statics),
-            layout=LAYOUT_VERSION,
-            notes=[_comment(note) for note in notes if note],
-        )
+    return envelope(
+        "create_view.sql.j2",
+        view=target.sql(dialect=dialect.sqlglot_name),
+        schema_name=identifier(view[0]).sql(dialect=dialect.sqlglot_name) if view[0] else "",
+        query=dialect.printed(shown),
+        table=_comment(schema.full_name),
+        grain=_comment(", ".join(c.name for c in schema.row_key)),
+        has_statics=bool(schema.statics),
+        layout=LAYOUT_VERSION,
+        notes=[_comment(note) for note in notes if note],
     )
 
 
 def named(query: exp.Select, names: tuple[tuple[str, str], ...], *, casts: Mapping[str, exp.DataType]) -> exp.Select:
     """Return `query` with its columns under the users' names; `names` are (user name, output column) in order."""
-    renamed = exp.select(*(exp.alias_(_shown(out, casts.get(name)), identifier(name)) for name, out in names))
-    return renamed.from_(query.subquery(identifier("_merged"), copy=False), copy=False)
-
-
-def _shown(column: str, wanted: exp.DataType | None) -> exp.Expression:
-    found = exp.column(identifier(column))
-    return found if wanted is None else exp.cast(found, wanted)
+    columns: list[exp.Expr] = []
+    for name, output in names:
+        value = exp.column(identifier(output))
+        columns.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(name)))
+    return exp.select(*columns).from_(query.subquery(identifier("_merged"), copy=False), copy=False)
 
 
 def _comment(text: str) -> str:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from cdc_views.engines.duckdb.serving import NOTE
+from cdc_views.engines.duckdb.state import NOTE
 from cdc_views.engines.serving import serving_schema
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import delta_errors, open_delta, recorded, with_settings
