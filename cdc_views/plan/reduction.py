@@ -97,8 +97,8 @@ class Reduction:
 
     def facts(self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None) -> Node:
         """Return the facts of some kinds; of facts about rows, only those that need reducing. `columns` hold their keys."""
-        scan = partial(self.scan, kinds=tuple(kinds), columns=columns, where=where)
-        is_of_rows = FactKind.ROW in scan.keywords["kinds"]
+        wanted = tuple(kinds)
+        scan, is_of_rows = partial(self.scan, kinds=wanted, columns=columns, where=where), FactKind.ROW in wanted
         if is_of_rows and self.rows_from is not None:
             return scan(name, source=self.rows_from)
         if not is_of_rows or self.split is None:

@@ -102,9 +102,8 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
     """Return the row keys' visible rows from `covered_rows`; the condition of the selection is rule W2."""
     judged = judged_cells(request, covered, columns=request.judged, scope=request.scope)
     if request.schema.statics:
-        # W3: a row shows its partition's statics, which row and range deletions do not cover (D2), but a truncate does (S6)
-        covers = [col(names.PARTITION_DELETED), *[col(names.TABLE_DELETED)] * request.relation.is_whole_row]
-        scope = largest(*covers) if has_statics else request.scope
+        # W3: a row shows its partition's statics, which row and range deletions do not cover (D2)
+        scope = _static_scope(request) if has_statics else request.scope
         judged = judged_cells(request, judged, columns=request.schema.statics, scope=scope)
     columns = (
         *shown_keys(request.schema.row_key),
@@ -290,6 +289,12 @@ def _expiry(request: Showing, columns: Iterable[Column], *, has_marker: bool) ->
         elif not request.is_plain:
             expiries += [cell_expiry(col(name), col(names.shows(name))) for name, _, _ in cells]
     return ((names.SOONEST, largest(*expiries)),)
+
+
+def _static_scope(request: Showing) -> Expr:
+    """What covers statics: the partition's deletion, and a truncate (rule D2)."""
+    partition = col(names.PARTITION_DELETED)
+    return largest(partition, col(names.TABLE_DELETED)) if request.relation.is_whole_row else partition
 
 
 def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> Node:

@@ -42,6 +42,8 @@ _CANNOT = {
     "each": "transform an array",
     "array_max": "take the largest element of an array",
     "array_size": "count the elements of an array",
+    "collect": "collect an array",
+    "explode": "unnest an array",
 }
 
 
@@ -100,7 +102,9 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
     joins_fully: ClassVar[bool] = False
     """Whether a full join with a small side is as cheap as any other: nothing has to move for it."""
     _functions: ClassVar[Mapping[str, str]] = {}
-    """What the engine calls `keep` and `each`, which take a lambda, `array_max`, `array_size` and `map_from`."""
+    """What the engine calls `keep` and `each`, which take a lambda, `array_max`, `array_size`, `map_from`, `collect`, which
+    takes an order, and `explode`, which is selected.
+    """
     clock: str = ""
     """Text that stands where a plan asks for the time, in seconds since the epoch; empty for the engine's own clock."""
 
@@ -305,9 +309,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
 
     def greatest(self, args: list[Sql]) -> Sql:
         """The largest argument that is not null."""
-        if not self.greatest_skips_null:
-            self.cannot("take the greatest of values that may be null")
-        return function("GREATEST", *args)
+        return function("GREATEST", *args) if self.greatest_skips_null else self.array_max(exp.Array(expressions=args))
 
     def now(self) -> Sql:
         """Whole UTC seconds since the epoch."""
@@ -338,11 +340,12 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
 
     def collect(self, node: e.Agg) -> Sql:
         """An array of the group's structs, sorted by their first field."""
-        self.cannot("collect an array")
+        order = [exp.Ordered(this=self.render(first_field(node.value)), nulls_first=True)]
+        return self.filtered(self._own("collect", exp.Order(this=self.render(node.value), expressions=order)), node)
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
         """Return (select expression, lateral source) that give one row per element called `alias`."""
-        self.cannot("unnest an array")
+        return exp.alias_(self._own("explode", array), identifier(alias)), None
 
     def table(self, reference: str) -> Sql:
         """Return the raw table in a FROM clause; `reference` is text in this dialect."""

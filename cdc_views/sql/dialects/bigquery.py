@@ -96,10 +96,6 @@ class BigQuery(StructDialect):
         """`STRUCT(value AS name, …)`."""
         return function("STRUCT", *(exp.alias_(part, identifier(name)) for name, part in parts))
 
-    def greatest(self, args: list[Sql]) -> Sql:
-        """The largest of an array literal's elements, which may be null."""
-        return self.array_max(exp.Array(expressions=args))
-
     def array_max(self, array: Sql) -> Sql:
         """`(SELECT MAX(_item) FROM UNNEST(array) AS _item)`."""
         return exp.paren(exp.select(function("MAX", _item())).from_(_unnest(array)))

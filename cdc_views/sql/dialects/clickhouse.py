@@ -68,7 +68,7 @@ class ClickHouse(StructDialect):
     """
     presence_by_written = True
     """`IS NULL` of a Tuple is false (run)."""
-    _functions: ClassVar = {"keep": "arrayFilter", "each": "arrayMap", "array_size": "length"}
+    _functions: ClassVar = {"keep": "arrayFilter", "each": "arrayMap", "array_size": "length", "explode": "arrayJoin"}
 
     def finished(self, query: exp.Select) -> exp.Select:
         """See `settings`."""
@@ -134,14 +134,6 @@ class ClickHouse(StructDialect):
     def array_max(self, array: Sql) -> Sql:
         """Elements that are null do not count (run)."""
         return function("arrayReduce", text("max"), array)
-
-    def greatest(self, args: list[Sql]) -> Sql:
-        """The largest of an array's elements."""
-        return self.array_max(exp.Array(expressions=args))
-
-    def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
-        """`arrayJoin` in the select list."""
-        return exp.alias_(function("arrayJoin", array), identifier(alias)), None
 
     def bare_null(self, like: e.Expr) -> Sql:
         """A null of the type of `like`, or the default of a type that cannot be null."""

@@ -7,9 +7,8 @@ from typing import ClassVar
 from sqlglot import exp
 
 from cdc_views.model.types import Kind
-from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node, Ordered, Scan, Select, UnionAll
-from cdc_views.sql.dialects.base import Sql, first_field, function, identifier, number, only_if, text
+from cdc_views.sql.dialects.base import Sql, function, identifier, number, only_if, text
 from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
 
@@ -28,6 +27,8 @@ class DuckDb(WindowDialect):
         "array_max": "list_max",
         "array_size": "len",
         "map_from": "map_from_entries",
+        "collect": "LIST",
+        "explode": "UNNEST",
     }
 
     def begin(self, nodes: list[Node]) -> None:
@@ -62,18 +63,9 @@ class DuckDb(WindowDialect):
         """`STRUCT_PACK(name := value, …)`."""
         return function("STRUCT_PACK", *(exp.PropertyEQ(this=identifier(name), expression=part) for name, part in parts))
 
-    def collect(self, node: e.Agg) -> Sql:
-        """`list(struct ORDER BY first field)`."""
-        order = [exp.Ordered(this=self.render(first_field(node.value)), nulls_first=True)]
-        return self.filtered(function("LIST", exp.Order(this=self.render(node.value), expressions=order)), node)
-
     def gathered(self, values: list[Sql], arrays: list[Sql]) -> Sql:
         """`list_distinct` leaves out nulls, `list_concat` skips null lists."""
         return function("list_distinct", function("list_concat", exp.Array(expressions=values), *arrays))
-
-    def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
-        """`UNNEST` in the select list."""
-        return exp.alias_(function("UNNEST", array), identifier(alias)), None
 
     def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
         """Without a regular expression for a text with all its digits, as most have: that takes half the time."""

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function, identifier, text
+from cdc_views.sql.dialects.base import Sql, function, text
 from cdc_views.sql.dialects.decimals import fits, refusal
 from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
@@ -31,6 +31,7 @@ class Spark(WindowDialect):
         "array_max": "array_max",
         "array_size": "array_size",
         "map_from": "map_from_entries",
+        "explode": "explode",
     }
     """`array_size` gives null for null, whatever the session's settings; `size` may give -1."""
 
@@ -51,10 +52,6 @@ class Spark(WindowDialect):
         """`array_distinct` of what is not null; `concat` of a null array would be null."""
         parts = [function("array", *values), *(function("coalesce", part, function("array")) for part in arrays)]
         return function("array_distinct", function("array_compact", function("concat", *parts)))
-
-    def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
-        """`explode` in the select list."""
-        return exp.alias_(function("explode", array), identifier(alias)), None
 
     def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
         """Without ANSI mode a cast that fails gives null, so what does not fit is raised."""

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, descending, first_field, function, identifier, is_present, number, only_if, text
+from cdc_views.sql.dialects.base import Sql, descending, function, identifier, is_present, number, only_if, text
 from cdc_views.sql.dialects.lineage import Built, shown_kinds
 from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
@@ -49,7 +49,13 @@ class Trino(StructDialect):
     compares_comparables_alone = True
     """NaN = NaN is false, and a ROW with a null inside does not compare. Source: Trino, Comparison functions."""
 
-    _functions: ClassVar = {"keep": "filter", "each": "transform", "array_max": "array_max", "array_size": "cardinality"}
+    _functions: ClassVar = {
+        "keep": "filter",
+        "each": "transform",
+        "array_max": "array_max",
+        "array_size": "cardinality",
+        "collect": "array_agg",
+    }
 
     def now(self) -> Sql:
         """`to_unixtime` has fractions; a cast would round them."""
@@ -67,15 +73,9 @@ class Trino(StructDialect):
         origin = self.origin(node.value)
         if node.fold is e.Fold.COLLECT or not isinstance(origin, Built):
             return super().visit_agg(node, item)
-        order = origin.order(node.value) if node.fold is e.Fold.MAX else []
-        return function("element_at", self._listed(node, [descending(self.render(part)) for part in order]), number(1))
-
-    def collect(self, node: e.Agg) -> Sql:
-        """`array_agg(row ORDER BY its first field)`."""
-        return self._listed(node, [exp.Ordered(this=self.render(first_field(node.value)), nulls_first=True)])
-
-    def _listed(self, node: e.Agg, order: list[exp.Ordered]) -> Sql:
-        return self.filtered(function("array_agg", ordered(self.render(node.value), order)), node)
+        order = [descending(self.render(part)) for part in origin.order(node.value)] if node.fold is e.Fold.MAX else []
+        listed = self.filtered(function("array_agg", ordered(self.render(node.value), order)), node)
+        return function("element_at", listed, number(1))
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
         """`ROW(…)`; where it is shown, one with names, by a cast."""
