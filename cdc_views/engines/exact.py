@@ -25,7 +25,7 @@ _KEYS, _KEYS_ALONE = {Role.PARTITION, Role.CLUSTERING}, {Role.PARTITION}
 def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> Iterator[dict[str, Any]]:
     """Yield each row as user name → native value, in the table's order; `columns` empty means all."""
     wanted = tuple(relation.schema.column(name) for name in columns) or relation.schema.columns
-    readers = [(c.name, _source(c), _reader(c), c.role) for c in wanted]
+    readers = [(c.name, exact_key(c) if c.is_key else exact_name(c.name), _reader(c), c.role) for c in wanted]
     for batch in table.to_batches(max_chunksize=10_000):
         data = {name: batch.column(name).to_pylist() for name in {source for _, source, _, _ in readers} | {IS_ROW}}
         is_row = data[IS_ROW]
@@ -36,10 +36,6 @@ def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> It
                 name: EMPTY if data[source][i] is None and role in keys else read(data[source][i])
                 for name, source, read, role in readers
             }
-
-
-def _source(column: Column) -> str:
-    return exact_key(column) if column.is_key else exact_name(column.name)
 
 
 def _reader(column: Column) -> Reader:

@@ -43,15 +43,10 @@ def snapshot_of(raw: RawTable, *, version: int | None = None) -> Snapshot:
         return Snapshot(-1, arrow=raw.relation.arrow_schema().empty_table())
     except (DeltaError, OSError) as error:
         raise EngineError(f"raw table {raw.location} cannot be read: {error}") from error
-    return _with_current_columns(raw, table)
-
-
-def _with_current_columns(raw: RawTable, table: DeltaTable) -> Snapshot:
-    """Plain files, unless there are none or deletion vectors hide rows."""
     # deltalake percent-encodes what it found on disk; DuckDB takes the plain path
     files = tuple(unquote(uri) for uri in table.file_uris())
     stored = pa.schema(table.schema().to_arrow())
-    has_vectors = "deletionVectors" in (table.protocol().reader_features or [])
+    has_vectors = "deletionVectors" in (table.protocol().reader_features or [])  # which hide rows
     if files and not has_vectors:
         return Snapshot(table.version(), files, stored)
     rows = _rows(table, set(stored.names)) if files else raw.relation.arrow_schema().empty_table()

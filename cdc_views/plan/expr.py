@@ -45,7 +45,7 @@ class Expr:
     def children(self) -> Iterator[Expr]:
         """Yield the expressions directly inside this one."""
         for field in fields(self):
-            yield from _expressions(getattr(self, field.name))
+            yield from expressions_in(getattr(self, field.name))
 
     def __getitem__(self, name: str) -> Field:
         return Field(self, name)
@@ -78,12 +78,13 @@ class Expr:
         return Call(Op.DIV, (self, literal(other)))
 
 
-def _expressions(value: object) -> Iterator[Expr]:
+def expressions_in(value: object) -> Iterator[Expr]:
+    """Yield the expressions in a field, which may be a tuple of tuples."""
     if isinstance(value, Expr):
         yield value
     elif isinstance(value, tuple):
         for item in value:
-            yield from _expressions(item)
+            yield from expressions_in(item)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ A node is one step with a name of its own: a CTE in SQL, a DataFrame in Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 
 from cdc_views.model.types import LogicalType
-from cdc_views.plan.expr import Expr, Named, col, cols
+from cdc_views.plan.expr import Expr, Named, col, cols, expressions_in
 from cdc_views.plan.parts import Source
 
 
@@ -33,9 +33,10 @@ class Node:
         """Return the node reading `sources` instead of its own."""
         return self
 
-    def expressions(self) -> list[Expr]:
-        """What the node computes, its conditions last."""
-        return []
+    def expressions(self) -> Iterator[Expr]:
+        """Yield what the node computes, its conditions last."""
+        for field in fields(self):
+            yield from expressions_in(getattr(self, field.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,6 @@ class Scan(Node):
     where: Expr | None = None
     source: Source = Source.ALL
 
-    def expressions(self) -> list[Expr]:
-        return computed(self.columns, self.where)
-
     def output(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.columns)
 
@@ -72,9 +70,6 @@ class Select(OfOne):
 
     columns: Named
     where: Expr | None = None
-
-    def expressions(self) -> list[Expr]:
-        return computed(self.columns, self.where)
 
     def output(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.columns)
@@ -117,9 +112,6 @@ class Aggregate(OfOne):
     folds: Named
     where: Expr | None = None
 
-    def expressions(self) -> list[Expr]:
-        return computed(self.folds, self.where)
-
     def output(self) -> tuple[str, ...]:
         return self.keys + tuple(name for name, _ in self.folds)
 
@@ -161,9 +153,6 @@ class Join(Node):
     def over(self, sources: tuple[Node, ...]) -> Node:
         return replace(self, left=sources[0], right=sources[1])
 
-    def expressions(self) -> list[Expr]:
-        return computed(self.columns, self.matching)
-
     def output(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.columns)
 
@@ -175,9 +164,6 @@ class Explode(OfOne):
     keep: tuple[str, ...]
     array: Expr
     element: str
-
-    def expressions(self) -> list[Expr]:
-        return [self.array]
 
     def output(self) -> tuple[str, ...]:
         return (*self.keep, self.element)
@@ -208,11 +194,6 @@ class Ordered(OfOne):
 
     def output(self) -> tuple[str, ...]:
         return self.source.output()
-
-
-def computed(columns: Named, condition: Expr | None) -> list[Expr]:
-    """Return the expressions of columns, and the condition if there is one."""
-    return [value for _, value in columns] + ([condition] if condition is not None else [])
 
 
 def together(name: str, parts: Sequence[Node], *, grain: str = "") -> Node:

@@ -16,20 +16,8 @@ from enum import Enum
 
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
-from cdc_views.plan import names
-from cdc_views.plan.cell_filter import (
-    DELETION,
-    EVERYTHING,
-    CellFilter,
-    Instant,
-    ended,
-    expired_by,
-    filtered,
-    greatest,
-    uncovered,
-    written_after,
-    written_until,
-)
+from cdc_views.plan import cell_filter, names
+from cdc_views.plan.cell_filter import DELETION, CellFilter, Instant
 from cdc_views.plan.expr import Expr, Lit, Named, Struct, any_of, col, cols, either, equal, is_null, maxima, not_null
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, replaced, together
 from cdc_views.plan.order import RANK, WRITTEN
@@ -95,7 +83,7 @@ def _columns(request: Reduction, kind: FactKind) -> tuple[Column, ...]:
 def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
     """The facts without the parts that leave; a fact without parts leaves as a whole (M2: parts are judged one by one)."""
     columns = _columns(request, kind)
-    kept = dict(filtered(node.output(), columns, ended(horizon, request.relation.order).inverted()))
+    kept = dict(cell_filter.filtered(node.output(), columns, cell_filter.ended(horizon, request.relation.order).inverted()))
     aged = replaced(f"{node.name}_staying", node, kept)
     own = names.OWN_DELETED if names.OWN_DELETED in kept else names.DELETED
     says = [names.LIVE, own, *(physical_name(column.name) for column in columns)]
@@ -105,8 +93,8 @@ def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -
 def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
     """The partition of each fact with a part that leaves, and the largest write time of such parts."""
     columns, have = _columns(request, kind), node.output()
-    leaves = greatest(have, columns, ended(horizon, request.relation.order))
-    latest = greatest(have, columns, expired_by(horizon), of=RANK)
+    leaves = cell_filter.greatest(have, columns, cell_filter.ended(horizon, request.relation.order))
+    latest = cell_filter.greatest(have, columns, cell_filter.expired_by(horizon), of=RANK)
     values = (*_partition(request.relation), (THROUGH, leaves), (_LATEST, latest))
     aged = Select(f"{node.name}_leaving", f"{kind.value} fact", node, values)
     return Select(f"{node.name}_gone", "fact that something leaves from", aged, cols(aged.output()), not_null(col(THROUGH)))
@@ -133,7 +121,7 @@ def _settled_statics(request: Reduction, statics: Node, facts: Facts) -> Node:
     kept: dict[str, Expr] = {}
     for column in request.schema.statics:
         own = col(physical_name(column.name))[DELETION][WRITTEN] if column.type.is_multicell else Lit(None)
-        kept |= dict(filtered(statics.output(), [column], uncovered(col(names.COVER), own)))
+        kept |= dict(cell_filter.filtered(statics.output(), [column], cell_filter.uncovered(col(names.COVER), own)))
     return Select("settled_statics", statics.grain, covered, tuple((n, kept.get(n, col(n))) for n in statics.output()))
 
 
@@ -151,7 +139,7 @@ def facts_in_time(relation: Relation, known_by: KnownBy, *, drops_empty: bool) -
 
     `drops_empty` drops the facts without any part left. They change no view, and finding them reads all columns.
     """
-    judged, kept = _judged(relation, known_by, JoinKind.LEFT, written_after(col(THROUGH)))
+    judged, kept = _judged(relation, known_by, JoinKind.LEFT, cell_filter.written_after(col(THROUGH)))
     if not drops_empty:
         return Select("facts_in_time", "raw fact", judged, _layout(relation, kept))
     aged = Select("sifted_facts", "raw fact", judged, (*_layout(relation, kept), (THROUGH, col(THROUGH))))
@@ -161,7 +149,7 @@ def facts_in_time(relation: Relation, known_by: KnownBy, *, drops_empty: bool) -
 
 def late_facts(relation: Relation, known_by: KnownBy) -> Node:
     """Return the late parts of the facts of `Source.TAIL`: one row per raw fact that has any, in the raw layout."""
-    judged, late = _judged(relation, known_by, JoinKind.INNER, written_until(col(THROUGH)))
+    judged, late = _judged(relation, known_by, JoinKind.INNER, cell_filter.written_until(col(THROUGH)))
     aged = Select("late_parts", "raw fact", judged, _layout(relation, late))
     return Select("late_facts", "late fact", aged, _layout(relation), any_of(dict(late)))
 
@@ -173,7 +161,7 @@ def _judged(relation: Relation, known_by: KnownBy, join: JoinKind, passes: CellF
     columns = (*cols(facts.output(), "l"), (THROUGH, col(THROUGH, "r")))
     is_event = known_by is KnownBy.EVENT
     judged = Join("facts_and_purges", "raw fact", facts, purged, join, on, columns, is_null_safe=is_event)
-    return judged, filtered(judged.output(), relation.schema.statics + relation.schema.regulars, passes)
+    return judged, cell_filter.filtered(judged.output(), relation.schema.statics + relation.schema.regulars, passes)
 
 
 def _purged(relation: Relation, known_by: KnownBy) -> tuple[tuple[str, ...], Node]:
@@ -182,7 +170,7 @@ def _purged(relation: Relation, known_by: KnownBy) -> tuple[tuple[str, ...], Nod
         return partition, remembered(relation)
     on = (*partition, _ORIGIN, names.LANDED)
     columns = relation.schema.statics + relation.schema.regulars
-    written = greatest(relation.arrow_schema().names, columns, EVERYTHING)
+    written = cell_filter.greatest(relation.arrow_schema().names, columns, cell_filter.EVERYTHING)
     known = Scan("quarantined_facts", "late fact", (*cols(on), (THROUGH, written)), None, Source.LATE)
     return on, Aggregate("quarantined_events", "event and partition", known, on, maxima(THROUGH))
 

@@ -54,21 +54,11 @@ def reduce_single_cells(request: Reduction) -> LatestCells:
     simple = Cells.of(request, schema.regulars)
     keys = request.row_keys()
     live = CellColumn(names.LIVE, col(names.LIVE), None, ())  # W1: markers compare as cells without a value do
-    source = request.facts(
-        "row_facts",
-        kinds=request.row_kinds,
-        columns=(
-            *stored_keys(keys, schema.row_key),
-            (names.LIVE, request.written_in_time(col(names.LIVE))),
-            (names.DELETED, request.deletion(col(names.DELETED))),
-            *simple.inputs,
-        ),
-    )
-    folds = (
-        *display_folds(schema.row_key, keys),
-        *maxima(names.DELETED),  # D2: the largest deletion counts
-        *simple.folds,
-    )
+    own = ((names.LIVE, request.written_in_time(col(names.LIVE))), (names.DELETED, request.deletion(col(names.DELETED))))
+    columns = (*stored_keys(keys, schema.row_key), *own, *simple.inputs)
+    source = request.facts("row_facts", kinds=request.row_kinds, columns=columns)
+    # D2: the largest deletion counts
+    folds = (*display_folds(schema.row_key, keys), *maxima(names.DELETED), *simple.folds)
     return LatestCells("latest_rows", "row key", source, keys, (live, *simple.cells), folds)
 
 
@@ -85,23 +75,12 @@ def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node 
     keys = request.partition_keys()
     kinds = [FactKind.PARTITION, FactKind.RANGE] + ([FactKind.STATIC] if statics else [])
     deleted = request.deletion(col(names.DELETED))
-    source = request.facts(
-        "partition_facts",
-        kinds=kinds,
-        columns=(
-            *stored_keys(keys, schema.partition),
-            (names.PARTITION_DELETED, when(is_of(FactKind.PARTITION), deleted)),
-            (names.RANGES, when(is_of(FactKind.RANGE) & not_null(deleted), range_of(deleted))),
-            *cells.inputs,
-        ),
-    )
-    folds = (
-        *display_folds(schema.partition, keys),
-        *maxima(names.PARTITION_DELETED),
-        # D2: which range covers a row depends on the row, so all of them are kept
-        *lists(names.RANGES),
-        *cells.folds,
-    )
+    ranges = when(is_of(FactKind.RANGE) & not_null(deleted), range_of(deleted))
+    covers = ((names.PARTITION_DELETED, when(is_of(FactKind.PARTITION), deleted)), (names.RANGES, ranges))
+    columns = (*stored_keys(keys, schema.partition), *covers, *cells.inputs)
+    source = request.facts("partition_facts", kinds=kinds, columns=columns)
+    # D2: which range covers a row depends on the row, so all of them are kept
+    folds = (*display_folds(schema.partition, keys), *maxima(names.PARTITION_DELETED), *lists(names.RANGES), *cells.folds)
     partitions: Node = LatestCells("latest_partitions", "partition", source, keys, cells.cells, folds)
     for column in with_elements(request, statics):
         partitions = attach(request, partitions, column, keys=keys, kind=FactKind.STATIC)

@@ -105,13 +105,9 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
         # W3: a row shows its partition's statics, which row and range deletions do not cover (D2)
         scope = _static_scope(request) if has_statics else request.scope
         judged = judged_cells(request, judged, columns=request.schema.statics, scope=scope)
-    columns = (
-        *shown_keys(request.schema.row_key),
-        *shown_values(request, request.schema.regulars + request.schema.statics),
-        (names.IS_ROW, TRUE),
-        *_expiry(request, request.schema.regulars + request.schema.statics, has_marker=True),
-        *_parts(request),
-    )
+    others = request.schema.regulars + request.schema.statics
+    shown = (*shown_keys(request.schema.row_key), *shown_values(request, others), (names.IS_ROW, TRUE))
+    columns = (*shown, *_expiry(request, others, has_marker=True), *_parts(request))
     is_kept = request.is_plain or request.tells_parts
     return Select("visible_rows", "visible row", judged, columns, None if is_kept else _row_exists(request))
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields
 
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
-from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import Case, Each, Expr, Gathered, Item, Named, both, col, cols, columns_used, equal, when
 from cdc_views.plan.nodes import Explode, Node, Select
@@ -97,12 +96,9 @@ class Timeline(Reduction):
         """The instants of a fact of one of the kinds."""
         values: list[Expr] = [] if kinds == (FactKind.STATIC,) else [col(names.DELETED)[WRITTEN]]
         arrays: list[Expr] = []
-        columns: tuple[Column, ...] = ()
         if FactKind.ROW in kinds:
             values += self._of_cell(col(names.LIVE))
-            columns += self.schema.regulars
-        if FactKind.STATIC in kinds:
-            columns += self.schema.statics
+        columns = self.schema.regulars * (FactKind.ROW in kinds) + self.schema.statics * (FactKind.STATIC in kinds)
         for column in self.reducible(columns):
             stored = col(physical_name(column.name))
             if column.type.is_multicell:

@@ -12,9 +12,10 @@ from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.parts import Parts, Source
 from cdc_views.plan.rewrites import choose, lowered
 from cdc_views.sql.dialects import Dialect, dialect
+from cdc_views.sql.dialects.base import identifier
 from cdc_views.sql.render import Renderer
-from cdc_views.sql.statements import create_view, named
-from cdc_views.storage.relation import Relation
+from cdc_views.sql.statements import envelope
+from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
 
 __all__ = ["ViewSql", "check_names", "generate", "outputs_sql", "query_sql", "rows_sql"]
@@ -58,14 +59,18 @@ def generate(
     target = dialect(dialect_name)
     check_names(relation, dialect_name, others=(view.schema, view.name))
     ask = Ask(relation, split=split)
-    return create_view(
-        target,
-        relation,
-        view=(view.schema, view.name),
-        query=_query(ask, target, strategy, table, tables),
-        names=output_names(ask),
-        notes=[choose(strategy).why, note],
-        casts=casts_of(relation),
+    query = _named(ask, _query(ask, target, strategy, table, tables), output_names(ask))
+    place = exp.Table(this=identifier(view.name), db=identifier(view.schema) if view.schema else None)
+    return envelope(
+        "create_view.sql.j2",
+        view=place.sql(dialect=target.sqlglot_name),
+        schema_name=identifier(view.schema).sql(dialect=target.sqlglot_name) if view.schema else "",
+        query=target.printed(query),
+        table=_comment(relation.schema.full_name),
+        grain=_comment(", ".join(c.name for c in relation.schema.row_key)),
+        has_statics=bool(relation.schema.statics),
+        layout=LAYOUT_VERSION,
+        notes=[_comment(text) for text in (choose(strategy).why, note) if text],
     )
 
 
@@ -89,8 +94,7 @@ def _rows(
     ask: Ask, target: Dialect, strategy: str, table: str, names: tuple[tuple[str, str], ...], *, clock: str, is_pretty: bool
 ) -> str:
     target.clock = clock
-    query = named(_query(ask, target, strategy, table), names, casts=casts_of(ask.relation))
-    return target.printed(query, is_pretty=is_pretty)
+    return target.printed(_named(ask, _query(ask, target, strategy, table), names), is_pretty=is_pretty)
 
 
 def _query(
@@ -98,6 +102,23 @@ def _query(
 ) -> exp.Select:
     plan = lowered(build(ask, joins_fully=joins_fully), strategy=choose(strategy).strategy)
     return Renderer(target, table=table, tables=tables).query(plan)
+
+
+def _named(ask: Ask, query: exp.Select, names: tuple[tuple[str, str], ...]) -> exp.Select:
+    """The query with its columns under the users' names; `names` are (user name, output column) in order.
+
+    A value that does not fit the type that the user gave its column fails the query that reads it: never a null.
+    """
+    columns, casts = list[exp.Expr](), casts_of(ask.relation)
+    for name, output in names:
+        value = exp.column(identifier(output))
+        columns.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(name)))
+    return exp.select(*columns).from_(query.subquery(identifier("_merged"), copy=False), copy=False)
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end a line comment early."""
+    return " ".join(text.split())
 
 
 def check_names(relation: Relation, dialect_name: str, *, others: tuple[str, ...] = ()) -> None:

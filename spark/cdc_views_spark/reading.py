@@ -36,9 +36,9 @@ def parts_of_sources(
 def _facts_of(session: SparkSession, sources: Sources, source: Source, *, drops_empty: bool) -> DataFrame:
     if Part.TAIL not in source.value or (sources.late_by is None and not sources.is_raw):
         return _files(session, sources, sources.paths(source))
-    others = sources.parts.without(Part.TAIL).of(source).paths
-    in_time = _in_time(session, sources, drops_empty=drops_empty)
-    return _files(session, sources, others).unionAll(in_time) if others else in_time
+    others, plan = sources.parts.without(Part.TAIL).of(source).paths, in_time(sources, drops_empty=drops_empty)
+    landed = Compiler(parts_of_sources(session, sources)).dataframe(plan) if plan is not None else _landed(session, sources)
+    return _files(session, sources, others).unionAll(landed) if others else landed
 
 
 def _landed(session: SparkSession, sources: Sources) -> DataFrame:
@@ -61,13 +61,6 @@ def _files(session: SparkSession, sources: Sources, files: tuple[str, ...]) -> D
     if not any("://" in file for file in files):
         reader = reader.option(_READS_RANGES_APART, "false")
     return reader.parquet(*files)
-
-
-def _in_time(session: SparkSession, sources: Sources, *, drops_empty: bool) -> DataFrame:
-    plan = in_time(sources, drops_empty=drops_empty)
-    if plan is None:
-        return _landed(session, sources)
-    return Compiler(parts_of_sources(session, sources)).dataframe(plan)
 
 
 def in_layout(frame: DataFrame, relation: Relation) -> DataFrame:
