@@ -1,4 +1,4 @@
-"""What a commit of a serving table computes, and of which types its columns are: the same for every engine."""
+"""What a commit of a serving table computes, and its columns' types: the same for every engine."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ServingWrite:
 
     @property
     def replaced(self) -> str | None:
-        """The condition on the rows that the new ones stand in for; None for everything."""
+        """The condition on the rows that the new ones replace; None for all rows."""
         return f"{PART} IN ('" + "', '".join(self.parts) + "')" if self.parts else None
 
 

@@ -33,7 +33,7 @@ def kept_and_moved(root: UnionAll) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
 
 
 def in_time(sources: Sources, *, drops_empty: bool = False) -> Node | None:
-    """Return the plan of what counts of the facts of `Source.TAIL`; None where all do (rule M2)."""
+    """Return the plan of the facts of `Source.TAIL` that count; None where all do (rule M2)."""
     if sources.late_by is None:
         return None
     return lowered(facts_in_time(sources.raw.relation, sources.late_by, drops_empty=drops_empty))

@@ -237,7 +237,7 @@ def _with_landing(request: Timeline, found: Node) -> Node:
 
 
 def _scope_instants(request: Timeline) -> Node:
-    """One row per partition and instant of what is about more than one of its rows."""
+    """One row per partition and instant at which facts changed more than one of its rows."""
     kinds = [FactKind.PARTITION, FactKind.RANGE] + [FactKind.STATIC] * bool(request.schema.statics)
     keys = request.partition_keys()
     facts = request.facts("scope_facts", kinds=kinds, columns=cols(keys))

@@ -136,7 +136,7 @@ class Cells:
         for column in request.reducible(columns):
             stored = col(physical_name(column.name))
             if column.type.is_multicell:
-                # D3: the column has a deletion of its own, of which the largest counts
+                # D3: the column has deletions of its own; the largest counts
                 name = names.deletion_of(column.name)
                 inputs.append((name, request.deletion(stored["deletion"])))
                 folds += maxima(name)

@@ -20,7 +20,7 @@ class Renderer:
     def __init__(
         self, dialect: Dialect, *, table: str, tables: Mapping[Source, str] | None = None, computes_once: bool = False
     ) -> None:
-        """`table` is the raw table as it stands after FROM, text in the dialect; `tables` parts of it.
+        """`table` is the raw table, text after FROM in the dialect; `tables` are parts of it.
 
         `computes_once`: steps that several others read are computed once and held. Else an engine may put their text
         where they are read, as often as that is.
@@ -134,7 +134,7 @@ def _read_by_several(nodes: list[Node]) -> set[int]:
 
 
 def _select(columns: Sequence[Sql], source: Sql) -> exp.Select:
-    """SELECT … FROM …, of expressions that stand nowhere else: copies of them took a third of the time of a text."""
+    """SELECT … FROM … without copies, since nothing else uses these expressions: copying took a third of the time."""
     return exp.select(*columns, copy=False).from_(source, copy=False)
 
 
@@ -149,8 +149,7 @@ def _ref(name: str, side: str = "") -> exp.Column:
 def step_names(nodes: list[Node], *, longest: int | None = None) -> dict[int, str]:
     """Return a name for each node, unique and no column's, whatever a table's columns are called.
 
-    In `a.b`, a step called `a` would hide a struct column `a`. Names are cut to `longest` bytes before they are told
-    apart.
+    In `a.b`, a step called `a` would hide a struct column `a`. Names are cut to `longest` bytes before they are numbered.
     """
     taken: set[str] = {column for node in nodes for column in node.output()}
     names: dict[int, str] = {}

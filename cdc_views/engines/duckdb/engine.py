@@ -80,7 +80,7 @@ class DuckDbEngine(Engine):
         return _rows(self._reading(snapshot, sources), renderer.sql(lowered(plan)), snapshot)
 
     def _tables(self, sources: Sources) -> dict[Source, str]:
-        """What stands after FROM for each part of `sources`, on the connection that writes."""
+        """Text after FROM for each part of `sources`, on the connection that writes."""
         snapshot = snapshot_of_sources(sources)
         if snapshot.arrow is not None:
             self.connection.register(REGISTERED, snapshot.arrow)

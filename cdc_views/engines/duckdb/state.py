@@ -34,7 +34,7 @@ _FILES = WriterProperties(
 
 
 def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> None:
-    """See `Engine.write_state`; `tables` are the facts as they stand after FROM."""
+    """See `Engine.write_state`; `tables` are the facts, as text after FROM."""
     relation = write.sources.raw.relation
     # a purge looks at each fact twice: at what stays of it, and at what leaves
     renderer = Renderer(DuckDb(), table=tables[Source.ALL], tables=tables, computes_once=write.purges)
@@ -53,7 +53,7 @@ def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
 
 
 def write_serving(connection: duckdb.DuckDBPyConnection, write: ServingWrite, *, tables: Mapping[Source, str]) -> None:
-    """See `Engine.write_serving`; `tables` are the facts as they stand after FROM."""
+    """See `Engine.write_serving`; `tables` are the facts, as text after FROM."""
     dialect = DuckDb()
     dialect.holds_any_field = False
     shown = Renderer(dialect, table=tables[Source.ALL], tables=tables).sql(serving.plan_of(write))

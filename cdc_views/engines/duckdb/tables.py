@@ -106,7 +106,7 @@ def _are_alike(source: Source) -> bool:
 
 
 def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -> str:
-    """Return what stands after FROM: `read_parquet` of the snapshot's files, or what `run` registers.
+    """Return text after FROM: `read_parquet` of the snapshot's files, or the table that `run` registers.
 
     A column that the schema gained since the files were written is null in them, a field of a struct too. Files that
     `are_alike` have the same columns, so that DuckDB need not look at each before it plans.
@@ -119,7 +119,7 @@ def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -
 
 
 def from_row_groups(file: str, ranges: Sequence[range], stored: pa.Schema, raw: RawTable) -> str:
-    """Return what stands after FROM for some of a file's row groups, given as row numbers; the others are not read."""
+    """Return text after FROM for some of a file's row groups, given as row numbers; the others are not read."""
     rows = f"SELECT * EXCLUDE (file_row_number) FROM read_parquet([{literal(file)}], file_row_number = true)"
     selects = " UNION ALL ".join(f"{rows} WHERE file_row_number BETWEEN {r.start} AND {r.stop - 1}" for r in ranges)
     return _in_layout(f"({selects}) AS some_row_groups", stored, raw)

@@ -48,7 +48,7 @@ _CANNOT = {
 
 
 def function(name: str, *args: Sql) -> exp.Anonymous:
-    """Return a call printed as it stands; sqlglot would otherwise translate functions it knows."""
+    """Return a call that is printed as it is: sqlglot would translate the functions it knows."""
     return exp.Anonymous(this=name, expressions=list(args))
 
 
@@ -106,7 +106,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
     takes an order, and `explode`, which is selected.
     """
     clock: str = ""
-    """Text that stands where a plan asks for the time, in seconds since the epoch; empty for the engine's own clock."""
+    """SQL of the time that a plan asks for, in seconds since the epoch; empty for the engine's own clock."""
 
     nodes: list[Node]
     """The plan being rendered."""
@@ -137,7 +137,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         return None
 
     def bare_null(self, like: e.Expr) -> Sql:
-        """Return the null that stands beside values of `like` in a UNION; see `types_bare_nulls`."""
+        """Return the null for a column whose other rows, in a UNION, are values of `like`; see `types_bare_nulls`."""
         return exp.Null()
 
     def distinguishing(self, keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         return exp.NullSafeEQ(this=left, expression=right)
 
     def render(self, expression: e.Expr, item: Sql | None = None) -> Sql:
-        """Return the expression in this dialect; `item` is what `Item()` stands for."""
+        """Return the expression in this dialect; `item` is what `Item()` means."""
         visit: Callable[..., Sql] | None = getattr(self, f"visit_{type(expression).__name__.lower()}", None)
         if visit is None:
             raise UnsupportedError(

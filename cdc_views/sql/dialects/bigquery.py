@@ -120,7 +120,7 @@ class BigQuery(StructDialect):
         return super().visit_agg(node, item)
 
     def _first(self, node: e.Agg, order: list[exp.Ordered]) -> Sql:
-        """The first of the group by `order`; a null, which stands for a row that does not count, is never it."""
+        """The first of the group by `order`; never a null, which marks a row that does not count."""
         listed = exp.Limit(this=ordered(self._counted(node), order), expression=number(1))
         first = exp.IgnoreNulls(this=exp.ArrayAgg(this=listed))
         return exp.Bracket(this=first, expressions=[number(0)], offset=0, safe=True)
@@ -185,7 +185,7 @@ class BigQueryState(BigQuery):
     def begin(self, nodes: list[Node]) -> None:
         """See `Dialect.begin`; a partition's keys are never null, a clustering key of 0 bytes is.
 
-        A view's plan tells them by its plain joins with partitions; a state's may have none.
+        A view's plan shows which by its plain joins with partitions; a state's may have none.
         """
         super().begin(nodes)
         self._never_null = self._keys

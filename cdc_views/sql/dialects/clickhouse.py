@@ -64,7 +64,7 @@ class ClickHouse(StructDialect):
     settings: ClassVar[dict[str, int]] = {"join_use_nulls": 1, "prefer_column_name_to_alias": 1}
     """Without the first a LEFT JOIN fills in zeros and empty strings, without the second `max(x) AS x` hides column x.
 
-    They stand in the query itself, so a view keeps them whatever its reader's session says (run).
+    They are part of the query, so a view keeps them in any session (run).
     """
     presence_by_written = True
     """`IS NULL` of a Tuple is false (run)."""

@@ -1,7 +1,7 @@
 """Decimals of a declared size: stored as text, shown as DECIMAL(p, s), never rounded.
 
 Every engine's cast of a text rounds what has more digits after the point than the type. So a text that does not fit is
-made one that is no number before it is cast: the query fails, and the engine's error tells the value and what to do.
+changed into one that is no number before it is cast: the query fails, and its error names the value and a remedy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LEAST_EXPONENT = 7
 def fitting(precision: int, scale: int) -> str:
     """Return the regular expression of the texts of numbers that fit DECIMAL(precision, scale).
 
-    With `E+` all digits stand before the point, and too many of them no engine takes. Without backslashes, which dialects
+    With `E+` all digits are before the point, and no engine takes too many of them. It has no backslashes, which dialects
     escape in several ways.
     """
     forms = [f"0*[0-9]{{0,{precision - scale}}}([.][0-9]{{0,{scale}}}0*)?", "[0-9.]+E[+][0-9]+", "0([.]0+)?E-[0-9]+"]
@@ -30,7 +30,7 @@ def fitting(precision: int, scale: int) -> str:
 
 
 def refusal(text: Sql, *, precision: int, scale: int) -> Sql:
-    """Return SQL of what a text that does not fit is made, and the error says."""
+    """Return SQL of the text that replaces one that does not fit; the engine's error shows it."""
     column = text.find(exp.Column)
     whose = f" of {column.name}" if column is not None and not column.name.startswith("_") else ""
     said = exp.Literal.string(f" does not fit decimal({precision}, {scale}){whose}: update the schema file")

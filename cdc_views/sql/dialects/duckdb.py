@@ -40,7 +40,7 @@ class DuckDb(WindowDialect):
 
         DuckDB reads such a scan twice: the columns that decide which rows stay, then the others of those rows. Where it
         reads fields of structs, and a condition is pushed into the scan, it confuses their places: an internal error, or
-        another column's value. A join stands in the way of that, and of nothing else: conditions and the choice of
+        another column's value. A join prevents that, and nothing else: conditions and the choice of
         fields still reach the files.
 
         Source: duckdb 2.0.0, `late_materialization`; tests/properties/test_limited_queries.py runs it.
@@ -92,7 +92,7 @@ class DuckDb(WindowDialect):
 
 
 def _uncut(root: Node) -> set[int]:
-    """The ids of the scans of which rows come out as they went in, with nothing in between that gathers some first."""
+    """The ids of the scans whose rows reach the result one by one: no step between gathers them first."""
     if isinstance(root, Scan):
         return {id(root)}
     passes = isinstance(root, Select | Ordered | UnionAll)

@@ -95,7 +95,7 @@ class Postgres(StructDialect):
         return isinstance(origin, Built) and _cell_of(origin.struct) is None
 
     def _stored(self, value: e.Expr) -> str | None:
-        """The stored type of a scalar; None of what is nested. Refuses a value of which the plan does not tell."""
+        """The stored type of a scalar, None for a nested value. Refuses a value whose type the plan does not say."""
         if isinstance(value, e.Field) and value.name in _PLAN_FIELDS:
             return _PLAN_FIELDS[value.name]
         kind = self._kind(value)
@@ -127,7 +127,7 @@ class Postgres(StructDialect):
         return super().visit_call(node, item)
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
-        """A cell stands for itself; other structs are `json_build_object('name', value, …)`."""
+        """A cell is the raw cell itself; other structs are `json_build_object('name', value, …)`."""
         cell = _cell_of(node)
         if cell is not None:
             return self.render(cell, item)
@@ -135,7 +135,7 @@ class Postgres(StructDialect):
         return function("json_build_object", *pairs)
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
-        """Of structs the first by order, of others an aggregate; all with FILTER."""
+        """The first struct by its order, or an aggregate of other values; all with FILTER."""
         origin = self.origin(node.value)
         if node.fold is e.Fold.COLLECT:
             return self.collect(node)

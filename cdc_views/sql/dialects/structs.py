@@ -19,7 +19,7 @@ class StructDialect(Dialect):
     raw_alias: ClassVar[str] = "_raw"
     """In `a.b` a table called `a` wins over a column `a`, so the raw table goes by a name that no column has."""
     presence_by_written: ClassVar[bool] = False
-    """Whether `IS NULL` says nothing about a struct; then its write time tells, which a cell always has."""
+    """Whether `IS NULL` says nothing about a struct; then its write time decides, which a cell always has."""
 
     _element: Origin = None
 
