@@ -9,8 +9,7 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.engines.ask_of_read import ask_of
-from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
+from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition, ask_of
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.warehouses import (
     Estimate,

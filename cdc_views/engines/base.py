@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from threading import Event
+from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from cdc_views.model.conditions import Condition
 from cdc_views.model.strategy import Strategy
-from cdc_views.plan.late import KnownBy
+from cdc_views.plan.build import Ask
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import FileSet, Part, Parts, Source
+from cdc_views.plan.purge import KnownBy
+from cdc_views.plan.where import parse_where
 from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from cdc_views.engines.serving import ServingWrite
 
 
@@ -133,12 +141,36 @@ class ViewDefinition:
     """What the names of its state's tables begin with, in a warehouse that keeps states itself; empty for none."""
 
 
+def ask_of(read: Read, *, leaves_out_covered: bool = False) -> Ask:
+    """Return what `read` asks for, in exact form; see `Sources.split` for `leaves_out_covered`."""
+    schema = read.raw.relation.shown
+    return Ask(
+        read.raw.relation,
+        as_of=read.as_of,
+        columns=read.columns,
+        where=parse_where(schema, Condition(read.where)) if read.where else None,
+        limit=read.limit,
+        landed_as_of=read.landed_as_of,
+        written_as_of=read.written_as_of,
+        is_exact=True,
+        is_ordered=read.is_ordered,
+        is_history=read.is_history,
+        split=read.sources.split(leaves_out_covered=leaves_out_covered) if read.sources is not None else None,
+    )
+
+
 class Engine(Protocol):
     """Somewhere plans run. Close it when done; it is a context manager too."""
 
     name: str
     leaves_out_covered: bool
     """Whether what reads a base leaves out the rows that `Sources.covered` lists."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
     def read(self, read: Read) -> pa.Table:
         """Return the rows in exact form: what `engines.exact.rows_of` turns into native values."""
@@ -160,3 +192,24 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release what the engine holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A table whose stream is looked at: its raw table, the folder of the stream's checkpoint, what to run."""
+
+    name: str
+    location: str
+    checkpoint: str
+    run: Callable[[], None]
+
+
+class StreamingEngine(Engine, Protocol):
+    """An engine with streams over raw tables."""
+
+    def follow(self, followed: Iterable[Followed], *, interval: str | None, stop: Event) -> None:
+        """Run each table whenever something has landed, until `stop` is set.
+
+        `interval`, such as `30 seconds`, is how often at most; None: until all that has landed is taken in.
+        Raises `EngineError` where a stream fails.
+        """

@@ -25,7 +25,7 @@ _KEYS, _KEYS_ALONE = {Role.PARTITION, Role.CLUSTERING}, {Role.PARTITION}
 def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> Iterator[dict[str, Any]]:
     """Yield each row as user name → native value, in the table's order; `columns` empty means all."""
     wanted = tuple(relation.schema.column(name) for name in columns) or relation.schema.columns
-    readers = [(c.name, _source(c), _reader(c), c.role) for c in wanted]
+    readers = [(c.name, exact_key(c) if c.is_key else exact_name(c.name), _reader(c), c.role) for c in wanted]
     for batch in table.to_batches(max_chunksize=10_000):
         data = {name: batch.column(name).to_pylist() for name in {source for _, source, _, _ in readers} | {IS_ROW}}
         is_row = data[IS_ROW]
@@ -38,35 +38,29 @@ def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> It
             }
 
 
-def _source(column: Column) -> str:
-    return exact_key(column) if column.is_key else exact_name(column.name)
-
-
 def _reader(column: Column) -> Reader:
     kind = column.type
     if column.is_key:
-        return _key_reader(column)
+        return _or_none(_value_reader(kind))  # a null is a value of 0 bytes in a row (`rows_of`)
     if not kind.is_multicell:
         return _cell_reader(kind)
     match kind:
         case Udt():
             readers = [(physical_name(name), _cell_reader(field)) for name, field in kind.fields]
-            return lambda value: None if value is None else tuple(read(value[name]) for name, read in readers)
+            return _or_none(lambda value: tuple(read(value[name]) for name, read in readers))
         case ListOf() | SetOf() | MapOf():
-            return _elements_reader(kind)
+            return _or_none(_elements_reader(kind))
     raise TypeError(f"{kind} cannot be read")
 
 
-def _key_reader(column: Column) -> Reader:
-    """Read a key column; null stays None here, and is a value of 0 bytes in a row (`rows_of`)."""
-    read = _value_reader(column.type)
+def _or_none(read: Reader) -> Reader:
     return lambda value: None if value is None else read(value)
 
 
 def _cell_reader(kind: LogicalType) -> Reader:
     """Read struct(v): null is null, a null or empty `v` a value of 0 bytes."""
     read = _value_reader(kind)
-    return lambda value: None if value is None else read(value["v"])
+    return _or_none(lambda value: read(value["v"]))
 
 
 def _value_reader(kind: LogicalType) -> Reader:
@@ -76,14 +70,10 @@ def _value_reader(kind: LogicalType) -> Reader:
 
 
 def _elements_reader(kind: ListOf | SetOf | MapOf) -> Reader:
-    read_path, value_kind = _value_reader(path_type(kind)), element_value_type(kind)
-
-    def path(entry: Any) -> Any:
-        return read_path(entry["path"])
-
+    path, value_kind = _value_reader(path_type(kind)), element_value_type(kind)
     if value_kind is None:
-        return lambda value: None if value is None else tuple(path(entry) for entry in value)
+        return lambda value: tuple(path(entry["path"]) for entry in value)
     read = _value_reader(value_kind)
     if isinstance(kind, ListOf):
-        return lambda value: None if value is None else tuple(read(entry["v"]) for entry in value)
-    return lambda value: None if value is None else tuple((path(entry), read(entry["v"])) for entry in value)
+        return lambda value: tuple(read(entry["v"]) for entry in value)
+    return lambda value: tuple((path(entry["path"]), read(entry["v"])) for entry in value)

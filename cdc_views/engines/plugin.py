@@ -41,7 +41,7 @@ class EnginePlugin(ABC):
     views_name_files: ClassVar[bool] = False
     """Whether its views name the files of one snapshot, so that they are applied again after each landing."""
     streams: ClassVar[bool] = False
-    """Whether it can tell when something has landed; what `open` returns is a `StreamingEngine`."""
+    """Whether it notices when something has landed; what `open` returns is a `StreamingEngine`."""
 
     def check_warehouse(self, warehouse: str) -> None:  # noqa: B027  # most engines take any folder
         """Raise `ValueError` where `warehouse:` of a project file is no place that the engine can use."""
@@ -51,7 +51,7 @@ class EnginePlugin(ABC):
         """Return the engine, open; what it keeps of its own is under `folder`."""
 
     def table_sql(self, raw: RawTable) -> str:
-        """Return what stands after FROM for a raw table, in SQL that the engine runs; default: the table's bare name."""
+        """Return a raw table as text after FROM, in SQL that the engine runs; default: the table's bare name."""
         return Path(raw.location).name
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
@@ -78,7 +78,7 @@ def engine_plugin(name: str) -> EnginePlugin:
 
 
 def engines_that(can: Callable[[EnginePlugin], bool]) -> tuple[str, ...]:
-    """Return the names of the installed engines of which `can` holds; one that cannot be loaded is left out."""
+    """Return the names of the installed engines for which `can` is true, without those that cannot be loaded."""
     found = []
     for name in engine_names():
         try:

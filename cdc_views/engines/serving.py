@@ -1,4 +1,4 @@
-"""What a commit of a serving table computes, and of which types its columns are: the same for every engine."""
+"""What a commit of a serving table computes, and its columns' types: the same for every engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetO
 from cdc_views.plan.compact import PART
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.representation import is_mappable
-from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.rewrites import lowered
 from cdc_views.plan.serving import CHANGES_AT, serving_names, serving_rows
 from cdc_views.rules.codec.physical import arrow_type
 from cdc_views.storage.friendly import override_type
@@ -38,8 +38,8 @@ class ServingWrite:
     Attributes:
         sources: The facts: a state's, at least those of the buckets.
         as_of: The clock of rule C4, epoch seconds.
-        target: Location of the table, which exists, and its version that this builds on.
-        version: See `target`.
+        target: Location of the table, which exists.
+        version: The version of it that this builds on.
         digits: How finely the table is split by partition key.
         parts: The buckets; empty for the whole table, whose columns are replaced as well.
         transaction: Name and number that the commit records.
@@ -62,15 +62,15 @@ class ServingWrite:
 
     @property
     def replaced(self) -> str | None:
-        """The condition on the rows that the new ones stand in for; None for everything."""
-        return f"{PART} IN ({', '.join(map(_quoted, self.parts))})" if self.parts else None
+        """The condition on the rows that the new ones replace; None for all rows."""
+        return f"{PART} IN ('" + "', '".join(self.parts) + "')" if self.parts else None
 
 
 def plan_of(write: ServingWrite) -> Node:
     """Return the lowered plan of the rows."""
     split = write.sources.split()
     rows = serving_rows(write.relation, as_of=write.as_of, digits=write.digits, parts=write.parts, split=split)
-    return prune(lower(rows, strategy="aggregate"))
+    return lowered(rows)
 
 
 def order_of(relation: Relation) -> tuple[str, ...]:
@@ -124,7 +124,3 @@ def _shown_type(kind: LogicalType, field_name: Callable[[str], str]) -> pa.DataT
         case Udt():
             return pa.struct([pa.field(field_name(name), _shown_type(part, field_name)) for name, part in kind.fields])
     raise TypeError(f"no shown type for {kind!r}")
-
-
-def _quoted(part: str) -> str:
-    return f"'{part}'"

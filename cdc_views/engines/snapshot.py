@@ -1,7 +1,9 @@
-"""The active files of a raw Delta table, read without Spark."""
+"""The active files of a raw Delta table, read without Spark; and files that are gone or damaged, said in words."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -10,7 +12,11 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_views.errors import EngineError
+from cdc_views.plan.compact import PART
 from cdc_views.storage.relation import RawTable, Relation
+
+_OF_STATE = "build the state anew with `materialize --full`"
+_OF_RAW = "restore this file of the raw table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +43,10 @@ def snapshot_of(raw: RawTable, *, version: int | None = None) -> Snapshot:
         return Snapshot(-1, arrow=raw.relation.arrow_schema().empty_table())
     except (DeltaError, OSError) as error:
         raise EngineError(f"raw table {raw.location} cannot be read: {error}") from error
-    return _with_current_columns(raw, table)
-
-
-def _with_current_columns(raw: RawTable, table: DeltaTable) -> Snapshot:
-    """Plain files, unless there are none or deletion vectors hide rows."""
     # deltalake percent-encodes what it found on disk; DuckDB takes the plain path
     files = tuple(unquote(uri) for uri in table.file_uris())
     stored = pa.schema(table.schema().to_arrow())
-    has_vectors = "deletionVectors" in (table.protocol().reader_features or [])
+    has_vectors = "deletionVectors" in (table.protocol().reader_features or [])  # which hide rows
     if files and not has_vectors:
         return Snapshot(table.version(), files, stored)
     rows = _rows(table, set(stored.names)) if files else raw.relation.arrow_schema().empty_table()
@@ -63,3 +64,16 @@ def completed(rows: pa.Table, relation: Relation) -> pa.Table:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     return rows
+
+
+@contextmanager
+def readable(file: str) -> Iterator[None]:
+    """Raise `EngineError` where Arrow cannot read `file`, of a state or of a raw table, in this block.
+
+    A damaged footer is an `OSError` to Arrow, as a disk that fails is.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        remedy = _OF_STATE if f"/{PART}=" in file else _OF_RAW
+        raise EngineError(f"{file} is gone or damaged; {remedy}; `cdc-views validate` names all such files") from error

@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.plan import names
 from cdc_views.plan.compact import KEPT, PART, compact, part_of
-from cdc_views.plan.late import facts_in_time
 from cdc_views.plan.nodes import Node, UnionAll
 from cdc_views.plan.parts import STORED, Part, Source
-from cdc_views.plan.purge import Purge
-from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.purge import Purge, facts_in_time
+from cdc_views.plan.rewrites import lowered
 from cdc_views.storage.relation import Relation
 
 
@@ -22,7 +21,7 @@ def plan_of(write: StateWrite) -> UnionAll:
     part = part_of(relation, prefix=write.into.value, digits=write.digits)
     purge = Purge(write.horizon, remembers=sources.parts.has(Source.PURGED)) if write.purges else None
     state = compact(relation, part=part, into=write.into, split=sources.split(), purge=purge, late=sources.late_by)
-    plan = prune(lower(state, strategy="aggregate"))
+    plan = lowered(state)
     assert isinstance(plan, UnionAll), "a state's plan is a union of kinds of facts"
     return plan
 
@@ -34,10 +33,10 @@ def kept_and_moved(root: UnionAll) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
 
 
 def in_time(sources: Sources, *, drops_empty: bool = False) -> Node | None:
-    """Return the plan of what counts of the facts of `Source.TAIL`; None where all do (rule M2)."""
+    """Return the plan of the facts of `Source.TAIL` that count; None where all do (rule M2)."""
     if sources.late_by is None:
         return None
-    return lower(facts_in_time(sources.raw.relation, sources.late_by, drops_empty=drops_empty), strategy="aggregate")
+    return lowered(facts_in_time(sources.raw.relation, sources.late_by, drops_empty=drops_empty))
 
 
 def order_of(relation: Relation) -> tuple[str, ...]:

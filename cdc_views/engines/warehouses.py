@@ -91,8 +91,8 @@ class StateStanding:
 
     Attributes:
         name: Its full name.
-        rows: Facts it holds; `bytes` as logical bytes.
-        bytes: See `rows`.
+        rows: Facts it holds.
+        bytes: Their logical bytes.
         landed: Newest landing time that was merged; None before the first run.
         ran_at: When it was last brought up to date; None before the first run.
         facts: A raw table of it and what landed since: what reads take instead of raw.
@@ -121,8 +121,8 @@ class StateRun:
         landed: Newest landing time that is merged now; None where nothing has landed.
         is_full: All of raw was read; `why` says why, where nobody asked for it.
         is_settled: The state was written anew, with deletions applied.
-        state_rows: Facts in it now; `state_bytes` its logical bytes.
-        state_bytes: See `state_rows`.
+        state_rows: Facts in it now.
+        state_bytes: Their logical bytes.
         served_rows: Rows of the serving table now; None for no such table.
         added: Columns that tables gained, and tables that were made, a line each.
         reads: Of a run that was not: bytes that it reads at most; None for one that was.
@@ -144,12 +144,8 @@ class StateRun:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Some partitions, looked at twice.
-
-    Attributes:
-        partitions: How many.
-        landed: All that raw has of them, and truncates, in the raw layout.
-        shown: What state and tail show of them, as `Engine.read` returns it; None where there are no partitions.
+    """So many partitions, looked at twice: all that raw has of them, and truncates, in the raw layout; and what state and
+    tail show of them, as `Engine.read` returns it (None where there are no partitions).
     """
 
     partitions: int
@@ -278,7 +274,7 @@ class WarehousePlugin(EnginePlugin):
 
     @abstractmethod
     def open(self, config: ProjectConfig, *, folder: Path) -> WarehouseEngine:
-        """See `EnginePlugin.open`."""
+        """Return the engine, open."""
 
     @abstractmethod
     def raw_location(self, config: ProjectConfig, name: str) -> str:

@@ -12,9 +12,8 @@ from typing import cast
 
 from deltalake import DeltaTable
 
-from cdc_views.engines.base import Engine
+from cdc_views.engines.base import Engine, Followed, StreamingEngine
 from cdc_views.engines.plugin import engine_plugin, engines_that
-from cdc_views.engines.streaming import Followed, StreamingEngine
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.materializing import materialize_on

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Sources
-from cdc_views.engines.readable import readable
-from cdc_views.engines.snapshot import completed
+from cdc_views.engines.snapshot import completed, readable
 from cdc_views.landing import exists
 from cdc_views.landing.delta import open_delta
 from cdc_views.model.schema import Column

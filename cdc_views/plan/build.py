@@ -8,25 +8,24 @@ from enum import Flag, auto
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import Call, Expr, Field, Lit, Named, Op, UserSql, col, columns_used
+from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, cols, columns_used
 from cdc_views.plan.history import versions
 from cdc_views.plan.newer import rows_by_cell, shows_by_cell
-from cdc_views.plan.nodes import Node, Ordered, Select, UnionAll
+from cdc_views.plan.nodes import Node, Ordered, Select, together
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.parts import LEVELS, Parts, Source
 from cdc_views.plan.reduce import (
-    displayed,
     kept_elements,
     reduce_partitions,
     reduce_rows,
     reduce_table,
     single_cells,
+    stored_keys,
     with_elements,
 )
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.representation import Representation, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
-from cdc_views.plan.split import is_touched, untouched
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.rules.facts import FactKind
@@ -81,22 +80,6 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
     tested = _tested(ask)
     needed = tuple(c for c in schema.columns if c in asked or c in tested)
     representation = Representation(is_friendly=not ask.is_exact or bool(tested), is_exact=ask.is_exact)
-    if ask.is_history:
-        shown = _versions(ask, needed, representation)
-    else:
-        shown = _shown(ask, needed, representation, joins_fully=joins_fully and ask.where is None)
-    return _finished(ask, shown, asked=asked)
-
-
-def _tested(ask: Ask) -> tuple[Column, ...]:
-    """The columns that `where` reads."""
-    if ask.where is None:
-        return ()
-    used = {c.name for c in columns_used(ask.where)}
-    return tuple(c for c in ask.relation.shown.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used)
-
-
-def _shown(ask: Ask, needed: tuple[Column, ...], representation: Representation, *, joins_fully: bool) -> Node:
     reduction = Reduction(
         ask.relation,
         wanted=frozenset(c.name for c in needed),
@@ -109,22 +92,36 @@ def _shown(ask: Ask, needed: tuple[Column, ...], representation: Representation,
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation, needed, now, representation, tells_expiry=Tells.EXPIRY in ask.tells)
-    if reduction.split is not None and shows_by_cell(showing, reduction, joins_fully=joins_fully):
-        without_fresh = replace(reduction, split=reduction.split.without(*Source.FRESH.value))
+    if ask.is_history:
+        assert ask.as_of is not None, "a history ends at an instant"
+        shown = versions(Timeline.of(reduction, as_of=ask.as_of), replace(showing, now=col(names.CLOCK)))
+    else:
+        shown = _shown(reduction, showing, joins_fully=joins_fully and ask.where is None)
+    return _finished(ask, shown, asked=asked)
+
+
+def _tested(ask: Ask) -> tuple[Column, ...]:
+    """The columns that `where` reads."""
+    if ask.where is None:
+        return ()
+    used = {c.name for c in columns_used(ask.where)}
+    return tuple(c for c in ask.relation.shown.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used)
+
+
+def _shown(reduction: Reduction, showing: Showing, *, joins_fully: bool) -> Node:
+    split = reduction.split
+    if split is not None and shows_by_cell(showing, reduction, joins_fully=joins_fully):
+        without_fresh = replace(reduction, split=split.without(*Source.FRESH.value))
         telling = replace(showing, tells_parts=True)
         return rows_by_cell(telling, reduction, _untouched(telling, without_fresh), joins_fully=joins_fully)
-    table = reduce_table(reduction) if ask.relation.is_whole_row else None  # S6
     parts = _untouched(showing, reduction)
-    if not parts or is_touched(reduction):
-        parts.insert(0, show(showing, rows=reduce_rows(reduction), partitions=_partitions(reduction), table=table))
-    return parts[0] if len(parts) == 1 else UnionAll("touched_and_untouched", parts[0].grain, tuple(parts))
-
-
-def _partitions(reduction: Reduction) -> Node | None:
-    """What covers more than a row; None where the footers of state and tail say that they hold no such fact."""
-    split = reduction.split
-    has_none = split is not None and not split.of(Source.ALL).statistics.has_scopes
-    return None if has_none and not reduction.schema.statics else reduce_partitions(reduction)
+    if not parts or reduction.is_touched:
+        # the footers of state and tail may say that no fact covers more than a row
+        has_none = split is not None and not split.of(Source.ALL).statistics.has_scopes
+        partitions = None if has_none and not reduction.schema.statics else reduce_partitions(reduction)
+        table = reduce_table(reduction) if reduction.relation.is_whole_row else None  # S6
+        parts.insert(0, show(showing, rows=reduce_rows(reduction), partitions=partitions, table=table))
+    return together("touched_and_untouched", parts)
 
 
 def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
@@ -141,26 +138,17 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
             shown.append(show(part, rows=_stored_rows(reduction, place), partitions=None, table=None))
         if shown:
             # joined together: what they are joined with is read once; Spark joins each, and sends it to its workers once
-            rows = UnionAll(level, shown[0].grain, tuple(shown)) if shown[1:] else shown[0]
-            left = untouched(reduction, rows, of_level[0])
+            rows = together(level, shown)
+            left = reduction.untouched(rows, of_level[0])
             parts += shown if left is rows else [left]
     return parts
 
 
 def _stored_rows(request: Reduction, source: Source) -> Node:
     """Return the rows of a part of the base or overlay, touched or not, in the columns of `reduce_rows`."""
-    return request.scan(f"{source.label}_rows", kinds=[FactKind.ROW], columns=_stored_columns(request), source=source)
-
-
-def _stored_columns(request: Reduction) -> Named:
-    schema = request.schema
-    keys = dict.fromkeys(request.row_keys() + displayed(schema.row_key))
-    return (
-        *((key, col(key)) for key in keys),
-        (names.LIVE, col(names.LIVE)),
-        (names.DELETED, Field(col(names.DELETED), WRITTEN)),
-        *_stored_cells(request),
-    )
+    keys = stored_keys(request.row_keys(), request.schema.row_key)
+    columns = (*keys, (names.LIVE, col(names.LIVE)), (names.DELETED, col(names.DELETED)[WRITTEN]), *_stored_cells(request))
+    return request.scan(f"{source.label}_rows", kinds=[FactKind.ROW], columns=columns, source=source)
 
 
 def _stored_cells(request: Reduction) -> Named:
@@ -170,26 +158,11 @@ def _stored_cells(request: Reduction) -> Named:
         stored = col(physical_name(column.name))
         columns += [(name, request.cell(column, cell)) for name, cell, _ in single_cells(column, stored)]
         if column.type.is_multicell:
-            columns.append((names.deletion_of(column.name), Field(Field(stored, "deletion"), WRITTEN)))
+            columns.append((names.deletion_of(column.name), stored["deletion"][WRITTEN]))
     for column in with_elements(request, request.schema.regulars + request.schema.statics):
-        elements = kept_elements(request, column, Field(col(physical_name(column.name)), "cells"))
+        elements = kept_elements(request, column, col(physical_name(column.name))["cells"])
         columns.append((names.cells_of(column.name), elements))
     return tuple(columns)
-
-
-def _versions(ask: Ask, needed: tuple[Column, ...], representation: Representation) -> Node:
-    assert ask.as_of is not None, "a history ends at an instant"
-    request = Timeline(
-        ask.relation,
-        wanted=frozenset(c.name for c in needed),
-        payload=representation.payload,
-        landed_as_of=ask.landed_as_of,
-        written_as_of=ask.written_as_of,
-        partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
-        skips_unwanted=ask.relation.is_whole_row,
-        as_of=ask.as_of,
-    )
-    return versions(request, Showing(ask.relation, needed, col(names.CLOCK), representation))
 
 
 def output_names(ask: Ask) -> tuple[tuple[str, str], ...]:
@@ -208,24 +181,19 @@ def _output_name(ask: Ask, column: Column) -> str:
 def _finished(ask: Ask, shown: Node, *, asked: tuple[Column, ...]) -> Node:
     """Filter by the user's expression, keep what was asked for, order and cut."""
     schema = ask.relation.schema
-    order = tuple((names.identity(c), c.descending) for c in schema.row_key)
-    outputs: dict[str, Expr] = {_output_name(ask, c): col(_output_name(ask, c)) for c in asked}
-    if ask.is_exact:
-        outputs[names.IS_ROW] = col(names.IS_ROW)
-    if Tells.EXPIRY in ask.tells:
-        outputs |= {name: col(name) for name in (names.SOONEST, *map(names.identity, schema.partition))}
-    if Tells.IDENTITY in ask.tells:
-        outputs |= {name: col(name) for name in (names.IS_ROW, *map(names.identity, schema.row_key))}
     spans = tuple(name for name in (names.VALID_FROM, names.VALID_TO, names.LANDED_FROM) if name in shown.output())
-    outputs.update((name, col(name)) for name in spans)
+    wanted = [_output_name(ask, c) for c in asked] + [names.IS_ROW] * ask.is_exact
+    if Tells.EXPIRY in ask.tells:
+        wanted += [names.SOONEST, *map(names.identity, schema.partition)]
+    if Tells.IDENTITY in ask.tells:
+        wanted += [names.IS_ROW, *map(names.identity, schema.row_key)]
+    outputs = dict(cols((*wanted, *spans)))
     if ask.is_ordered:
-        outputs.update({f"_order_{i}": col(name) for i, (name, _) in enumerate(order)})
-    columns: Named = tuple(outputs.items())
-    result: Node = Select("result", "visible row", shown, columns, ask.where)
+        outputs |= {f"_order_{i}": col(names.identity(c)) for i, c in enumerate(schema.row_key)}
+    result: Node = Select("result", "visible row", shown, tuple(outputs.items()), ask.where)
     if ask.is_ordered:
-        by = tuple((f"_order_{i}", descending) for i, (_, descending) in enumerate(order))
-        by += tuple((name, False) for name in spans[:1])
-        result = Ordered("ordered", "visible row", result, by, ask.limit)
+        by = tuple((f"_order_{i}", c.descending) for i, c in enumerate(schema.row_key))
+        result = Ordered("ordered", "visible row", result, (*by, *((name, False) for name in spans[:1])), ask.limit)
     elif ask.limit is not None:
         result = Ordered("limited", "visible row", result, (), ask.limit)
     return result

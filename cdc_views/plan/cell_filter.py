@@ -12,25 +12,22 @@ from functools import partial
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
-from cdc_views.model.types import Udt
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
     FALSE,
-    Call,
     Each,
     Expr,
-    Field,
     Greatest,
     IsEmpty,
     Item,
     Keep,
-    Lit,
     Named,
-    Op,
     Struct,
+    coalesce,
     col,
     either,
     is_null,
+    largest,
     not_null,
     when,
 )
@@ -40,8 +37,7 @@ DELETION, CELLS, AT = "deletion", "cells", "at"
 Instant = int | Expr
 """Seconds since the epoch."""
 _SECOND = 1_000_000
-
-
+"""Of write times, which are in µs."""
 Test = Callable[[Expr], Expr]
 """A condition on a part; false or null for an absent one (C5)."""
 
@@ -59,12 +55,11 @@ class CellFilter:
 
 
 def _fails(test: Test, value: Expr) -> Expr:
-    passed = Call(Op.COALESCE, (test(value), FALSE))
-    return Call(Op.AND, (_is_there(value), Call(Op.NOT, (passed,))))
+    return _is_there(value) & ~coalesce(test(value), FALSE)
 
 
 def _is_there(value: Expr) -> Expr:
-    return not_null(Field(value, WRITTEN))
+    return not_null(value[WRITTEN])
 
 
 EVERYTHING = CellFilter(_is_there, _is_there)
@@ -74,8 +69,7 @@ def written_after(through: Expr) -> CellFilter:
     """Return the filter of parts written after `through`; null passes every part."""
 
     def test(value: Expr) -> Expr:
-        newer = either(is_null(through), Call(Op.GT, (Field(value, WRITTEN), through)))
-        return Call(Op.AND, (_is_there(value), newer))
+        return _is_there(value) & either(is_null(through), value[WRITTEN] > through)
 
     return CellFilter(test, test)
 
@@ -84,14 +78,14 @@ def written_until(through: Expr) -> CellFilter:
     """Return the filter of parts written at or before `through`; null passes none."""
 
     def test(value: Expr) -> Expr:
-        return Call(Op.LE, (Field(value, WRITTEN), through))
+        return value[WRITTEN] <= through
 
     return CellFilter(test, test)
 
 
 def uncovered(cover: Expr, own: Expr) -> CellFilter:
     """Return the filter of parts that survive `cover` (D1) and, for cells, the column's `own` deletion (D3); null is none."""
-    return CellFilter(written_after(Call(Op.GREATEST, (cover, own))).cell, written_after(cover).deletion)
+    return CellFilter(written_after(largest(cover, own)).cell, written_after(cover).deletion)
 
 
 def ended(horizon: Instant, order: WriteOrder) -> CellFilter:
@@ -103,16 +97,16 @@ def ended(horizon: Instant, order: WriteOrder) -> CellFilter:
     """
 
     def dated(at: Expr) -> Expr:
-        return Call(Op.AND, (Call(Op.GT, (at, Lit(0))), Call(Op.LE, (at, instant(horizon)))))
+        return (at > 0) & (at <= horizon)
 
     def in_past(value: Expr, has_ended: Expr) -> Expr:
         if order is not WriteOrder.MICROS:
             return has_ended
-        return Call(Op.AND, (has_ended, Call(Op.LE, (Field(value, WRITTEN), _micros(horizon)))))
+        return has_ended & (value[WRITTEN] <= horizon * _SECOND)
 
     return CellFilter(
-        lambda cell: in_past(cell, either(dated(Field(cell, RANK)), expired(cell, by=horizon))),
-        lambda deletion: in_past(deletion, dated(Field(deletion, AT))),
+        lambda cell: in_past(cell, either(dated(cell[RANK]), expired(cell, by=horizon))),
+        lambda deletion: in_past(deletion, dated(deletion[AT])),
     )
 
 
@@ -121,20 +115,10 @@ def expired_by(horizon: Instant) -> CellFilter:
     return CellFilter(lambda cell: expired(cell, by=horizon), lambda _: FALSE)
 
 
-def instant(value: Instant) -> Expr:
-    """Return an instant as an expression."""
-    return value if isinstance(value, Expr) else Lit(value)
-
-
-def _micros(value: Instant) -> Expr:
-    """Return seconds in the unit of write times."""
-    return Call(Op.MUL, (value, Lit(_SECOND))) if isinstance(value, Expr) else Lit(value * _SECOND)
-
-
 def expired(cell: Expr, *, by: Instant) -> Expr:
     """Whether a cell carries an expiry at or before `by` (seconds); `cells.rank` says how ranks are packed."""
-    rank = Field(cell, RANK)
-    return Call(Op.AND, (has_expiry(rank), Call(Op.LT, (rank, now_rank(instant(by))))))
+    rank = cell[RANK]
+    return has_expiry(rank) & (rank < now_rank(by))
 
 
 def filtered(node_columns: Iterable[str], columns: Iterable[Column], passes: CellFilter) -> Named:
@@ -151,50 +135,42 @@ def _column(column: Column, passes: CellFilter) -> Expr:
     stored = col(physical_name(column.name))
     if not column.type.is_multicell:
         return when(passes.cell(stored), stored)
-    deletion = Field(stored, DELETION)
+    deletion = stored[DELETION]
     kept = when(passes.deletion(deletion), deletion)
-    if isinstance(column.type, Udt):
-        fields = tuple((name, when(passes.cell(cell), cell)) for name, cell in _fields(column, column.type))
+    if cells_of := names.cells(column):
+        fields = tuple((f, when(passes.cell(stored[CELLS][f]), stored[CELLS][f])) for _, f, _ in cells_of)
         present = either(*(not_null(cell) for _, cell in fields))
         cells = when(present, Struct(fields))
     else:
-        left = Keep(Field(stored, CELLS), passes.cell(Item()))
-        present = Call(Op.NOT, (IsEmpty(left),))
+        left = Keep(stored[CELLS], passes.cell(Item()))
+        present = ~IsEmpty(left)
         cells = when(present, left)
     return when(either(not_null(kept), present), Struct(((DELETION, kept), (CELLS, cells))))
-
-
-def _fields(column: Column, kind: Udt) -> Iterator[tuple[str, Expr]]:
-    cells = Field(col(physical_name(column.name)), CELLS)
-    for name, _ in kind.fields:
-        yield physical_name(name), Field(cells, physical_name(name))
 
 
 def greatest(node_columns: Iterable[str], columns: Iterable[Column], passes: CellFilter, *, of: str = WRITTEN) -> Expr:
     """Return the largest `of` the parts that pass: `written`, or `rank`, which deletions lack. Null if none passes."""
     have, found = set(node_columns), list[Expr]()
     if names.LIVE in have:
-        found.append(when(passes.cell(col(names.LIVE)), Field(col(names.LIVE), of)))
+        found.append(when(passes.cell(col(names.LIVE)), col(names.LIVE)[of]))
     if names.DELETED in have and of == WRITTEN:
-        found.append(when(passes.deletion(col(names.DELETED)), Field(col(names.DELETED), of)))
+        found.append(when(passes.deletion(col(names.DELETED)), col(names.DELETED)[of]))
     for column in columns:
         if physical_name(column.name) in have:
             found += _greatest_of(column, passes, of)
-    if not found:
-        return Lit(None)
-    return found[0] if len(found) == 1 else Call(Op.GREATEST, tuple(found))
+    return largest(*found)
 
 
 def _greatest_of(column: Column, passes: CellFilter, of: str) -> Iterator[Expr]:
     stored = col(physical_name(column.name))
     if not column.type.is_multicell:
-        yield when(passes.cell(stored), Field(stored, of))
+        yield when(passes.cell(stored), stored[of])
         return
     if of == WRITTEN:
-        deletion = Field(stored, DELETION)
-        yield when(passes.deletion(deletion), Field(deletion, of))
-    if isinstance(column.type, Udt):
-        for _, cell in _fields(column, column.type):
-            yield when(passes.cell(cell), Field(cell, of))
-    else:
-        yield Greatest(Each(Keep(Field(stored, CELLS), passes.cell(Item())), Field(Item(), of)))
+        deletion = stored[DELETION]
+        yield when(passes.deletion(deletion), deletion[of])
+    for _, field, _ in names.cells(column):
+        cell = stored[CELLS][field]
+        yield when(passes.cell(cell), cell[of])
+    if not names.cells(column):
+        yield Greatest(Each(Keep(stored[CELLS], passes.cell(Item())), Item()[of]))

@@ -8,21 +8,19 @@ tombstone (`range`), and at most one `table`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
-from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
+from cdc_views.model.types import Kind, LogicalType, Scalar, carries_comparable, carries_order_bytes, reads_from_bytes
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
-    Agg,
     Bucket,
     Call,
     Case,
     Each,
     Expr,
-    Field,
-    Fold,
     IsEmpty,
     Item,
     Keep,
@@ -30,31 +28,33 @@ from cdc_views.plan.expr import (
     Named,
     Op,
     Struct,
+    any_of,
     col,
+    cols,
     either,
     is_null,
+    largest,
+    maxima,
     not_null,
     when,
 )
-from cdc_views.plan.late import KnownBy, late_facts
-from cdc_views.plan.nodes import Aggregate, LatestCells, Node, Select, UnionAll
+from cdc_views.plan.nodes import Aggregate, LatestCells, Node, Select, UnionAll, replaced
 from cdc_views.plan.order import BYTES, RANK, VALUE, WRITTEN, is_eternal, is_tombstone, survives
 from cdc_views.plan.parts import OVERLAID, PLAIN_OF, Part, Parts, Source
-from cdc_views.plan.purge import PURGED_KIND, Purge, without_ended
+from cdc_views.plan.purge import PURGED_KIND, KnownBy, Purge, late_facts, without_ended
 from cdc_views.plan.reduce import (
     Cells,
     attach,
     display_folds,
-    displayed,
     reduce_partitions,
     reduce_rows,
     reduce_table,
     single_cells,
+    stored_keys,
     with_elements,
 )
 from cdc_views.plan.reduction import Reduction
-from cdc_views.plan.show import beside_partition, beside_table, range_deletion
-from cdc_views.plan.split import untouched
+from cdc_views.plan.show import with_covers
 from cdc_views.rules.facts import FactKind
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import Relation, element_value_type
@@ -92,30 +92,23 @@ def compact(
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
     # an overlay leaves the base's deletions and statics where they are
     scoped = replace(request, others_from=Source.SINCE) if into is Part.OVERLAY else request
-    of_keys = [*_statics(scoped), *_partitions(scoped), *_ranges(scoped), _tables(scoped)]
+    of_keys = [*_statics(scoped), *_deletions(scoped), _tables(scoped)]
     parts = [*_kept_rows(request, into), _rows(request, into), *of_keys]
     columns = state_columns(relation)
     others: list[Select] = []
     if purge is not None:
         # M2: a base that purges remembers, per partition, the newest write time that it purged
         parts, purged = without_ended(request, parts, purge)
-        marked = replace(coarser(part), prefix=Lit(Part.PURGED.value))
-        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=marked))
+        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=replace(coarser(part), prefix=Lit(Part.PURGED.value))))
     if late is not None:
-        others.append(_quarantined(relation, late))
+        found = late_facts(relation, late)  # M2: the facts in quarantine, as they landed
+        others.append(Select("late_of_state", found.grain, found, (*cols(found.output()), (PART, Lit(Part.LATE.value)))))
     few = part if into is Part.RUN else coarser(part)
     plain = replace(part, prefix=Lit(PLAIN_OF[into].value)) if into in PLAIN_OF else None
     shaped = [
         _shaped(node, columns, kind=kind.value, part=part if kind is FactKind.ROW else few, plain=plain) for kind, node in parts
     ]
     return UnionAll("state", "fact of the state", (*shaped, *others))
-
-
-def _quarantined(relation: Relation, late: KnownBy) -> Select:
-    """The facts in quarantine, as they landed (M2)."""
-    found = late_facts(relation, late)
-    columns = (*((name, col(name)) for name in found.output()), (PART, Lit(Part.LATE.value)))
-    return Select("late_of_state", found.grain, found, columns)
 
 
 def state_columns(relation: Relation) -> tuple[str, ...]:
@@ -158,13 +151,13 @@ def _kept_rows(request: Reduction, into: Part) -> list[tuple[FactKind, Node]]:
     """Untouched rows, as they are: all of them for a base, those of the former overlay for an overlay."""
     if request.split is None:
         return []
-    stored = tuple((name, col(name)) for name in request.relation.arrow_schema().names)
+    stored = cols(request.relation.arrow_schema().names)
     kept: list[tuple[FactKind, Node]] = []
     for place in request.split.places():
         if into is Part.BASE or place.value[0] in OVERLAID:
             columns = (*stored, (IS_PLAIN, Lit(place.is_plain)))
             rows = request.scan(f"{KEPT}_{place.label}_rows", kinds=[FactKind.ROW], columns=columns, source=place)
-            kept.append((FactKind.ROW, untouched(request, rows, place)))
+            kept.append((FactKind.ROW, request.untouched(rows, place)))
     return kept
 
 
@@ -181,9 +174,8 @@ def _rows(request: Reduction, into: Part) -> tuple[FactKind, Node]:
         # an empty row of the overlay still replaces the base's row of its key
         return FactKind.ROW, shown
     # D1: what a deletion hid never shows again; a wider deletion is a fact of its own, so a row without parts may go
-    says = [names.LIVE, names.OWN_DELETED, *(physical_name(c.name) for c in request.schema.regulars)]
-    kept = either(*(not_null(col(name)) for name in says))
-    return FactKind.ROW, Select("rows_that_say_something", "row key", shown, tuple((n, col(n)) for n in shown.output()), kept)
+    says = any_of([names.LIVE, names.OWN_DELETED, *(physical_name(c.name) for c in request.schema.regulars)])
+    return FactKind.ROW, replaced("rows_that_say_something", shown, {}, where=says)
 
 
 def _is_plain(request: Reduction) -> Expr:
@@ -193,13 +185,13 @@ def _is_plain(request: Reduction) -> Expr:
     column alone (W2, W6).
     """
     cells = [
-        (Field(col(name), RANK), [not_null(Field(col(name), field)) for field in _whole(kind)])
+        (col(name)[RANK], [not_null(col(name)[field]) for field in _whole(kind)])
         for column in request.schema.regulars
         for name, _, kind in single_cells(column, col(physical_name(column.name)))
     ]
     shows = [Call(Op.AND, (not_null(rank), is_eternal(rank), *values)) for rank, values in cells]
-    marker = Field(col(names.LIVE), RANK)
-    exists = either(Call(Op.AND, (not_null(marker), is_eternal(marker))), *shows)
+    marker = col(names.LIVE)[RANK]
+    exists = either(not_null(marker) & is_eternal(marker), *shows)
     settled = [either(is_null(rank), is_tombstone(rank), shown) for (rank, _), shown in zip(cells, shows, strict=True)]
     return Call(Op.AND, (exists, *settled)) if settled else exists
 
@@ -210,11 +202,17 @@ def _settled(request: Reduction, rows: Node) -> Node:
     Hidden cells never show again, because the deletion stays. `_own_deleted` is null where a wider deletion, which is a
     fact of its own, covers the row too.
     """
-    own = col(names.DELETED)
-    covered, cover = _covered(request, rows)
-    deleted = Call(Op.GREATEST, (own, cover)) if cover is not None else own
-    mine = when(survives(Field(own, WRITTEN), Field(cover, WRITTEN)), own) if cover is not None else own
-    scope = Field(deleted, WRITTEN)
+    own: Expr = col(names.DELETED)
+    mine = deleted = own
+    # D2: deletions of partitions and ranges, S6: of the table
+    partitions = reduce_partitions(request, with_statics=False)
+    table = reduce_table(request) if request.relation.is_whole_row else None
+    covered, covers = with_covers(request.schema, rows, partitions=partitions, table=table)
+    if covers:
+        columns = (*cols(rows.output()), (names.COVER, largest(*covers)))
+        covered, cover = Select("covered_row_state", "row key", covered, columns), col(names.COVER)
+        deleted, mine = largest(own, cover), when(survives(own[WRITTEN], cover[WRITTEN]), own)
+    scope = deleted[WRITTEN]
     values: dict[str, Expr] = {name: col(name) for name in rows.output()}
     values |= {names.LIVE: _surviving(col(names.LIVE), scope), names.DELETED: deleted, names.OWN_DELETED: mine}
     for column in request.schema.regulars:
@@ -222,25 +220,8 @@ def _settled(request: Reduction, rows: Node) -> Node:
     return Select("settled_rows", "row key", covered, tuple(values.items()))
 
 
-def _covered(request: Reduction, rows: Node) -> tuple[Node, Expr | None]:
-    """Rows, and the largest deletion of a partition, range or table that covers each; None if the table has no such facts."""
-    covers, own = [], rows.output()
-    partitions = reduce_partitions(request, with_statics=False)
-    if partitions is not None:
-        rows = beside_partition(request.schema, rows, partitions)
-        covers += [col(names.PARTITION_DELETED), range_deletion(request.schema)]
-    if request.relation.is_whole_row:
-        rows = beside_table(rows, reduce_table(request))  # S6
-        covers.append(col(names.TABLE_DELETED))
-    if not covers:
-        return rows, None
-    cover: Expr = Call(Op.GREATEST, tuple(covers)) if len(covers) > 1 else covers[0]
-    kept = tuple((name, col(name)) for name in own)
-    return Select("covered_row_state", "row key", rows, (*kept, (names.COVER, cover))), col(names.COVER)
-
-
 def _surviving(cell: Expr, scope: Expr) -> Expr:
-    return when(survives(Field(cell, WRITTEN), scope), cell)
+    return when(survives(cell[WRITTEN], scope), cell)
 
 
 def _surviving_cells(column: Column, scope: Expr) -> dict[str, Expr]:
@@ -248,14 +229,13 @@ def _surviving_cells(column: Column, scope: Expr) -> dict[str, Expr]:
         name = physical_name(column.name)
         return {name: _surviving(col(name), scope)}
     deletion = names.deletion_of(column.name)
-    inner: Expr = Call(Op.GREATEST, (scope, Field(col(deletion), WRITTEN)))
+    inner: Expr = largest(scope, col(deletion)[WRITTEN])
     values: dict[str, Expr] = {deletion: _surviving(col(deletion), scope)}
-    if isinstance(column.type, Udt):
-        fields = [name for name, _ in names.field_columns(column.name, column.type)]
-        return values | {name: _surviving(col(name), inner) for name in fields}
+    if fields := names.cells(column):
+        return values | {name: _surviving(col(name), inner) for name, _, _ in fields}
     cells = names.cells_of(column.name)
-    left = Keep(col(cells), survives(Field(Item(), WRITTEN), inner))
-    return values | {cells: when(Call(Op.NOT, (IsEmpty(left),)), left)}
+    left = Keep(col(cells), survives(Item()[WRITTEN], inner))
+    return values | {cells: when(~IsEmpty(left), left)}
 
 
 def _statics(request: Reduction) -> list[tuple[FactKind, Node]]:
@@ -264,7 +244,8 @@ def _statics(request: Reduction) -> list[tuple[FactKind, Node]]:
         return []
     keys = request.partition_keys()
     cells = Cells.of(request, schema.statics)
-    source = request.facts("static_facts", kinds=[FactKind.STATIC], columns=(*_partition_inputs(request), *cells.inputs))
+    columns = (*stored_keys(keys, schema.partition), *cells.inputs)
+    source = request.facts("static_facts", kinds=[FactKind.STATIC], columns=columns)
     folds = (*display_folds(schema.partition, keys), *cells.folds)
     statics: Node = LatestCells("latest_statics", "partition", source, keys, cells.cells, folds)
     for column in with_elements(request, schema.statics):
@@ -272,45 +253,27 @@ def _statics(request: Reduction) -> list[tuple[FactKind, Node]]:
     return [(FactKind.STATIC, _columns_of(statics, schema.statics, _keys(statics), name="static_state"))]
 
 
-def _partitions(request: Reduction) -> list[tuple[FactKind, Node]]:
-    """Deletions of partitions; without clustering columns they are the rows' own (D2)."""
-    if not request.schema.clustering:
-        return []
-    return [(FactKind.PARTITION, _deletions(request, FactKind.PARTITION, by=()))]
-
-
-def _ranges(request: Reduction) -> list[tuple[FactKind, Node]]:
-    if not request.schema.clustering:
-        return []
-    return [(FactKind.RANGE, _deletions(request, FactKind.RANGE, by=(names.FROM, names.TO)))]
+def _deletions(request: Reduction) -> Iterator[tuple[FactKind, Node]]:
+    """Deletions of partitions and ranges; without clustering columns they are the rows' own (D2)."""
+    keys, shown = request.partition_keys(), request.schema.partition
+    for kind, bounds in ((FactKind.PARTITION, ()), (FactKind.RANGE, (names.FROM, names.TO))) if request.schema.clustering else ():
+        columns = (*stored_keys(keys, shown), *cols(bounds), (names.DELETED, request.deletion(col(names.DELETED))))
+        source = request.facts(f"{kind.value}_facts", kinds=[kind], columns=columns, where=not_null(col(names.DELETED)))
+        folds = (*display_folds(shown, keys), *maxima(names.DELETED))
+        yield kind, Aggregate(f"latest_{kind.value}s", kind.value, source, (*keys, *bounds), folds)
 
 
 def _tables(request: Reduction) -> tuple[FactKind, Node]:
     """The table's deletion (S6). A group-by without keys returns a row even without one."""
-    deleted = (names.DELETED, col(names.DELETED))
-    source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=(deleted,))
-    latest = Aggregate("latest_truncate", "table", source, (), ((names.DELETED, Agg(Fold.MAX, col(names.DELETED))),))
-    return FactKind.TABLE, Select("table_state", "table", latest, (deleted,), not_null(col(names.DELETED)))
-
-
-def _deletions(request: Reduction, kind: FactKind, *, by: tuple[str, ...]) -> Node:
-    keys = request.partition_keys()
-    bounds = tuple((name, col(name)) for name in by)
-    columns = (*_partition_inputs(request), *bounds, (names.DELETED, request.deletion(col(names.DELETED))))
-    source = request.facts(f"{kind.value}_facts", kinds=[kind], columns=columns, where=not_null(col(names.DELETED)))
-    folds = (*display_folds(request.schema.partition, keys), (names.DELETED, Agg(Fold.MAX, col(names.DELETED))))
-    return Aggregate(f"latest_{kind.value}s", kind.value, source, (*keys, *by), folds)
-
-
-def _partition_inputs(request: Reduction) -> Named:
-    wanted = dict.fromkeys(request.partition_keys() + displayed(request.schema.partition))
-    return tuple((key, col(key)) for key in wanted)
+    source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=cols([names.DELETED]))
+    latest = Aggregate("latest_truncate", "table", source, (), maxima(names.DELETED))
+    return FactKind.TABLE, replaced("table_state", latest, {}, where=not_null(col(names.DELETED)))
 
 
 def _keys(node: Node) -> Named:
     """The key columns that a reduced node has."""
     ours = ("_key_", "_bytes_")
-    return tuple((name, col(name)) for name in node.output() if not name.startswith("_") or name.startswith(ours))
+    return cols(name for name in node.output() if not name.startswith("_") or name.startswith(ours))
 
 
 def _columns_of(node: Node, columns: tuple[Column, ...], kept: Named, *, name: str) -> Node:
@@ -325,29 +288,24 @@ def _stored(column: Column) -> Expr:
     if not column.type.is_multicell:
         return _cell(col(physical_name(column.name)), column.type)
     deletion = col(names.deletion_of(column.name))
-    if isinstance(column.type, Udt):
-        cells, present = _fields(column, column.type)
+    cells: Expr
+    if fields := names.cells(column):
+        present = either(*(not_null(col(name)[WRITTEN]) for name, _, _ in fields))
+        cells = when(present, Struct(tuple((field, _cell(col(name), kind)) for name, field, kind in fields)))
     else:
-        cells = Each(col(names.cells_of(column.name)), _element(column.type))
-        present = not_null(col(names.cells_of(column.name)))
+        elements = col(names.cells_of(column.name))
+        present, cells = not_null(elements), Each(elements, _element(column.type))
     return when(either(not_null(deletion), present), Struct((("deletion", deletion), ("cells", cells))))
-
-
-def _fields(column: Column, kind: Udt) -> tuple[Expr, Expr]:
-    fields = names.field_columns(column.name, kind)
-    stored = tuple((field, _cell(col(name), type_)) for (name, field), (_, type_) in zip(fields, kind.fields, strict=True))
-    present = either(*(not_null(Field(col(name), WRITTEN)) for name, _ in fields))
-    return when(present, Struct(stored)), present
 
 
 def _cell(cell: Expr, kind: LogicalType | None) -> Expr:
     """A winner in the fields of a raw cell; null where there is no cell (C5: absent is not a tombstone)."""
     fields = (WRITTEN, RANK) if kind is None else (WRITTEN, RANK, *_whole(kind))
-    return when(not_null(Field(cell, WRITTEN)), Struct(tuple((name, Field(cell, name)) for name in fields)))
+    return when(not_null(cell[WRITTEN]), Struct(tuple((name, cell[name]) for name in fields)))
 
 
 def _element(kind: LogicalType) -> Expr:
     path, value = path_type(kind), element_value_type(kind)
     fields = ["path", *["key"] * carries_comparable(path), *["path_bytes"] * reads_from_bytes(path), WRITTEN, RANK]
     fields += _whole(value) if value is not None else ()
-    return Struct(tuple((name, Field(Item(), name)) for name in fields))
+    return Struct(tuple((name, Item()[name]) for name in fields))

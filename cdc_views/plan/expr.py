@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
@@ -36,20 +36,55 @@ class Op(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """Base of expressions."""
+    """Base of expressions. Python's operators build a `Call`, in which a number is a literal, and brackets a `Field`.
+
+    >>> (col("cell")["rank"] < 0) & ~col("x") == Call(Op.AND, (Call(Op.LT, (Field(col("cell"), "rank"), Lit(0))), ~col("x")))
+    True
+    """
 
     def children(self) -> Iterator[Expr]:
         """Yield the expressions directly inside this one."""
         for field in fields(self):
-            yield from _expressions(getattr(self, field.name))
+            yield from expressions_in(getattr(self, field.name))
+
+    def __getitem__(self, name: str) -> Field:
+        return Field(self, name)
+
+    def __and__(self, other: Expr) -> Call:
+        return Call(Op.AND, (self, other))
+
+    def __invert__(self) -> Call:
+        return Call(Op.NOT, (self,))
+
+    def __lt__(self, other: Expr | int) -> Call:
+        return Call(Op.LT, (self, literal(other)))
+
+    def __le__(self, other: Expr | int) -> Call:
+        return Call(Op.LE, (self, literal(other)))
+
+    def __gt__(self, other: Expr | int) -> Call:
+        return Call(Op.GT, (self, literal(other)))
+
+    def __ge__(self, other: Expr | int) -> Call:
+        return Call(Op.GE, (self, literal(other)))
+
+    def __add__(self, other: Expr | int) -> Call:
+        return Call(Op.ADD, (self, literal(other)))
+
+    def __mul__(self, other: Expr | int) -> Call:
+        return Call(Op.MUL, (self, literal(other)))
+
+    def __floordiv__(self, other: Expr | int) -> Call:
+        return Call(Op.DIV, (self, literal(other)))
 
 
-def _expressions(value: object) -> Iterator[Expr]:
+def expressions_in(value: object) -> Iterator[Expr]:
+    """Yield the expressions in a field, which may be a tuple of tuples."""
     if isinstance(value, Expr):
         yield value
     elif isinstance(value, tuple):
         for item in value:
-            yield from _expressions(item)
+            yield from expressions_in(item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +290,16 @@ def col(name: str, of: str = "") -> Col:
     return Col(name, of)
 
 
+def cols(names: Iterable[str], of: str = "") -> Named:
+    """Return columns under the names that they have, of one side inside a join."""
+    return tuple((name, Col(name, of)) for name in names)
+
+
+def literal(value: Expr | int | str) -> Expr:
+    """Return a number or text as a constant, an expression as it is."""
+    return value if isinstance(value, Expr) else Lit(value)
+
+
 def both(*conditions: Expr | None) -> Expr | None:
     """Return the conjunction of the conditions that are given, or None."""
     given = tuple(c for c in conditions if c is not None)
@@ -266,6 +311,21 @@ def either(*conditions: Expr) -> Expr:
     return conditions[0] if len(conditions) == 1 else Call(Op.OR, conditions) if conditions else FALSE
 
 
+def largest(*values: Expr) -> Expr:
+    """Return the largest value that is not null; null for none."""
+    return values[0] if len(values) == 1 else Call(Op.GREATEST, values) if values else Lit(None)
+
+
+def equal(value: Expr, other: Expr | int | str) -> Expr:
+    """Return `value = other`."""
+    return Call(Op.EQ, (value, literal(other)))
+
+
+def coalesce(*values: Expr) -> Expr:
+    """Return the first value that is not null."""
+    return Call(Op.COALESCE, values)
+
+
 def is_null(value: Expr) -> Expr:
     """Return `value IS NULL`."""
     return Call(Op.IS_NULL, (value,))
@@ -273,12 +333,27 @@ def is_null(value: Expr) -> Expr:
 
 def not_null(value: Expr) -> Expr:
     """Return `value IS NOT NULL`."""
-    return Call(Op.NOT, (is_null(value),))
+    return ~is_null(value)
 
 
 def when(condition: Expr, value: Expr) -> Expr:
     """Return `value` where `condition` is true, else null."""
     return Case(((condition, value),))
+
+
+def any_of(names: Iterable[str]) -> Expr:
+    """Return whether any of the columns is not null."""
+    return either(*(not_null(col(name)) for name in names))
+
+
+def maxima(*names: str) -> Named:
+    """Return the largest value of each column in a group, under its name."""
+    return tuple((name, Agg(Fold.MAX, col(name))) for name in names)
+
+
+def lists(*names: str) -> Named:
+    """Return the values of each column in a group, nulls left out, under its name."""
+    return tuple((name, Agg(Fold.COLLECT, col(name), not_null(col(name)))) for name in names)
 
 
 def columns_used(expression: Expr) -> frozenset[Col]:

@@ -2,10 +2,13 @@
 
 At each instant of a row (see `timeline`), a window finds the largest cells so far: the winners. The second half of a
 view's plan decides what shows. Neighbouring instants that show the same are one version. So the work grows with the
-number of facts, not with its square. Only elements of collections are joined with each instant of their life.
+number of facts, not with its square. Only elements of collections are joined with each instant of their life, and rows
+with all deletions of their partition (rule D2): there are few, and a view's plan does so with ranges.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
@@ -15,30 +18,50 @@ from cdc_views.plan.expr import (
     Agg,
     Call,
     Case,
+    Each,
     Expr,
     Fold,
+    Greatest,
+    Item,
+    Keep,
     Lit,
     Op,
     Over,
     Struct,
     Window,
-    both,
+    coalesce,
     col,
+    cols,
     either,
+    equal,
     is_null,
+    largest,
+    lists,
     when,
 )
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, LatestCells, Node, Select, UnionAll
-from cdc_views.plan.reduce import Cells, collected, display_folds, displayed, reduce_single_cells, reduced_elements, with_elements
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, LatestCells, Node, Select, UnionAll, beside, together
+from cdc_views.plan.order import WRITTEN
+from cdc_views.plan.reduce import (
+    Cells,
+    collected,
+    display_folds,
+    displayed,
+    is_of,
+    range_of,
+    reduce_single_cells,
+    reduced_elements,
+    with_elements,
+)
 from cdc_views.plan.representation import exact_name
-from cdc_views.plan.scopes import covered_by_instant, scope_instants, table_instants
-from cdc_views.plan.show import Showing, static_rows, visible_rows
+from cdc_views.plan.show import Showing, range_deletion, static_rows, visible_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.rules.facts import FactKind
 
 _VISIBLE, _STEP, _ROWS_THERE = "_visible", "_step", "_rows_there"
 _TOLD, _TOLD_BEFORE = "_told", "_told_before"
 _UNTIL = "_until"
+_PARTITION_DELETIONS, _TABLE_DELETIONS = "_partition_deletions", "_table_deletions"
+_INSTANT = (names.INSTANT,)
 _AT = (col(names.INSTANT),)
 _ROW_GRAIN, _PARTITION_GRAIN = "row key and instant", "partition and instant"
 
@@ -49,16 +72,17 @@ def versions(request: Timeline, showing: Showing) -> Node:
     `showing.now` is the column `names.CLOCK`. A null `VALID_TO` marks the versions that a view shows at the last clock.
     Deletions and statics of its partition change a row too, so their instants are instants of every row.
     """
-    instants = scope_instants(request) if request.schema.clustering else None
+    instants = _scope_instants(request) if request.schema.clustering else None
     rows = _rows(request, instants)
     if instants is None or not request.schema.statics:
-        covered = covered_by_instant(request, rows, of_rows=True)
+        covered = _covered_by_instant(request, rows, of_rows=True)
         shown: Node = _at_each_instant(visible_rows(showing, covered, has_statics=False), "rows_by_instant")
     else:
         statics = _statics(request, rows, instants)
-        covered = covered_by_instant(request, _beside(request, rows, statics), of_rows=True)
+        rows_and_statics = beside("rows_and_statics", rows, statics, request.identities(FactKind.PARTITION))
+        covered = _covered_by_instant(request, rows_and_statics, of_rows=True)
         shown = _at_each_instant(visible_rows(showing, covered, has_statics=True), "rows_by_instant")
-        partitions = covered_by_instant(request, statics, of_rows=False)
+        partitions = _covered_by_instant(request, statics, of_rows=False)
         shown = _with_statics_alone(request, showing, shown, partitions=partitions)
     found = _collapsed(request, showing, shown)
     # a log position is no time: say when the version landed (S2)
@@ -68,14 +92,13 @@ def versions(request: Timeline, showing: Showing) -> Node:
 def _rows(request: Timeline, instants: Node | None) -> Node:
     """One row per row key and instant of it, its partition or its table: winners and largest deletions so far."""
     own = reduce_single_cells(request)
-    parts: list[Node] = [Select("own_instants", _ROW_GRAIN, own, tuple((n, col(n)) for n in own.output()))]
+    parts: list[Node] = [Select("own_instants", _ROW_GRAIN, own, cols(own.output()))]
     if instants is not None:
         parts.append(_untouched(request, own, instants, on=request.owners(FactKind.PARTITION)))
     if request.relation.is_whole_row:  # S6
-        parts.append(_untouched(request, own, table_instants(request), on=()))
-    together = UnionAll("row_instants", _ROW_GRAIN, tuple(parts)) if len(parts) > 1 else parts[0]
+        parts.append(_untouched(request, own, _table_instants(request), on=()))
     shown = displayed(request.schema.row_key)
-    rows: Node = _so_far(together, request.owners(FactKind.ROW), keys=request.row_keys(), shown=shown)
+    rows: Node = _so_far(together("row_instants", parts), request.owners(FactKind.ROW), keys=request.row_keys(), shown=shown)
     for column in with_elements(request, request.schema.regulars):
         rows = _with_elements(request, rows, column, kind=FactKind.ROW)
     return rows
@@ -85,13 +108,12 @@ def _untouched(request: Timeline, own: Node, instants: Node, *, on: tuple[str, .
     """The rows at instants of their partition or table, when no fact writes to them, in the columns of `own`."""
     keys = request.of_rows()
     rows = Aggregate("row_keys", "row key", own, keys, display_folds(request.schema.row_key, keys))
-    columns = (*((n, col(n, "l")) for n in rows.output()), (names.INSTANT, col(names.INSTANT, "r")))
+    columns = (*cols(rows.output(), "l"), *cols(_INSTANT, "r"))
     kind = JoinKind.INNER if on else JoinKind.CROSS
     joined = Join(f"rows_at_{instants.name}", _ROW_GRAIN, rows, instants, kind, on, columns)
-    have = set(joined.output())
-    return Select(
-        f"nothing_at_{instants.name}", _ROW_GRAIN, joined, tuple((n, col(n) if n in have else Lit(None)) for n in own.output())
-    )
+    kept = dict(cols(joined.output()))
+    values = tuple((name, kept.get(name, Lit(None))) for name in own.output())
+    return Select(f"nothing_at_{instants.name}", _ROW_GRAIN, joined, values)
 
 
 def _so_far(source: Node, owner: tuple[str, ...], *, keys: tuple[str, ...], shown: tuple[str, ...] = ()) -> Select:
@@ -117,19 +139,12 @@ def _with_elements(request: Timeline, owners: Node, column: Column, *, kind: Fac
     spans = _spans(request, column, kind=kind)
     instants = Aggregate(f"instants_of{cells}", owners.grain, owners, at, ())
     theirs = [name for name in spans.output() if name not in (*at, _UNTIL)]
-    is_there = both(
-        Call(Op.LE, (col(names.INSTANT, "r"), col(names.INSTANT, "l"))),
-        either(is_null(col(_UNTIL, "r")), Call(Op.LT, (col(names.INSTANT, "l"), col(_UNTIL, "r")))),
-    )
-    columns = (*((n, col(n, "l")) for n in at), *((n, col(n, "r")) for n in theirs))
-    joined = Join(
-        f"there{cells}", f"{owners.grain} and path", instants, spans, JoinKind.INNER, owner, columns, is_there, is_null_safe=True
-    )
+    instant, until = col(names.INSTANT, "l"), col(_UNTIL, "r")
+    is_there = (col(names.INSTANT, "r") <= instant) & either(is_null(until), instant < until)
+    columns, grain = (*cols(at, "l"), *cols(theirs, "r")), f"{owners.grain} and path"
+    joined = Join(f"there{cells}", grain, instants, spans, JoinKind.INNER, owner, columns, is_there, is_null_safe=True)
     gathered = Aggregate(f"gathered{cells}", owners.grain, joined, at, ((cells, collected(request, column)),))
-    kept = tuple((name, col(name, "l")) for name in owners.output())
-    together = (*kept, (cells, col(cells, "r")))
-    name = f"{owners.name}_with{cells}"
-    return Join(name, owners.grain, owners, gathered, JoinKind.LEFT, at, together, is_null_safe=True)
+    return replace(beside(f"{owners.name}_with{cells}", owners, gathered, at), is_null_safe=True)
 
 
 def _spans(request: Timeline, column: Column, *, kind: FactKind) -> Select:
@@ -138,7 +153,7 @@ def _spans(request: Timeline, column: Column, *, kind: FactKind) -> Select:
     latest = reduced_elements(request, column, keys=keys, kind=kind)
     path = names.PATH_KEY
     by = (*map(col, request.owners(kind)), col(path))
-    kept = tuple((name, col(name)) for name in (*request.identities(kind), path))
+    kept = cols((*request.identities(kind), path))
     so_far = ("_cell", Over(Window.LARGEST, col("_cell"), by, _AT))
     shown = tuple((name, Over(Window.SMALLEST, col(name), by, _AT)) for name, _ in latest.folds)
     until = (_UNTIL, Over(Window.AFTER, col(names.INSTANT), by, _AT))
@@ -149,40 +164,24 @@ def _statics(request: Timeline, rows: Node, instants: Node) -> Node:
     """One row per partition and instant (its own, or a row's): the winners of static columns so far."""
     statics, keys, at = request.schema.statics, request.partition_keys(), request.identities(FactKind.PARTITION)
     cells = Cells.of(request, statics)
-    columns = (*((key, col(key)) for key in keys), *cells.inputs)
+    columns = (*cols(keys), *cells.inputs)
     facts = request.facts("static_facts", kinds=[FactKind.STATIC], columns=columns)
-    of_rows = Select("instants_of_rows", _ROW_GRAIN, rows, tuple((key, col(key)) for key in keys))
+    of_rows = Select("instants_of_rows", _ROW_GRAIN, rows, cols(keys))
     everywhere = UnionAll("instants_of_partitions", _PARTITION_GRAIN, (of_rows, instants))
     once = Aggregate("partition_instants", _PARTITION_GRAIN, everywhere, keys, ())
     own = LatestCells("latest_statics", _PARTITION_GRAIN, facts, keys, cells.cells, cells.folds)
-    theirs = [name for name in own.output() if name not in keys]
-    joined = Join(
-        "statics_by_instant",
-        _PARTITION_GRAIN,
-        once,
-        own,
-        JoinKind.LEFT,
-        at,
-        (*((n, col(n, "l")) for n in keys), *((n, col(n, "r")) for n in theirs)),
-    )
+    joined = beside("statics_by_instant", once, own, at)
     found: Node = _so_far(joined, request.owners(FactKind.PARTITION), keys=keys)
     for column in with_elements(request, statics):
         found = _with_elements(request, found, column, kind=FactKind.STATIC)
     return found
 
 
-def _beside(request: Timeline, rows: Node, statics: Node) -> Join:
-    theirs = [name for name in statics.output() if name not in rows.output()]
-    columns = (*((n, col(n, "l")) for n in rows.output()), *((n, col(n, "r")) for n in theirs))
-    on = request.identities(FactKind.PARTITION)
-    return Join("rows_and_statics", _ROW_GRAIN, rows, statics, JoinKind.LEFT, on, columns)
-
-
 def _at_each_instant(shown: Select, name: str) -> Select:
     """What `shown` shows, and also where it does not: `_visible` says so."""
     assert shown.where is not None
     visible = Case(((shown.where, TRUE),), FALSE)
-    return Select(name, shown.grain, shown.source, (*shown.columns, (names.INSTANT, col(names.INSTANT)), (_VISIBLE, visible)))
+    return Select(name, shown.grain, shown.source, (*shown.columns, *cols(_INSTANT), (_VISIBLE, visible)))
 
 
 def _with_statics_alone(request: Timeline, showing: Showing, rows: Node, *, partitions: Node) -> Node:
@@ -192,34 +191,33 @@ def _with_statics_alone(request: Timeline, showing: Showing, rows: Node, *, part
     """
     of_row, of_partition = (tuple(map(col, request.owners(kind))) for kind in (FactKind.ROW, FactKind.PARTITION))
     visible = col(_VISIBLE)
-    was_visible = Call(Op.COALESCE, (Over(Window.BEFORE, visible, of_row, _AT), FALSE))
-    comes = Call(Op.AND, (visible, Call(Op.NOT, (was_visible,))))
-    goes = Call(Op.AND, (Call(Op.NOT, (visible,)), was_visible))
+    was_visible = coalesce(Over(Window.BEFORE, visible, of_row, _AT), FALSE)
+    comes = visible & ~was_visible
+    goes = ~visible & was_visible
     step = Case(((comes, Lit(1)), (goes, Lit(-1))), Lit(0))
-    kept = tuple((name, col(name)) for name in rows.output())
+    kept = cols(rows.output())
     moving = Select("rows_coming_and_going", rows.grain, rows, (*kept, (_STEP, step)))
     like = tuple(name for name in rows.output() if name not in (names.INSTANT, _VISIBLE))
     alone = _at_each_instant(static_rows(showing, partitions, like=like), "statics_by_instant_alone")
     still = Select("statics_alone", alone.grain, alone, (*kept, (_STEP, Lit(0))))
-    together = UnionAll("rows_and_statics_alone", "row key or partition, and instant", (moving, still))
+    every = UnionAll("rows_and_statics_alone", "row key or partition, and instant", (moving, still))
     rows_there = Over(Window.TOTAL, col(_STEP), of_partition, _AT)
-    counted = Select("rows_counted", together.grain, together, (*kept, (_ROWS_THERE, rows_there)))
-    shows = both(visible, either(col(names.IS_ROW), Call(Op.EQ, (col(_ROWS_THERE), Lit(0)))))
-    assert shows is not None
+    counted = Select("rows_counted", every.grain, every, (*kept, (_ROWS_THERE, rows_there)))
+    shows = visible & either(col(names.IS_ROW), equal(col(_ROWS_THERE), 0))
     columns = tuple((name, shows if name == _VISIBLE else col(name)) for name in rows.output())
-    return Select("all_by_instant", together.grain, counted, columns)
+    return Select("all_by_instant", every.grain, counted, columns)
 
 
 def _collapsed(request: Timeline, showing: Showing, shown: Node) -> Select:
     """One row per version. An instant that changes what shows ends one version and begins the next."""
     values = [exact_name(c.name) for c in showing.columns if not c.is_key]
-    told = when(col(_VISIBLE), Struct(((_VISIBLE, TRUE), *((name, col(name)) for name in values))))
+    told = when(col(_VISIBLE), Struct(((_VISIBLE, TRUE), *cols(values))))
     by = (*map(col, request.owners(FactKind.ROW)), col(names.IS_ROW))
-    kept = tuple((name, col(name)) for name in shown.output())
+    kept = cols(shown.output())
     telling = Select("told", shown.grain, shown, (*kept, (_TOLD, told)))
     before = (_TOLD_BEFORE, Over(Window.BEFORE, col(_TOLD), by, _AT))
     compared = Select("told_again", shown.grain, telling, (*kept, (_TOLD, col(_TOLD)), before))
-    differs = Call(Op.NOT, (Call(Op.SAME, (col(_TOLD), col(_TOLD_BEFORE))),))
+    differs = ~Call(Op.SAME, (col(_TOLD), col(_TOLD_BEFORE)))
     until = (names.VALID_TO, Over(Window.AFTER, col(names.INSTANT), by, _AT))
     changes = Select("changes", "change of a row", compared, (*kept, until), differs)
     columns = tuple((name, col(name)) for name in shown.output() if name not in (names.INSTANT, _VISIBLE))
@@ -229,13 +227,60 @@ def _collapsed(request: Timeline, showing: Showing, shown: Node) -> Select:
 
 def _with_landing(request: Timeline, found: Node) -> Node:
     """Versions, each with the first landing time of the facts that began it."""
-    kinds = [FactKind.ROW] if request.schema.clustering else [FactKind.ROW, FactKind.PARTITION]
     at = request.identities(FactKind.ROW)
-    columns = (*((key, col(key)) for key in at), (names.LANDED, col(names.LANDED)))
-    facts = request.facts("landed_facts", kinds=kinds, columns=columns)
+    facts = request.facts("landed_facts", kinds=request.row_kinds, columns=cols((*at, names.LANDED)))
     landed = Aggregate("landed", _ROW_GRAIN, facts, at, ((names.LANDED_FROM, Agg(Fold.MIN, col(names.LANDED))),))
-    kept = tuple((name, col(name, "l")) for name in found.output())
-    began = Call(Op.EQ, (col(names.VALID_FROM, "l"), col(names.INSTANT, "r")))
-    columns_of_both = (*kept, (names.LANDED_FROM, col(names.LANDED_FROM, "r")))
+    began = equal(col(names.VALID_FROM, "l"), col(names.INSTANT, "r"))
+    columns = (*cols(found.output(), "l"), (names.LANDED_FROM, col(names.LANDED_FROM, "r")))
     on = request.owners(FactKind.ROW)
-    return Join("landed_versions", found.grain, found, landed, JoinKind.LEFT, on, columns_of_both, began, is_null_safe=True)
+    return Join("landed_versions", found.grain, found, landed, JoinKind.LEFT, on, columns, began, is_null_safe=True)
+
+
+def _scope_instants(request: Timeline) -> Node:
+    """One row per partition and instant at which facts changed more than one of its rows."""
+    kinds = [FactKind.PARTITION, FactKind.RANGE] + [FactKind.STATIC] * bool(request.schema.statics)
+    keys = request.partition_keys()
+    facts = request.facts("scope_facts", kinds=kinds, columns=cols(keys))
+    return Aggregate("scope_instants", "partition and instant", facts, keys, ())
+
+
+def _table_instants(request: Timeline) -> Node:
+    """One row per truncate's position."""
+    facts = request.facts("table_facts", kinds=[FactKind.TABLE], columns=cols(_INSTANT))
+    return Aggregate("table_instants", "truncate", facts, _INSTANT, ())
+
+
+def _covered_by_instant(request: Timeline, source: Node, *, of_rows: bool) -> Select:
+    """Return `source` (row keys or partitions, and instants) with the largest deletions until then, and the clock."""
+    kept = tuple((name, col(name)) for name in source.output() if name != names.DELETED)
+    computed: list[tuple[str, Expr]] = [(names.CLOCK, request.clock_at_instant())]
+    covers: list[Expr] = [col(names.DELETED)] if of_rows else []
+    if request.schema.clustering:
+        scopes = _scopes(request)
+        source = beside(f"{source.name}_and_{scopes.name}", source, scopes, request.owners(FactKind.PARTITION))
+        partition = _largest(request, _PARTITION_DELETIONS)
+        computed.append((names.PARTITION_DELETED, partition))
+        covers += [partition, range_deletion(request.schema, counts=request.so_far(Item()[WRITTEN]))]
+    if request.relation.is_whole_row:
+        deleted = Struct(((WRITTEN, col(names.DELETED)[WRITTEN]),))
+        facts = request.scan("truncate_facts", kinds=[FactKind.TABLE], columns=((_TABLE_DELETIONS, deleted),))
+        truncates = Aggregate("truncates", "table", facts, (), lists(_TABLE_DELETIONS))
+        source = beside(f"{source.name}_and_{truncates.name}", source, truncates, ())
+        computed.append((names.TABLE_DELETED, _largest(request, _TABLE_DELETIONS)))
+        covers.append(_largest(request, _TABLE_DELETIONS))
+    if of_rows:
+        computed.append((names.SCOPE, largest(*covers)))
+    return Select(f"covered_{'rows' if of_rows else 'partitions'}_by_instant", source.grain, source, (*kept, *computed))
+
+
+def _largest(request: Timeline, deletions: str) -> Expr:
+    return Greatest(Each(Keep(col(deletions), request.so_far(Item()[WRITTEN])), Item()[WRITTEN]))
+
+
+def _scopes(request: Timeline) -> Node:
+    """One row per partition that has deletions: all of them."""
+    deleted, keys = col(names.DELETED)[WRITTEN], request.of_partitions()
+    partition = when(is_of(FactKind.PARTITION), Struct(((WRITTEN, deleted),)))
+    columns = (*cols(keys), (_PARTITION_DELETIONS, partition), (names.RANGES, when(is_of(FactKind.RANGE), range_of(deleted))))
+    facts = request.scan("scope_deletions", kinds=[FactKind.PARTITION, FactKind.RANGE], columns=columns)
+    return Aggregate("scopes", "partition with deletions", facts, keys, lists(_PARTITION_DELETIONS, names.RANGES))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cdc_views.model.naming import KIND as RAW_KIND
 from cdc_views.model.naming import bytes_name, key_name, physical_name
 from cdc_views.model.schema import Column, Role
-from cdc_views.model.types import Udt, carries_comparable, reads_from_bytes
+from cdc_views.model.types import LogicalType, Udt, carries_comparable, reads_from_bytes
 
 KIND, LIVE, DELETED, FROM, TO, LANDED = RAW_KIND, "_live", "_deleted", "_from", "_to", "_landed_at"
 SCOPE = "_scope"
@@ -23,7 +23,7 @@ ELEMENT = "_element"
 PATH_KEY = "_path_key"
 """The identity of an element of a multi-cell column; null for an element of 0 bytes."""
 SOONEST = "_soonest"
-"""When expiry next changes a row, as a negated rank (`plan.order.soonest`); null for never."""
+"""When expiry next changes a row, as a negated rank (`plan.order.cell_expiry`); null for never."""
 INSTANT, CLOCK = "_instant", "_clock"
 """Of a history: an instant of the source's time (µs, or a position); the least rank that still lives then (rule C4)."""
 VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
@@ -67,14 +67,17 @@ def cells_of(name: str) -> str:
     return f"_cells_{physical_name(name)}"
 
 
-def field_of(column: str, index: int) -> str:
-    """Return the column of one field of a multi-cell user type."""
-    return f"_field_{physical_name(column)}_{index}"
+def cells(column: Column) -> tuple[tuple[str, str, LogicalType], ...]:
+    """Return (plan column, field of the stored struct, value type) for each cell that a column has one of.
 
-
-def field_columns(name: str, kind: Udt) -> tuple[tuple[str, str], ...]:
-    """Return (plan column, user type's physical field name) for each field."""
-    return tuple((field_of(name, i), physical_name(field)) for i, (field, _) in enumerate(kind.fields))
+    A simple column is one cell, without a field; a multi-cell user type has one a field. Lists, sets and maps have elements
+    instead, and none of these.
+    """
+    name = physical_name(column.name)
+    if not column.type.is_multicell:
+        return ((name, "", column.type),)
+    fields = column.type.fields if isinstance(column.type, Udt) else ()
+    return tuple((f"_field_{name}_{i}", physical_name(field), kind) for i, (field, kind) in enumerate(fields))
 
 
 def shows(name: str) -> str:

@@ -13,14 +13,13 @@ from dataclasses import replace
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import FALSE, TRUE, Call, Case, Expr, Field, Lit, Named, Op, col, either, is_null, not_null
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Select, UnionAll
+from cdc_views.plan.expr import FALSE, TRUE, Case, Expr, Lit, Named, coalesce, col, cols, either, is_null, not_null
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Select, together
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.parts import Source
 from cdc_views.plan.reduce import displayed, reduce_rows
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.show import Showing, covered_rows, shown_keys, shown_values, telling_form, visible_rows
-from cdc_views.plan.split import keys_of
 from cdc_views.rules.facts import FactKind
 
 _TOLD_MARKER = "_told_marker"
@@ -55,12 +54,15 @@ def rows_by_cell(showing: Showing, request: Reduction, stored: Sequence[Node], *
     is_small = request.split.is_small(Source.FRESH, columns=len(request.schema.columns))
     fresh = _fresh_rows(showing, request)
     parts = [*stored] if joins_fully else [*stored, _rows_to_come(request, like=stored[0])]
-    rows = UnionAll("rows", "row key", tuple(parts)) if parts[1:] else parts[0]
-    keys = tuple((name, _key(name, joins_fully=joins_fully)) for name, _ in shown_keys(request.schema.row_key))
-    columns = (*keys, *_values(showing), (names.IS_ROW, TRUE), (names.EXISTS, _exists(showing)))
+    rows = together("rows", parts, grain="row key")
+    names_of_keys = dict(shown_keys(request.schema.row_key))
+    keys = tuple((n, coalesce(col(n, "l"), col(n, "r")) if joins_fully else col(n, "l")) for n in names_of_keys)
+    shown = showing.shown(showing.schema.regulars)
+    values = tuple((n, _newer(_told(column), n)) for column in shown for n, _ in shown_values(showing, [column]))
+    columns = (*keys, *values, (names.IS_ROW, TRUE), (names.EXISTS, _exists(showing)))
     kind = JoinKind.FULL if joins_fully else JoinKind.LEFT
     joined = Join("rows_by_cell", "row key", rows, fresh, kind, on, columns, is_null_safe=True, is_right_small=is_small)
-    kept = tuple((name, col(name)) for name in joined.output() if name != names.EXISTS)
+    kept = cols(name for name in joined.output() if name != names.EXISTS)
     return Select("visible_rows", "visible row", joined, kept, col(names.EXISTS))
 
 
@@ -68,36 +70,26 @@ def _fresh_rows(showing: Showing, request: Reduction) -> Select:
     """The rows that fresh facts alone show, and columns that say which cells they have (C5: a tombstone is one)."""
     newest = reduce_rows(replace(request, split=None, rows_from=Source.FRESH))
     rows = visible_rows(showing, covered_rows(showing, newest, partitions=None, table=None), has_statics=False)
-    told: Named = tuple((_told(c), not_null(Field(col(physical_name(c.name)), WRITTEN))) for c in showing.judged)
-    told += ((_TOLD_MARKER, not_null(Field(col(names.LIVE), WRITTEN))), (names.SCOPE, col(names.SCOPE)))
+    told: Named = tuple((_told(c), not_null(col(physical_name(c.name))[WRITTEN])) for c in showing.judged)
+    told += ((_TOLD_MARKER, not_null(col(names.LIVE)[WRITTEN])), (names.SCOPE, col(names.SCOPE)))
     return replace(rows, name="fresh_rows", grain="row key", columns=rows.columns + told)
-
-
-def _key(name: str, *, joins_fully: bool) -> Expr:
-    return Call(Op.COALESCE, (col(name, "l"), col(name, "r"))) if joins_fully else col(name, "l")
 
 
 def _rows_to_come(request: Reduction, *, like: Node) -> Node:
     """Empty rows of the keys that only fresh facts have."""
     assert request.split is not None
     on, is_small = request.identities(FactKind.ROW), request.split.is_small(Source.FRESH)
-    keys = tuple((key, col(key)) for key in request.row_keys())
+    keys = cols(request.row_keys())
     facts = request.scan("fresh_row_facts", kinds=[FactKind.ROW], columns=keys, source=Source.FRESH)
     fresh = Aggregate("fresh_keys", "row key", facts, request.row_keys(), ())
     # part by part: most parts are known to hold nothing but rows
-    have = keys_of(request, "keys_of_state", [([FactKind.ROW], place) for place in request.split.places()], on)
-    found = tuple((key, col(key, "l")) for key in on)
+    have = request.keys_of("keys_of_state", [((FactKind.ROW,), place) for place in request.split.places()], FactKind.ROW)
+    found = cols(on, "l")
     known = Join("known_keys", "row key", have, facts, JoinKind.SEMI, on, found, is_null_safe=True, is_right_small=is_small)
-    left = tuple((key, col(key, "l")) for key in fresh.output())
+    left = cols(fresh.output(), "l")
     new = Join("new_keys", "row key", fresh, known, JoinKind.ANTI, on, left, is_null_safe=True, is_right_small=is_small)
     values: dict[str, Expr] = {**dict(shown_keys(request.schema.row_key)), names.IS_ROW: TRUE}
     return Select("rows_to_come", "row key", new, tuple((name, values.get(name, Lit(None))) for name in like.output()))
-
-
-def _values(showing: Showing) -> Named:
-    shown = showing.shown(showing.schema.regulars)
-    forms = [(column, name) for column in shown for name, _ in shown_values(showing, [column])]
-    return tuple((name, _newer(_told(column), name)) for column, name in forms)
 
 
 def _exists(showing: Showing) -> Expr:
@@ -105,7 +97,7 @@ def _exists(showing: Showing) -> Expr:
     cells = () if showing.relation.is_whole_row else showing.judged
     exists = either(_newer(_TOLD_MARKER, names.HAS_MARKER), *(_any_shows(showing, column) for column in cells))
     is_untouched = is_null(col(_TOLD_MARKER, "r"))
-    return Call(Op.COALESCE, (Case(((is_untouched, col(names.EXISTS, "l")),), exists), FALSE))
+    return coalesce(Case(((is_untouched, col(names.EXISTS, "l")),), exists), FALSE)
 
 
 def _any_shows(showing: Showing, column: Column) -> Expr:

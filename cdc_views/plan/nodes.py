@@ -5,11 +5,12 @@ A node is one step with a name of its own: a CTE in SQL, a DataFrame in Spark.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 
 from cdc_views.model.types import LogicalType
-from cdc_views.plan.expr import Expr, Named
+from cdc_views.plan.expr import Expr, Named, col, cols, expressions_in
 from cdc_views.plan.parts import Source
 
 
@@ -28,6 +29,28 @@ class Node:
         """Names of the output columns, in order."""
         raise NotImplementedError
 
+    def over(self, sources: tuple[Node, ...]) -> Node:
+        """Return the node reading `sources` instead of its own."""
+        return self
+
+    def expressions(self) -> Iterator[Expr]:
+        """Yield what the node computes, its conditions last."""
+        for field in fields(self):
+            yield from expressions_in(getattr(self, field.name))
+
+
+@dataclass(frozen=True, slots=True)
+class OfOne(Node):
+    """A node that reads one other."""
+
+    source: Node
+
+    def sources(self) -> tuple[Node, ...]:
+        return (self.source,)
+
+    def over(self, sources: tuple[Node, ...]) -> Node:
+        return replace(self, source=sources[0])
+
 
 @dataclass(frozen=True, slots=True)
 class Scan(Node):
@@ -42,15 +65,11 @@ class Scan(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Node):
+class Select(OfOne):
     """Projection of `source`, filtered before it is projected."""
 
-    source: Node
     columns: Named
     where: Expr | None = None
-
-    def sources(self) -> tuple[Node, ...]:
-        return (self.source,)
 
     def output(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.columns)
@@ -71,35 +90,27 @@ class CellColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class LatestCells(Node):
+class LatestCells(OfOne):
     """The winner of each cell column by rule C2, a cell again: reducing is closed (rule M1).
 
     `folds` are further aggregates of the same groups (largest deletion, key as written …).
     """
 
-    source: Node
     keys: tuple[str, ...]
     cells: tuple[CellColumn, ...]
     folds: Named = ()
-
-    def sources(self) -> tuple[Node, ...]:
-        return (self.source,)
 
     def output(self) -> tuple[str, ...]:
         return self.keys + tuple(c.name for c in self.cells) + tuple(name for name, _ in self.folds)
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(Node):
+class Aggregate(OfOne):
     """One row per distinct `keys` (one row in all when there are none)."""
 
-    source: Node
     keys: tuple[str, ...]
     folds: Named
     where: Expr | None = None
-
-    def sources(self) -> tuple[Node, ...]:
-        return (self.source,)
 
     def output(self) -> tuple[str, ...]:
         return self.keys + tuple(name for name, _ in self.folds)
@@ -139,21 +150,20 @@ class Join(Node):
     def sources(self) -> tuple[Node, ...]:
         return (self.left, self.right)
 
+    def over(self, sources: tuple[Node, ...]) -> Node:
+        return replace(self, left=sources[0], right=sources[1])
+
     def output(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
-class Explode(Node):
+class Explode(OfOne):
     """One row per element of `array`, called `element`, beside the kept columns; empty arrays give none."""
 
-    source: Node
     keep: tuple[str, ...]
     array: Expr
     element: str
-
-    def sources(self) -> tuple[Node, ...]:
-        return (self.source,)
 
     def output(self) -> tuple[str, ...]:
         return (*self.keep, self.element)
@@ -168,23 +178,38 @@ class UnionAll(Node):
     def sources(self) -> tuple[Node, ...]:
         return self.parts
 
+    def over(self, sources: tuple[Node, ...]) -> Node:
+        return replace(self, parts=sources)
+
     def output(self) -> tuple[str, ...]:
         return self.parts[0].output()
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered(Node):
+class Ordered(OfOne):
     """Rows in order, nulls first when ascending and last when descending; the first `limit` of them."""
 
-    source: Node
     by: tuple[tuple[str, bool], ...]
     limit: int | None = None
 
-    def sources(self) -> tuple[Node, ...]:
-        return (self.source,)
-
     def output(self) -> tuple[str, ...]:
         return self.source.output()
+
+
+def together(name: str, parts: Sequence[Node], *, grain: str = "") -> Node:
+    """Return all rows of the parts; a single part as it is."""
+    return UnionAll(name, grain or parts[0].grain, tuple(parts)) if len(parts) > 1 else parts[0]
+
+
+def beside(name: str, left: Node, right: Node, on: tuple[str, ...], *, grain: str = "") -> Join:
+    """Return each row of `left` with the columns that `right`, which may have no match, adds; without `on` with all of it."""
+    columns = cols(left.output(), "l") + cols([n for n in right.output() if n not in left.output()], "r")
+    return Join(name, grain or left.grain, left, right, JoinKind.LEFT if on else JoinKind.CROSS, on, columns)
+
+
+def replaced(name: str, source: Node, values: Mapping[str, Expr], *, where: Expr | None = None) -> Select:
+    """Return `source` with `values` in place of the columns that they name."""
+    return Select(name, source.grain, source, tuple((n, values.get(n, col(n))) for n in source.output()), where)
 
 
 def in_order(root: Node) -> list[Node]:

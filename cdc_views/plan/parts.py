@@ -3,7 +3,7 @@
 Base and overlay hold reduced rows: each row key once, with every deletion applied. A row of the overlay replaces the base's
 row of the same key. Runs and tail hold newer facts, any of which may beat any other fact (rule M1).
 
-Four modules implement the overlay: `plan.split` reads it, `plan.compact` writes it, `engines.duckdb.covered` skips the base's
+Four modules implement the overlay: `plan.reduction` reads it, `plan.compact` writes it, `engines.duckdb.covered` skips the base's
 rows that it replaces, and `state.run` decides when one is due.
 """
 
@@ -91,17 +91,12 @@ LEVELS = {"base_rows": (Source.PLAIN, Source.JUDGED), "overlay_rows": (Source.OV
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Statistics of some facts; the default describes no facts.
-
-    Attributes:
-        has_scopes: Some may be about more than a row: statics, deletions of ranges, partitions or the table.
-        has_truncates: Some may be about the whole table.
-        oldest: No write time is below.
-        newest: No write time is above.
-    """
+    """Statistics of some facts, whose write times are `oldest` to `newest`; the default describes no facts."""
 
     has_scopes: bool = False
+    """Some may be about more than a row: statics, deletions of ranges, partitions or the table."""
     has_truncates: bool = False
+    """Some may be about the whole table."""
     oldest: int = LATEST
     newest: int = -LATEST
 
@@ -121,13 +116,8 @@ UNKNOWN = replace(ROWS_ALONE, has_scopes=True, has_truncates=True)
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """The files of one or several parts.
-
-    Attributes:
-        paths: Their paths.
-        rows: Facts in them; None if unknown.
-        bytes: Their size; 0 for raw files, whose size is not needed.
-        statistics: The statistics in their footers.
+    """The files of one or several parts, the facts in them (None if unknown), their size (0 for raw files, where it is not
+    needed), and the statistics in their footers.
     """
 
     paths: tuple[str, ...] = ()

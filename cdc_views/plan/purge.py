@@ -1,25 +1,28 @@
-"""What leaves a state, and what the state remembers of it (rule M2).
+"""What leaves a state, what the state remembers of it, and which facts are late since (rule M2).
 
 A tombstone, a deletion or an expired cell leaves when its server time and its write time are both at or before the horizon.
 A base has its deletions applied, so a deletion that leaves uncovers nothing. Instead the base keeps one fact of kind `purged`
-per partition: the largest write time that left (`_live.written`). Later facts at or below it are late. The horizon is an
-argument (rule M3).
+per partition: the largest write time that left (`_live.written`). The horizon is an argument (rule M3).
+
+A part (a cell, a marker, a deletion) is late if its write time is at or below the newest that its partition had purged when
+it landed. A build from all of raw cannot compare so, since raw has the purged facts too. There the late parts of an event
+are those at or below the largest write time of it in quarantine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
-from cdc_views.plan import names
-from cdc_views.plan.cell_filter import DELETION, Instant, ended, expired_by, filtered, greatest, uncovered
-from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Named, Op, Struct, col, either, not_null
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, UnionAll
+from cdc_views.plan import cell_filter, names
+from cdc_views.plan.cell_filter import DELETION, CellFilter, Instant
+from cdc_views.plan.expr import Expr, Lit, Named, Struct, any_of, col, cols, either, equal, is_null, maxima, not_null
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, replaced, together
 from cdc_views.plan.order import RANK, WRITTEN
 from cdc_views.plan.parts import Source
-from cdc_views.plan.reduce import display_folds, displayed
+from cdc_views.plan.reduce import display_folds, stored_keys
 from cdc_views.plan.reduction import Reduction
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
@@ -29,6 +32,7 @@ PURGED_KIND = "purged"
 that left (null: none): reads as of a time before that expiry would still show the cell."""
 THROUGH = "_purged_through"
 _LATEST = "_latest_expiry"
+_ORIGIN = "_origin"
 
 Facts = list[tuple[FactKind, Node]]
 """A base's facts by kind, in the raw layout."""
@@ -62,15 +66,13 @@ def without_ended(request: Reduction, facts: Facts, purge: Purge) -> tuple[Facts
 
 def remembered(relation: Relation) -> Scan:
     """Return the `purged` facts of a state: the partition's columns, `THROUGH`, and the largest rank that expired."""
-    columns = (*_partition(relation), (THROUGH, Field(col(names.LIVE), WRITTEN)), (_LATEST, Field(col(names.LIVE), RANK)))
-    is_purged = Call(Op.EQ, (col(names.KIND), Lit(PURGED_KIND)))
+    columns = (*_partition(relation), (THROUGH, col(names.LIVE)[WRITTEN]), (_LATEST, col(names.LIVE)[RANK]))
+    is_purged = equal(col(names.KIND), PURGED_KIND)
     return Scan("purged_before", "purged partition", columns, is_purged, Source.PURGED)
 
 
 def _partition(relation: Relation) -> Named:
-    request = Reduction(relation)
-    wanted = dict.fromkeys(request.partition_keys() + displayed(relation.schema.partition))
-    return tuple((name, col(name)) for name in wanted)
+    return stored_keys(Reduction(relation).partition_keys(), relation.schema.partition)
 
 
 def _columns(request: Reduction, kind: FactKind) -> tuple[Column, ...]:
@@ -81,31 +83,28 @@ def _columns(request: Reduction, kind: FactKind) -> tuple[Column, ...]:
 def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
     """The facts without the parts that leave; a fact without parts leaves as a whole (M2: parts are judged one by one)."""
     columns = _columns(request, kind)
-    kept = dict(filtered(node.output(), columns, ended(horizon, request.relation.order).inverted()))
-    aged = Select(f"{node.name}_staying", node.grain, node, tuple((n, kept.get(n, col(n))) for n in node.output()))
+    kept = dict(cell_filter.filtered(node.output(), columns, cell_filter.ended(horizon, request.relation.order).inverted()))
+    aged = replaced(f"{node.name}_staying", node, kept)
     own = names.OWN_DELETED if names.OWN_DELETED in kept else names.DELETED
     says = [names.LIVE, own, *(physical_name(column.name) for column in columns)]
-    present = either(*(not_null(col(name)) for name in says if name in kept))
-    return Select(f"{node.name}_left", node.grain, aged, tuple((n, col(n)) for n in aged.output()), present)
+    return replaced(f"{node.name}_left", aged, {}, where=any_of(name for name in says if name in kept))
 
 
 def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
     """The partition of each fact with a part that leaves, and the largest write time of such parts."""
     columns, have = _columns(request, kind), node.output()
-    leaves = greatest(have, columns, ended(horizon, request.relation.order))
-    latest = greatest(have, columns, expired_by(horizon), of=RANK)
+    leaves = cell_filter.greatest(have, columns, cell_filter.ended(horizon, request.relation.order))
+    latest = cell_filter.greatest(have, columns, cell_filter.expired_by(horizon), of=RANK)
     values = (*_partition(request.relation), (THROUGH, leaves), (_LATEST, latest))
     aged = Select(f"{node.name}_leaving", f"{kind.value} fact", node, values)
-    named = tuple((name, col(name)) for name in aged.output())
-    return Select(f"{node.name}_gone", "fact that something leaves from", aged, named, not_null(col(THROUGH)))
+    return Select(f"{node.name}_gone", "fact that something leaves from", aged, cols(aged.output()), not_null(col(THROUGH)))
 
 
-def _remembering(request: Reduction, markers: Iterable[Node]) -> Node:
+def _remembering(request: Reduction, markers: list[Node]) -> Node:
     """One `purged` fact per partition: the largest write time and rank that ever left."""
-    parts = tuple(markers)
-    every = UnionAll("purged_now_and_before", "purge of a partition", parts) if len(parts) > 1 else parts[0]
+    every = together("purged_now_and_before", markers, grain="purge of a partition")
     keys = request.partition_keys()
-    folds = (*display_folds(request.schema.partition, keys), *((name, Agg(Fold.MAX, col(name))) for name in (THROUGH, _LATEST)))
+    folds = (*display_folds(request.schema.partition, keys), *maxima(THROUGH, _LATEST))
     purged = Aggregate("purged_partitions", "purged partition", every, keys, folds)
     live = Struct(((WRITTEN, col(THROUGH)), (RANK, col(_LATEST))))
     return Select("purged_facts", "purged partition", purged, (*_partition(request.relation), (names.LIVE, live)))
@@ -116,12 +115,67 @@ def _settled_statics(request: Reduction, statics: Node, facts: Facts) -> Node:
     deletions = next((node for kind, node in facts if kind is FactKind.PARTITION), None)
     if deletions is None:
         return statics
-    left = tuple((name, col(name, "l")) for name in statics.output())
-    cover: Expr = Field(col(names.DELETED, "r"), WRITTEN)
+    columns = (*cols(statics.output(), "l"), (names.COVER, col(names.DELETED, "r")[WRITTEN]))
     on = request.identities(FactKind.PARTITION)
-    covered = Join("statics_and_deletions", statics.grain, statics, deletions, JoinKind.LEFT, on, (*left, (names.COVER, cover)))
+    covered = Join("statics_and_deletions", statics.grain, statics, deletions, JoinKind.LEFT, on, columns)
     kept: dict[str, Expr] = {}
     for column in request.schema.statics:
-        own = Field(Field(col(physical_name(column.name)), DELETION), WRITTEN) if column.type.is_multicell else Lit(None)
-        kept |= dict(filtered(statics.output(), [column], uncovered(col(names.COVER), own)))
+        own = col(physical_name(column.name))[DELETION][WRITTEN] if column.type.is_multicell else Lit(None)
+        kept |= dict(cell_filter.filtered(statics.output(), [column], cell_filter.uncovered(col(names.COVER), own)))
     return Select("settled_statics", statics.grain, covered, tuple((n, kept.get(n, col(n))) for n in statics.output()))
+
+
+class KnownBy(Enum):
+    """How to recognize a late fact."""
+
+    PARTITION = "partition"
+    """By its partition's purge: for facts that the state has not seen."""
+    EVENT = "event"
+    """By its event in quarantine: for all of raw."""
+
+
+def facts_in_time(relation: Relation, known_by: KnownBy, *, drops_empty: bool) -> Node:
+    """Return the facts of `Source.TAIL` in the raw layout, without their late parts.
+
+    `drops_empty` drops the facts without any part left. They change no view, and finding them reads all columns.
+    """
+    judged, kept = _judged(relation, known_by, JoinKind.LEFT, cell_filter.written_after(col(THROUGH)))
+    if not drops_empty:
+        return Select("facts_in_time", "raw fact", judged, _layout(relation, kept))
+    aged = Select("sifted_facts", "raw fact", judged, (*_layout(relation, kept), (THROUGH, col(THROUGH))))
+    counts = either(is_null(col(THROUGH)), any_of(dict(kept)))
+    return Select("facts_in_time", "raw fact", aged, _layout(relation), counts)
+
+
+def late_facts(relation: Relation, known_by: KnownBy) -> Node:
+    """Return the late parts of the facts of `Source.TAIL`: one row per raw fact that has any, in the raw layout."""
+    judged, late = _judged(relation, known_by, JoinKind.INNER, cell_filter.written_until(col(THROUGH)))
+    aged = Select("late_parts", "raw fact", judged, _layout(relation, late))
+    return Select("late_facts", "late fact", aged, _layout(relation), any_of(dict(late)))
+
+
+def _judged(relation: Relation, known_by: KnownBy, join: JoinKind, passes: CellFilter) -> tuple[Node, Named]:
+    """Each fact, with the write time at or below which its parts are late (`THROUGH`; null: no part is), and what passes."""
+    facts = Scan("landed_facts", "raw fact", _layout(relation), None, Source.TAIL)
+    on, purged = _purged(relation, known_by)
+    columns = (*cols(facts.output(), "l"), (THROUGH, col(THROUGH, "r")))
+    is_event = known_by is KnownBy.EVENT
+    judged = Join("facts_and_purges", "raw fact", facts, purged, join, on, columns, is_null_safe=is_event)
+    return judged, cell_filter.filtered(judged.output(), relation.schema.statics + relation.schema.regulars, passes)
+
+
+def _purged(relation: Relation, known_by: KnownBy) -> tuple[tuple[str, ...], Node]:
+    partition = Reduction(relation).identities(FactKind.PARTITION)
+    if known_by is KnownBy.PARTITION:
+        return partition, remembered(relation)
+    on = (*partition, _ORIGIN, names.LANDED)
+    columns = relation.schema.statics + relation.schema.regulars
+    written = cell_filter.greatest(relation.arrow_schema().names, columns, cell_filter.EVERYTHING)
+    known = Scan("quarantined_facts", "late fact", (*cols(on), (THROUGH, written)), None, Source.LATE)
+    return on, Aggregate("quarantined_events", "event and partition", known, on, maxima(THROUGH))
+
+
+def _layout(relation: Relation, values: Named = ()) -> Named:
+    """The raw layout's columns in order, with `values` in place of the columns that they name."""
+    computed = dict(values)
+    return tuple((name, computed.get(name, col(name))) for name in relation.arrow_schema().names)

@@ -7,14 +7,31 @@ hides nothing. So reducing a reduction again changes nothing (rule M1).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
-from cdc_views.model.types import LogicalType, Udt, carries_comparable, reads_from_bytes
+from cdc_views.model.types import LogicalType, carries_comparable, reads_from_bytes
 from cdc_views.plan import names
-from cdc_views.plan.expr import Agg, Call, Col, Expr, Field, Fold, Item, Keep, Lit, Named, Op, Struct, both, col, not_null, when
-from cdc_views.plan.nodes import Aggregate, CellColumn, Explode, Join, JoinKind, LatestCells, Node, Select
+from cdc_views.plan.expr import (
+    Agg,
+    Col,
+    Expr,
+    Fold,
+    Item,
+    Keep,
+    Named,
+    Struct,
+    both,
+    col,
+    cols,
+    equal,
+    lists,
+    maxima,
+    not_null,
+    when,
+)
+from cdc_views.plan.nodes import Aggregate, CellColumn, Explode, LatestCells, Node, Select, beside
 from cdc_views.plan.order import RANK, WRITTEN
 from cdc_views.plan.reduction import Reduction
 from cdc_views.rules.facts import FactKind
@@ -34,26 +51,14 @@ def reduce_rows(request: Reduction) -> Node:
 def reduce_single_cells(request: Reduction) -> LatestCells:
     """Return `reduce_rows` without the elements of lists, sets and maps."""
     schema = request.schema
-    # D2: without clustering columns a partition is one row, so its deletion is the row's
-    kinds = [FactKind.ROW] if schema.clustering else [FactKind.ROW, FactKind.PARTITION]
     simple = Cells.of(request, schema.regulars)
     keys = request.row_keys()
     live = CellColumn(names.LIVE, col(names.LIVE), None, ())  # W1: markers compare as cells without a value do
-    source = request.facts(
-        "row_facts",
-        kinds=kinds,
-        columns=(
-            *((key, col(key)) for key in dict.fromkeys(keys + displayed(schema.row_key))),
-            (names.LIVE, request.written_in_time(col(names.LIVE))),
-            (names.DELETED, request.deletion(col(names.DELETED))),
-            *simple.inputs,
-        ),
-    )
-    folds = (
-        *display_folds(schema.row_key, keys),
-        (names.DELETED, Agg(Fold.MAX, col(names.DELETED))),  # D2: the largest deletion counts
-        *simple.folds,
-    )
+    own = ((names.LIVE, request.written_in_time(col(names.LIVE))), (names.DELETED, request.deletion(col(names.DELETED))))
+    columns = (*stored_keys(keys, schema.row_key), *own, *simple.inputs)
+    source = request.facts("row_facts", kinds=request.row_kinds, columns=columns)
+    # D2: the largest deletion counts
+    folds = (*display_folds(schema.row_key, keys), *maxima(names.DELETED), *simple.folds)
     return LatestCells("latest_rows", "row key", source, keys, (live, *simple.cells), folds)
 
 
@@ -70,25 +75,12 @@ def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node 
     keys = request.partition_keys()
     kinds = [FactKind.PARTITION, FactKind.RANGE] + ([FactKind.STATIC] if statics else [])
     deleted = request.deletion(col(names.DELETED))
-    is_partition = Call(Op.EQ, (col(names.KIND), Lit(FactKind.PARTITION.value)))
-    is_range = Call(Op.EQ, (col(names.KIND), Lit(FactKind.RANGE.value)))
-    source = request.facts(
-        "partition_facts",
-        kinds=kinds,
-        columns=(
-            *((key, col(key)) for key in dict.fromkeys(keys + displayed(schema.partition))),
-            (names.PARTITION_DELETED, when(is_partition, deleted)),
-            (names.RANGES, when(Call(Op.AND, (is_range, not_null(deleted))), range_of(deleted))),
-            *cells.inputs,
-        ),
-    )
-    folds = (
-        *display_folds(schema.partition, keys),
-        (names.PARTITION_DELETED, Agg(Fold.MAX, col(names.PARTITION_DELETED))),
-        # D2: which range covers a row depends on the row, so all of them are kept
-        (names.RANGES, Agg(Fold.COLLECT, col(names.RANGES), not_null(col(names.RANGES)))),
-        *cells.folds,
-    )
+    ranges = when(is_of(FactKind.RANGE) & not_null(deleted), range_of(deleted))
+    covers = ((names.PARTITION_DELETED, when(is_of(FactKind.PARTITION), deleted)), (names.RANGES, ranges))
+    columns = (*stored_keys(keys, schema.partition), *covers, *cells.inputs)
+    source = request.facts("partition_facts", kinds=kinds, columns=columns)
+    # D2: which range covers a row depends on the row, so all of them are kept
+    folds = (*display_folds(schema.partition, keys), *maxima(names.PARTITION_DELETED), *lists(names.RANGES), *cells.folds)
     partitions: Node = LatestCells("latest_partitions", "partition", source, keys, cells.cells, folds)
     for column in with_elements(request, statics):
         partitions = attach(request, partitions, column, keys=keys, kind=FactKind.STATIC)
@@ -97,10 +89,14 @@ def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node 
 
 def reduce_table(request: Reduction) -> Node:
     """Return one row: the largest deletion of the whole table (rule S6), null without one."""
-    deleted = request.deletion(col(names.DELETED))
-    source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=((names.TABLE_DELETED, deleted),))
-    fold = Agg(Fold.MAX, col(names.TABLE_DELETED))
-    return Aggregate("latest_table", "table", source, (), ((names.TABLE_DELETED, fold),))
+    deleted = (names.TABLE_DELETED, request.deletion(col(names.DELETED)))
+    source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=(deleted,))
+    return Aggregate("latest_table", "table", source, (), maxima(names.TABLE_DELETED))
+
+
+def is_of(kind: FactKind) -> Expr:
+    """Return whether a fact is of that kind."""
+    return equal(col(names.KIND), kind.value)
 
 
 def range_of(deleted: Expr) -> Expr:
@@ -111,6 +107,11 @@ def range_of(deleted: Expr) -> Expr:
 def displayed(columns: tuple[Column, ...]) -> tuple[str, ...]:
     """Return the columns that show key columns."""
     return tuple(name for c in columns for name in names.shown_as(c))
+
+
+def stored_keys(keys: tuple[str, ...], columns: tuple[Column, ...]) -> Named:
+    """Return the columns to read of key columns: `keys`, and what shows them."""
+    return cols(dict.fromkeys(keys + displayed(columns)))
 
 
 def display_folds(columns: tuple[Column, ...], keys: tuple[str, ...]) -> Named:
@@ -135,10 +136,10 @@ class Cells:
         for column in request.reducible(columns):
             stored = col(physical_name(column.name))
             if column.type.is_multicell:
-                # D3: the column has a deletion of its own, of which the largest counts
+                # D3: the column has deletions of its own; the largest counts
                 name = names.deletion_of(column.name)
-                inputs.append((name, request.deletion(Field(stored, "deletion"))))
-                folds.append((name, Agg(Fold.MAX, col(name))))
+                inputs.append((name, request.deletion(stored["deletion"])))
+                folds += maxima(name)
             for name, cell, kind in single_cells(column, stored):
                 inputs.append((name, request.cell(column, cell)))
                 cells.append(request.reduced(name, column, cell=col(name), kind=kind))
@@ -147,17 +148,13 @@ class Cells:
 
 def single_cells(column: Column, stored: Col) -> Iterator[tuple[str, Expr, LogicalType]]:
     """Yield (plan column, cell, value type): a simple column, or each field of a multi-cell user type."""
-    if not column.type.is_multicell:
-        yield physical_name(column.name), stored, column.type
-    elif isinstance(column.type, Udt):
-        fields = names.field_columns(column.name, column.type)
-        for (name, stored_field), (_, kind) in zip(fields, column.type.fields, strict=True):
-            yield name, Field(Field(stored, "cells"), stored_field), kind
+    for name, field, kind in names.cells(column):
+        yield name, stored["cells"][field] if field else stored, kind
 
 
 def with_elements(request: Reduction, columns: tuple[Column, ...]) -> list[Column]:
     """Return the lists, sets and maps of `columns`, which store arrays of elements."""
-    return [c for c in request.reducible(columns) if c.type.is_multicell and not isinstance(c.type, Udt)]
+    return [c for c in request.reducible(columns) if not names.cells(c)]
 
 
 def path_key(column: Column) -> str:
@@ -173,40 +170,30 @@ def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str,
     cells = names.cells_of(column.name)
     elements = reduced_elements(request, column, keys=keys, kind=kind)
     gathered = Aggregate(f"{cells[1:]}", f"{owners.grain} with elements", elements, keys, ((cells, collected(request, column)),))
-    columns = tuple((name, col(name, "l")) for name in owners.output())
-    return Join(
-        f"{owners.name}_with_{physical_name(column.name)}",
-        owners.grain,
-        owners,
-        gathered,
-        JoinKind.LEFT,
-        request.identities(kind),
-        (*columns, (cells, col(cells, "r"))),
-        is_null_safe=kind is FactKind.ROW,
-    )
+    name, on = f"{owners.name}_with_{physical_name(column.name)}", request.identities(kind)
+    return replace(beside(name, owners, gathered, on), is_null_safe=kind is FactKind.ROW)
 
 
 def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> LatestCells:
     """Return the winner `_cell` of each path (`_path_key`) of one multi-cell column, and the path itself."""
     stored, base = col(physical_name(column.name)), physical_name(column.name)
-    array = kept_elements(request, column, Field(stored, "cells"))
-    source = request.facts(
-        f"{base}_facts", kinds=[kind], columns=(*((key, col(key)) for key in keys), (base, array)), where=not_null(stored)
-    )
+    array = kept_elements(request, column, stored["cells"])
+    columns = (*cols(keys), (base, array))
+    source = request.facts(f"{base}_facts", kinds=[kind], columns=columns, where=not_null(stored))
     exploded = Explode(f"{base}_elements", "element fact", source, keys, col(base), names.ELEMENT)
-    element = col(names.ELEMENT)
+    element, paths = col(names.ELEMENT), _shown_paths(column)
+    shown = tuple((f"_{name}", element[name]) for name in paths)
+    columns = (*cols(keys), (names.PATH_KEY, element[path_key(column)]), *shown, (names.ELEMENT, element))
+    flat = Select(f"{base}_paths", "element fact", exploded, columns)
     latest = request.reduced("_cell", column, cell=element, kind=element_value_type(column.type))
-    flat = _flattened(exploded, column, keys=keys)
-    folds = tuple((f"_{name}", Agg(Fold.MIN, col(f"_{name}"))) for name in _shown_paths(column))
+    folds = tuple((f"_{name}", Agg(Fold.MIN, col(f"_{name}"))) for name in paths)
     return LatestCells(f"latest_{base}_elements", "row key and path", flat, (*keys, names.PATH_KEY), (latest,), folds)
 
 
 def kept_elements(request: Reduction, column: Column, array: Expr) -> Expr:
     """Return the elements that count: written after the column's drop (W6), and no later than `written_as_of`."""
-    written = Field(Item(), WRITTEN)
-    dropped_at = request.drop_time(column)
-    early = Call(Op.GT, (written, Lit(dropped_at))) if dropped_at is not None else None
-    where = both(request.in_time(written), early)
+    written, dropped_at = Item()[WRITTEN], request.drop_time(column)
+    where = both(request.in_time(written), written > dropped_at if dropped_at is not None else None)
     return Keep(array, where) if where is not None else array
 
 
@@ -217,21 +204,10 @@ def _shown_paths(column: Column) -> tuple[str, ...]:
     return ("path", "path_bytes") if reads_from_bytes(path_type(column.type)) else ("path",)
 
 
-def _flattened(exploded: Explode, column: Column, *, keys: tuple[str, ...]) -> Node:
-    element = col(names.ELEMENT)
-    columns = (
-        *((key, col(key)) for key in keys),
-        (names.PATH_KEY, Field(element, path_key(column))),
-        *((f"_{name}", Field(element, name)) for name in _shown_paths(column)),
-        (names.ELEMENT, element),
-    )
-    return Select(f"{physical_name(column.name)}_paths", "element fact", exploded, columns)
-
-
 def collected(request: Reduction, column: Column) -> Expr:
     """Return an array of struct(key, path[, path_bytes], written, rank[, value | bytes]), ordered by key."""
     cell = col("_cell")
     paths = [(name, col(f"_{name}")) for name in _shown_paths(column)] or [("path", col(names.PATH_KEY))]
     payload = request.reduced("_cell", column, cell=cell, kind=element_value_type(column.type)).payload
-    parts = [("key", col(names.PATH_KEY)), *paths, (WRITTEN, Field(cell, WRITTEN)), (RANK, Field(cell, RANK))]
-    return Agg(Fold.COLLECT, Struct((*parts, *((name, Field(cell, name)) for name in payload))))
+    fields = ((name, cell[name]) for name in (WRITTEN, RANK, *payload))
+    return Agg(Fold.COLLECT, Struct((("key", col(names.PATH_KEY)), *paths, *fields)))

@@ -1,20 +1,30 @@
-"""What to reduce: which facts count, which columns, and which parts of a state hold them."""
+"""What to reduce: which facts count, which columns, and which parts of a state hold them.
+
+Rows that no newer fact touches show as they are: a base has each row key once, with deletions applied (`compact`). So an
+untouched row needs no group-by, no join with its partition, and no shuffle. The same holds for the overlay, whose rows
+replace the base's. A partition with static cells counts as touched: its rows show them, and whether it shows a row of its
+own depends on its rows (rule W3).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar
 from cdc_views.plan import names
-from cdc_views.plan.expr import Call, Expr, Field, Friendly, Lit, Named, Op, both, col, when
-from cdc_views.plan.nodes import CellColumn, Node, Scan
+from cdc_views.plan.expr import Call, Expr, Friendly, Lit, Named, Op, both, col, cols, when
+from cdc_views.plan.nodes import CellColumn, Join, JoinKind, Node, Scan, UnionAll, together
 from cdc_views.plan.order import VALUE, WRITTEN
-from cdc_views.plan.parts import Parts, Source
+from cdc_views.plan.parts import Part, Parts, Source
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
+_COVERED_OR_TOUCHED = "covered_or_touched_rows"
+Scans = list[tuple[tuple[FactKind, ...], Source]]
+"""Facts of some kinds in a part, by kinds and part."""
 Payload = Callable[[LogicalType], tuple[str, ...]]
 """Which stored fields of a cell the rest of the plan reads, by the type of its value."""
 
@@ -71,26 +81,40 @@ class Reduction:
         """Columns that identify a row."""
         return tuple(name for c in self.schema.row_key for name in names.grouping(c))
 
+    def partition_keys(self) -> tuple[str, ...]:
+        """Columns that identify a partition."""
+        return tuple(name for c in self.schema.partition for name in names.grouping(c))
+
     def identities(self, kind: FactKind) -> tuple[str, ...]:
         """Columns that identify the owner of a `kind` fact: its row or its partition. A partition's are never null."""
         columns = self.schema.row_key if kind is FactKind.ROW else self.schema.partition
         return tuple(names.identity(c) for c in columns)
 
-    def partition_keys(self) -> tuple[str, ...]:
-        """Columns that identify a partition."""
-        return tuple(name for c in self.schema.partition for name in names.grouping(c))
+    @property
+    def row_kinds(self) -> list[FactKind]:
+        """The kinds of facts about a row alone. D2: without clustering columns a partition is one row."""
+        return [FactKind.ROW] if self.schema.clustering else [FactKind.ROW, FactKind.PARTITION]
 
     def facts(self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None) -> Node:
         """Return the facts of some kinds; of facts about rows, only those that need reducing. `columns` hold their keys."""
         wanted = tuple(kinds)
-        if self.rows_from is not None and FactKind.ROW in wanted:
-            return self.scan(name, kinds=wanted, columns=columns, where=where, source=self.rows_from)
-        if self.split is None or FactKind.ROW not in wanted:
-            source = self.others_from or (Source.ALL if self.split is None else Source.OTHERS)
-            return self.scan(name, kinds=wanted, columns=columns, where=where, source=source)
-        from cdc_views.plan.split import touched_facts
-
-        return touched_facts(self, name, kinds=wanted, columns=columns, where=where)
+        scan, is_of_rows = partial(self.scan, kinds=wanted, columns=columns, where=where), FactKind.ROW in wanted
+        if is_of_rows and self.rows_from is not None:
+            return scan(name, source=self.rows_from)
+        if not is_of_rows or self.split is None:
+            return scan(name, source=self.others_from or (Source.ALL if self.split is None else Source.OTHERS))
+        base = scan(f"{name}_of_base", source=Source.SETTLED)
+        if not self.is_touched:
+            return base
+        parts: list[Node] = []
+        if self.split.has(Source.FRESH):
+            # M1: the base's winners and newer facts reduce to the same row as all of raw
+            parts.append(scan(f"{name}_since", source=Source.FRESH))
+            parts.append(self._joined(base, self._touched_rows(), kind=JoinKind.SEMI))
+        if self._has_touched_partitions:
+            # D2, W3: a deletion or a static is about every row of its partition; M1: a row that comes twice changes nothing
+            parts.append(self._joined(base, self._touched_partitions(), kind=JoinKind.SEMI))
+        return UnionAll(name, base.grain, tuple(parts))
 
     def scan(
         self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None, source: Source = Source.ALL
@@ -102,24 +126,24 @@ class Reduction:
             kind_is = Call(Op.IN, (col(names.KIND), *(Lit(kind.value) for kind in wanted)))
         landed = None
         if self.landed_as_of is not None:
-            landed = Call(Op.LE, (col(names.LANDED), Friendly(Lit(self.landed_as_of), Scalar(Kind.INSTANT))))
+            landed = col(names.LANDED) <= Friendly(Lit(self.landed_as_of), Scalar(Kind.INSTANT))
         mine = self.partition_where if wanted != (FactKind.TABLE,) else None  # S6: a truncate has no key
         grain = f"{' or '.join(kind.value for kind in wanted)} fact"
         return Scan(name, grain, columns, both(kind_is, mine, landed, where), source)
 
     def in_time(self, written: Expr) -> Expr | None:
         """Return whether a fact with this write time counts; None where every fact does."""
-        return Call(Op.LE, (written, Lit(self.written_as_of))) if self.written_as_of is not None else None
+        return written <= self.written_as_of if self.written_as_of is not None else None
 
     def written_in_time(self, value: Expr) -> Expr:
         """Return `value` (a struct with `written`), or null where it was not written in time."""
-        counts = self.in_time(Field(value, WRITTEN))
+        counts = self.in_time(value[WRITTEN])
         return value if counts is None else when(counts, value)
 
     def deletion(self, value: Expr) -> Expr:
         """Return the fields of a deletion to reduce: its write time (D1), or all of them for a state."""
         counted = self.written_in_time(value)
-        return counted if self.is_whole else Field(counted, WRITTEN)
+        return counted if self.is_whole else counted[WRITTEN]
 
     def reduced(self, name: str, column: Column, *, cell: Expr, kind: LogicalType | None) -> CellColumn:
         """Return how to reduce a cell of `column`. An unwanted one needs no value: C2.6 never decides whether a cell shows."""
@@ -135,5 +159,72 @@ class Reduction:
         """Return the cell where it counts: written after the column's drop (W6), and no later than `written_as_of`."""
         dropped_at = self.drop_time(column)
         if dropped_at is not None:
-            value = when(Call(Op.GT, (Field(value, WRITTEN), Lit(dropped_at))), value)
+            value = when(value[WRITTEN] > dropped_at, value)
         return self.written_in_time(value)
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether a row of the base may need reducing, or newer facts exist."""
+        return self._parts.has(Source.FRESH) or self._has_statics
+
+    def untouched(self, rows: Node, source: Source) -> Node:
+        """Return the untouched rows of one part of base or overlay; `rows` carry their identities."""
+        parts, is_of_base = self._parts, source in (Source.PLAIN, Source.JUDGED)
+        # the overlay replaces rows of the base; a reader with `Part.COVERED` skips them by position instead
+        is_replaced = is_of_base and parts.has(Source.OVERLAY) and not parts.of([Part.COVERED])
+        if parts.has(Source.FRESH) or is_replaced:
+            rows = self._joined(rows, self._touched_rows(with_overlay=is_replaced), kind=JoinKind.ANTI)
+        if self._has_touched_partitions:
+            rows = self._joined(rows, self._touched_partitions(), kind=JoinKind.ANTI)
+        return rows
+
+    def keys_of(self, name: str, scans: Scans, kind: FactKind) -> Node:
+        """Return the owners of facts, one row per fact, for semi and anti joins."""
+        columns = cols(self.identities(kind))
+        named = [(f"{name}_by_{source.label}_facts" if scans[1:] else name, kinds, source) for kinds, source in scans]
+        return together(name, [self.scan(step, kinds=kinds, columns=columns, source=source) for step, kinds, source in named])
+
+    @property
+    def _parts(self) -> Parts:
+        return self.split or Parts()
+
+    @property
+    def _judged(self) -> list[Source]:
+        return [place for place in self._parts.places() if not place.is_plain]
+
+    @property
+    def _has_statics(self) -> bool:
+        """Whether the base may hold static cells for rows to show (W3). Compacting ignores them: a state's rows have none."""
+        return bool(self.schema.statics) and bool(self._judged) and not self.is_whole
+
+    def _fresh(self, *kinds: FactKind) -> Scans:
+        return [(kinds, Source.FRESH)] if self._parts.has(Source.FRESH) else []
+
+    @property
+    def _has_touched_partitions(self) -> bool:
+        """Whether facts may touch all rows of a partition. Without clustering columns a partition is one row."""
+        has_scopes = self._parts.of(Source.FRESH).statistics.has_scopes
+        return bool(self.schema.clustering) and (has_scopes or self._has_statics)
+
+    def _touched_rows(self, *, with_overlay: bool = False) -> Node:
+        """The row keys of fresh facts, and of the overlay if asked for."""
+        if not with_overlay:
+            return self.keys_of("touched_rows", self._fresh(*self.row_kinds), FactKind.ROW)
+        scans = [*self._fresh(*self.row_kinds), ((FactKind.ROW,), Source.OVERLAY)]
+        return self.keys_of(_COVERED_OR_TOUCHED, scans, FactKind.ROW)
+
+    def _touched_partitions(self) -> Node:
+        """The partitions of fresh partition and range deletions (D2), and those with static cells that rows show (W3)."""
+        statics = (FactKind.STATIC,) * self._has_statics
+        scans = self._fresh(FactKind.PARTITION, FactKind.RANGE, *statics)
+        scans += [(statics, place) for place in self._judged if statics]
+        return self.keys_of("touched_partitions", scans, FactKind.PARTITION)
+
+    def _joined(self, rows: Node, touched: Node, *, kind: JoinKind) -> Node:
+        name = f"{rows.name}_{'not_' if kind is JoinKind.ANTI else ''}in_{touched.name}"
+        is_small = self._parts.is_small(Source.SINCE if touched.name == _COVERED_OR_TOUCHED else Source.FRESH)
+        if touched.name == "touched_partitions":
+            # every partition may have static cells
+            is_small = is_small and not self._has_statics
+        on, columns = touched.output(), cols(rows.output(), "l")
+        return Join(name, rows.grain, rows, touched, kind, on, columns, is_null_safe=True, is_right_small=is_small)

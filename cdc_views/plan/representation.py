@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
-from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, carries_comparable, reads_from_bytes
+from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, carries_comparable, reads_from_bytes
 from cdc_views.plan import names
-from cdc_views.plan.expr import Col, Each, Expr, Field, Friendly, Item, MapFrom, Named, Struct, when
+from cdc_views.plan.expr import Each, Expr, Friendly, Item, MapFrom, Named, Struct, when
 from cdc_views.plan.order import BYTES, VALUE
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import element_value_type
@@ -51,56 +51,36 @@ class Representation:
 
     def of_cell(self, column: Column, cell: Expr) -> Named:
         """Return the forms of a simple column's visible cell."""
-        forms: list[tuple[str, Expr]] = []
-        if self.is_friendly:
-            forms.append((physical_name(column.name), Friendly(Field(cell, VALUE), column.type)))
-        if self.is_exact:
-            forms.append((exact_name(column.name), _exact(cell, column.type)))
-        return tuple(forms)
+        return self._forms(column, Friendly(cell[VALUE], column.type), _exact(cell, column.type))
 
-    def of_fields(self, column: Column, fields: list[tuple[str, Col, Expr]]) -> Named:
-        """Return the forms of a multi-cell user type; `fields` are (name, cell, whether it shows)."""
-        kind = column.type
-        assert isinstance(kind, Udt)
-        forms: list[tuple[str, Expr]] = []
-        if self.is_friendly:
-            parts = tuple(
-                (name, when(shown, Friendly(Field(cell, VALUE), field)))
-                for (name, cell, shown), (_, field) in zip(fields, kind.fields, strict=True)
-            )
-            forms.append((physical_name(column.name), Struct(parts)))
-        if self.is_exact:
-            parts = tuple(
-                (name, when(shown, _exact(cell, field)))
-                for (name, cell, shown), (_, field) in zip(fields, kind.fields, strict=True)
-            )
-            forms.append((exact_name(column.name), Struct(parts)))
-        return tuple(forms)
+    def of_fields(self, column: Column, fields: list[tuple[str, Expr, Expr, LogicalType]]) -> Named:
+        """Return the forms of a multi-cell user type; `fields` are (name, cell, whether it shows, value type)."""
+        friendly = Struct(tuple((name, when(shown, Friendly(cell[VALUE], kind))) for name, cell, shown, kind in fields))
+        exact = Struct(tuple((name, when(shown, _exact(cell, kind))) for name, cell, shown, kind in fields))
+        return self._forms(column, friendly, exact)
 
     def of_elements(self, column: Column, live: Expr) -> Named:
         """Return the forms of a list, set or map from its live elements in path order."""
-        forms: list[tuple[str, Expr]] = []
-        if self.is_friendly:
-            forms.append((physical_name(column.name), _friendly_elements(column.type, live)))
-        if self.is_exact:
-            forms.append((exact_name(column.name), _exact_elements(column.type, live)))
-        return tuple(forms)
+        return self._forms(column, _friendly_elements(column.type, live), _exact_elements(column.type, live))
+
+    def _forms(self, column: Column, friendly: Expr, exact: Expr) -> Named:
+        shown, exactly = (physical_name(column.name), friendly), (exact_name(column.name), exact)
+        return (shown,) * self.is_friendly + (exactly,) * self.is_exact
 
 
 def _exact(cell: Expr, kind: LogicalType) -> Expr:
-    stored = BYTES if reads_from_bytes(kind) else VALUE
-    return Struct((("v", Field(cell, stored)),))
+    return Struct((("v", cell[BYTES if reads_from_bytes(kind) else VALUE]),))
 
 
 def _friendly_elements(kind: LogicalType, live: Expr) -> Expr:
-    path = Friendly(Field(Item(), "path"), path_type(kind))
+    path = Friendly(Item()["path"], path_type(kind))
     match kind:
         case ListOf():
-            return Each(live, Friendly(Field(Item(), VALUE), kind.element))
+            return Each(live, Friendly(Item()[VALUE], kind.element))
         case SetOf():
             return Each(live, path)
         case MapOf():
-            entry = Struct((("key", path), ("value", Friendly(Field(Item(), VALUE), kind.value))))
+            entry = Struct((("key", path), ("value", Friendly(Item()[VALUE], kind.value))))
             entries = Each(live, entry)
             return MapFrom(entries) if is_mappable(kind.key) else entries
     raise TypeError(f"{kind} has no elements")
@@ -108,8 +88,8 @@ def _friendly_elements(kind: LogicalType, live: Expr) -> Expr:
 
 def _exact_elements(kind: LogicalType, live: Expr) -> Expr:
     path = "path_bytes" if reads_from_bytes(path_type(kind)) else "path"
-    parts: list[tuple[str, Expr]] = [("path", Field(Item(), path))]
+    parts: list[tuple[str, Expr]] = [("path", Item()[path])]
     value = element_value_type(kind)
     if value is not None:
-        parts.append(("v", Field(Item(), BYTES if reads_from_bytes(value) else VALUE)))
+        parts.append(("v", Item()[BYTES if reads_from_bytes(value) else VALUE]))
     return Each(live, Struct(tuple(parts)))

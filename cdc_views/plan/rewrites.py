@@ -1,6 +1,12 @@
 """Ordered rewrites of a plan; each is one function, node in, node out.
 
 `choose` picks a strategy; `lower` turns every `LatestCells` into the nodes of a strategy; `prune` drops columns nobody reads.
+
+Three strategies give equal rows:
+
+- `aggregate`: one group-by; each column's winner is the maximum of a struct that starts with rule C2's order.
+- `window`: each column ranked within its key, then the first ones gathered.
+- `self_join`: per column the latest order key, joined back on it, as WePay's view did (there on time alone).
 """
 
 from __future__ import annotations
@@ -9,16 +15,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_views.errors import UnsupportedError, did_you_mean
-from cdc_views.plan import strategies
-from cdc_views.plan.expr import Col, Expr, Named, columns_used
-from cdc_views.plan.nodes import Aggregate, Explode, Join, LatestCells, Node, Ordered, Scan, Select, UnionAll, in_order
-
-Lowering = Callable[..., Node]
-LOWERINGS: Mapping[str, Lowering] = {
-    "aggregate": strategies.aggregate,
-    "window": strategies.window,
-    "self_join": strategies.self_join,
-}
+from cdc_views.plan.expr import Agg, Expr, Fold, RowNumber, Struct, col, cols, columns_used, equal, not_null
+from cdc_views.plan.nodes import (
+    Aggregate,
+    CellColumn,
+    Explode,
+    Join,
+    JoinKind,
+    LatestCells,
+    Node,
+    Ordered,
+    Scan,
+    Select,
+    UnionAll,
+    in_order,
+)
+from cdc_views.plan.order import WRITTEN, precedence_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,55 +53,41 @@ def choose(strategy: str) -> Choice:
     return Choice("aggregate", "strategy aggregate: one scan and one group-by, the fastest exact one on every engine measured")
 
 
-def with_sources(node: Node, sources: tuple[Node, ...]) -> Node:
-    """Return `node` reading `sources` instead of its own."""
-    match node:
-        case Scan():
-            return node
-        case Join():
-            return replace(node, left=sources[0], right=sources[1])
-        case UnionAll():
-            return replace(node, parts=sources)
-        case Select() | LatestCells() | Aggregate() | Explode() | Ordered():
-            return replace(node, source=sources[0])
-    raise TypeError(f"no rewrite of {type(node).__name__}")
-
-
 def lower(root: Node, *, strategy: str) -> Node:
     """Return the plan with every `LatestCells` computed by `strategy`; shared nodes stay shared."""
     done: dict[int, Node] = {}
     for node in in_order(root):
         sources = tuple(done[id(source)] for source in node.sources())
-        if isinstance(node, LatestCells):
-            done[id(node)] = LOWERINGS[strategy](node, source=sources[0])
-        else:
-            done[id(node)] = with_sources(node, sources)
+        is_lowered = isinstance(node, LatestCells)
+        done[id(node)] = LOWERINGS[strategy](node, source=sources[0]) if is_lowered else node.over(sources)
     return done[id(root)]
+
+
+def lowered(root: Node, *, strategy: str = "aggregate") -> Node:
+    """Return the plan lowered and pruned: what renderers and compilers take."""
+    return prune(lower(root, strategy=strategy))
 
 
 def prune(root: Node) -> Node:
     """Return the plan without columns that no later node reads; keys of aggregates always stay."""
     needed: dict[int, set[str]] = {id(root): set(root.output())}
+    narrow: dict[int, Node] = {}
     ordered = in_order(root)
     for node in reversed(ordered):
-        for source, names in _reads(node, needed[id(node)]):
+        narrow[id(node)] = narrowed = _narrowed(node, needed[id(node)])
+        for source, names in zip(node.sources(), _reads(narrowed), strict=True):
             needed.setdefault(id(source), set()).update(names)
     done: dict[int, Node] = {}
     for node in ordered:
-        sources = tuple(done[id(source)] for source in node.sources())
-        done[id(node)] = with_sources(_narrowed(node, needed[id(node)]), sources)
+        done[id(node)] = narrow[id(node)].over(tuple(done[id(source)] for source in node.sources()))
     return done[id(root)]
-
-
-def _kept(columns: Named, needed: set[str]) -> Named:
-    kept = tuple((name, value) for name, value in columns if name in needed)
-    return kept or columns[:1]  # a step without columns is not SQL
 
 
 def _narrowed(node: Node, needed: set[str]) -> Node:
     match node:
         case Scan() | Select() | Join():
-            return replace(node, columns=_kept(node.columns, needed))
+            # a step without columns is not SQL
+            return replace(node, columns=tuple((n, v) for n, v in node.columns if n in needed) or node.columns[:1])
         case Aggregate():
             return replace(node, folds=tuple((n, v) for n, v in node.folds if n in needed) or node.folds[: not node.keys])
         case Explode():
@@ -97,31 +95,72 @@ def _narrowed(node: Node, needed: set[str]) -> Node:
     return node
 
 
-def _reads(node: Node, needed: set[str]) -> list[tuple[Node, set[str]]]:
+def _reads(node: Node) -> list[set[str]]:
+    """The columns that a node reads of each of its sources."""
+    used = {c for expression in node.expressions() for c in columns_used(expression)}
     match node:
-        case Select():
-            return [(node.source, _used(_kept(node.columns, needed), node.where))]
-        case Aggregate():
-            folds = tuple((n, v) for n, v in node.folds if n in needed) or node.folds[: not node.keys]
-            return [(node.source, _used(folds, node.where) | set(node.keys))]
-        case Explode():
-            return [(node.source, (needed & set(node.keep)) | {c.name for c in columns_used(node.array)})]
-        case UnionAll():
-            return [(part, set(part.output())) for part in node.parts]
-        case Ordered():
-            return [(node.source, set(node.output()))]
         case Join():
-            columns = [c for _, v in _kept(node.columns, needed) for c in columns_used(v)]
-            columns += columns_used(node.matching) if node.matching is not None else []
-            keys = set(node.on)
-            return [(node.left, keys | _side(columns, "l")), (node.right, keys | _side(columns, "r"))]
-    return []
+            return [{*node.on, *(c.name for c in used if c.of == side)} for side in ("l", "r")]
+        case UnionAll() | Ordered():
+            return [set(source.output()) for source in node.sources()]
+    keys = node.keys if isinstance(node, Aggregate) else node.keep if isinstance(node, Explode) else ()
+    return [{*keys, *(c.name for c in used)} for _ in node.sources()]
 
 
-def _side(columns: list[Col], side: str) -> set[str]:
-    return {c.name for c in columns if c.of == side}
+def ordered_cell(column: CellColumn) -> Struct:
+    """Return the cell as a struct whose maximum is the winner: rule C2's order, then the payload."""
+    parts = dict(precedence_parts(column.cell, column.kind))
+    for name in column.payload:
+        parts.setdefault(name, column.cell[name])
+    return Struct(tuple(parts.items()))
 
 
-def _used(columns: Named, where: Expr | None) -> set[str]:
-    expressions = [value for _, value in columns] + ([where] if where is not None else [])
-    return {c.name for expression in expressions for c in columns_used(expression)}
+def _is_present(column: CellColumn) -> Expr:
+    """Whether the fact has the cell. Asked of its write time, so that engines need not read the rest of the struct."""
+    return not_null(column.cell[WRITTEN])
+
+
+def aggregate(node: LatestCells, *, source: Node) -> Node:
+    """One scan, one group-by."""
+    winners = tuple((c.name, Agg(Fold.MAX, ordered_cell(c), _is_present(c))) for c in node.cells)
+    return Aggregate(node.name, node.grain, source, node.keys, (*winners, *node.folds))
+
+
+def window(node: LatestCells, *, source: Node) -> Node:
+    """Rank each column's cells within the key, then gather those ranked first."""
+    keys = tuple(map(col, node.keys))
+    ranks: list[tuple[str, Expr]] = []
+    winners: list[tuple[str, Expr]] = []
+    for i, cell in enumerate(node.cells):
+        order = tuple(part for _, part in precedence_parts(cell.cell, cell.kind))
+        ranks.append((f"_rank_{i}", RowNumber(keys, order)))
+        winners.append((cell.name, Agg(Fold.ANY, ordered_cell(cell), equal(col(f"_rank_{i}"), 1) & _is_present(cell))))
+    ranked = Select(f"{node.name}_ranked", "fact", source, (*cols(source.output()), *ranks))
+    return Aggregate(node.name, node.grain, ranked, node.keys, (*winners, *node.folds))
+
+
+def self_join(node: LatestCells, *, source: Node) -> Node:
+    """Per column: the largest order key by group, joined back to the facts that have it."""
+    result: Node = Aggregate(f"{node.name}_keys" if node.cells else node.name, node.grain, source, node.keys, node.folds)
+    for i, column in enumerate(node.cells):
+        name = node.name if i == len(node.cells) - 1 else f"{node.name}_and_{i + 1}"
+        winners = _joined_back(node, source, column=column)
+        columns = (*cols(result.output(), "l"), (column.name, col("_cell", "r")))
+        result = Join(name, node.grain, result, winners, JoinKind.LEFT, node.keys, columns, is_null_safe=True)
+    return result
+
+
+def _joined_back(node: LatestCells, source: Node, *, column: CellColumn) -> Node:
+    base = f"{node.name}_of_{column.name.lstrip('_')}"
+    keys, order = node.keys, Struct(precedence_parts(column.cell, column.kind))
+    columns = (*cols(keys), ("_order", order), ("_cell", ordered_cell(column)))
+    facts = Select(f"{base}_facts", "fact of the column", source, columns, _is_present(column))
+    latest = Aggregate(f"{base}_order", node.grain, facts, keys, (("_latest", Agg(Fold.MAX, col("_order"))),))
+    is_latest, kept = equal(col("_order", "l"), col("_latest", "r")), cols((*keys, "_cell"), "l")
+    name, grain = f"{base}_joined", "latest fact and copy"
+    matching = Join(name, grain, facts, latest, JoinKind.INNER, keys, kept, is_latest, is_null_safe=True)
+    return Aggregate(base, node.grain, matching, node.keys, (("_cell", Agg(Fold.ANY, col("_cell"))),))
+
+
+Lowering = Callable[..., Node]
+LOWERINGS: Mapping[str, Lowering] = {"aggregate": aggregate, "window": window, "self_join": self_join}

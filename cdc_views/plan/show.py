@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc_views.model.naming import bound_name, physical_name
 from cdc_views.model.schema import Column, TableSchema
-from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, is_text
+from cdc_views.model.types import Kind, LogicalType, Scalar, is_text
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
     FALSE,
@@ -17,7 +17,6 @@ from cdc_views.plan.expr import (
     Case,
     Each,
     Expr,
-    Field,
     Friendly,
     Greatest,
     IsEmpty,
@@ -26,15 +25,17 @@ from cdc_views.plan.expr import (
     Lit,
     Named,
     Op,
-    both,
     col,
+    cols,
     either,
+    equal,
     is_null,
+    largest,
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Join, JoinKind, Node, Select, UnionAll
-from cdc_views.plan.order import RANK, VALUE, WRITTEN, cell_expiry, elements_expiry, is_eternal, is_live, shows, soonest, survives
+from cdc_views.plan.nodes import Node, Select, UnionAll, beside, replaced
+from cdc_views.plan.order import RANK, VALUE, WRITTEN, cell_expiry, elements_expiry, is_eternal, shows
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
@@ -90,7 +91,11 @@ def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node |
     visible = visible_rows(request, covered, has_statics=has_statics)
     if not has_statics or partitions is None:
         return visible
-    return _with_static_only(request, visible, partitions=_truncated(request, partitions, table))
+    if table is not None:  # a truncate covers statics as a partition deletion does
+        deleted = largest(col(names.PARTITION_DELETED), col(names.TABLE_DELETED))
+        columns = {**dict(cols(partitions.output())), names.PARTITION_DELETED: deleted}
+        partitions = Select("covered_partitions", "partition", _beside_table(partitions, table), tuple(columns.items()))
+    return _with_static_only(request, visible, partitions=partitions)
 
 
 def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Select:
@@ -100,13 +105,9 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
         # W3: a row shows its partition's statics, which row and range deletions do not cover (D2)
         scope = _static_scope(request) if has_statics else request.scope
         judged = judged_cells(request, judged, columns=request.schema.statics, scope=scope)
-    columns = (
-        *shown_keys(request.schema.row_key),
-        *shown_values(request, request.schema.regulars + request.schema.statics),
-        (names.IS_ROW, TRUE),
-        *_expiry(request, request.schema.regulars + request.schema.statics, has_marker=True),
-        *_parts(request),
-    )
+    others = request.schema.regulars + request.schema.statics
+    shown = (*shown_keys(request.schema.row_key), *shown_values(request, others), (names.IS_ROW, TRUE))
+    columns = (*shown, *_expiry(request, others, has_marker=True), *_parts(request))
     is_kept = request.is_plain or request.tells_parts
     return Select("visible_rows", "visible row", judged, columns, None if is_kept else _row_exists(request))
 
@@ -119,11 +120,11 @@ def _parts(request: Showing) -> Named:
     marker: Expr = shows(col(names.LIVE), deletion=request.scope, now=request.now)
     if request.is_plain:
         # S1: the row exists, so its marker is live
-        marker = TRUE if request.relation.is_whole_row else is_eternal(Field(col(names.LIVE), RANK))
+        marker = TRUE if request.relation.is_whole_row else is_eternal(col(names.LIVE)[RANK])
     # S1: no cell decides whether the row of a whole-row source exists
     deciding = () if request.relation.is_whole_row else request.judged
     hidden = [c for c in deciding if telling_form(request, c) is None]
-    shown = tuple((names.shows(name), col(names.shows(name))) for column in hidden for name, _ in cell_columns(column))
+    shown = cols(names.shows(name) for column in hidden for name, _, _ in names.cells(column))
     return ((names.EXISTS, exists), (names.HAS_MARKER, marker), *shown)
 
 
@@ -140,76 +141,48 @@ def telling_form(request: Showing, column: Column) -> str | None:
 def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...], scope: Expr) -> Node:
     """Decide once for each cell whether it shows, and keep the live elements of each multi-cell column (C4, D3)."""
     verdicts: list[tuple[str, Expr]] = []
-    replaced: dict[str, Expr] = {}
+    elements: dict[str, Expr] = {}
     for column in columns:
-        own = _complex_scope(column, scope)
-        if not column.type.is_multicell or isinstance(column.type, Udt):
-            verdicts += [
-                (names.shows(name), _shows(request, col(name), kind, deletion=own, is_read=column in request.columns))
-                for name, kind in cell_columns(column)
-            ]
-        else:
-            replaced[names.cells_of(column.name)] = _live_elements(request, column, deletion=own)
-    kept = tuple((name, replaced.get(name, col(name))) for name in source.output())
-    role = columns[0].role.value if columns else "no"
-    return Select(f"judged_{role}_cells", source.grain, source, (*kept, *verdicts))
+        own, is_read = _complex_scope(column, scope), column in request.columns
+        for name, _, kind in names.cells(column):
+            verdicts.append((names.shows(name), _shows(request, col(name), kind, deletion=own, is_read=is_read)))
+        if not names.cells(column):
+            cells = names.cells_of(column.name)
+            elements[cells] = Keep(col(cells), shows(Item(), deletion=own, now=request.now))
+    judged = replaced(f"judged_{columns[0].role.value if columns else 'no'}_cells", source, elements)
+    return replace(judged, columns=(*judged.columns, *verdicts))
 
 
 def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr, is_read: bool) -> Expr:
     if not request.is_plain:
         return shows(cell, deletion=deletion, now=request.now)
     if is_read and VALUE in request.representation.payload(kind):
-        return not_null(Field(cell, VALUE))  # not by the bytes: a tombstone may have some
-    return is_eternal(Field(cell, RANK))  # the rank is cheaper to read than a value that nobody shows
-
-
-def cell_columns(column: Column) -> list[tuple[str, LogicalType]]:
-    """Return (plan column, value type) of each cell: the column itself, or each field of a multi-cell user type."""
-    if isinstance(column.type, Udt) and column.type.is_multicell:
-        fields = names.field_columns(column.name, column.type)
-        return [(name, kind) for (name, _), (_, kind) in zip(fields, column.type.fields, strict=True)]
-    return [(physical_name(column.name), column.type)]
+        return not_null(cell[VALUE])  # not by the bytes: a tombstone may have some
+    return is_eternal(cell[RANK])  # the rank is cheaper to read than a value that nobody shows
 
 
 def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table: Node | None) -> Node:
     """Join rows to their partition, with the largest deletion that covers each of them in `_scope` (rule D2)."""
+    rows, covers = with_covers(request.schema, rows, partitions=partitions, table=table)
+    kept = cols(name for name in rows.output() if name not in (names.DELETED, names.RANGES))
+    return Select("covered_rows", "row key", rows, (*kept, (names.SCOPE, largest(col(names.DELETED), *covers))))
+
+
+def with_covers(schema: TableSchema, rows: Node, *, partitions: Node | None, table: Node | None) -> tuple[Node, list[Expr]]:
+    """Join rows to their partition, which may be missing, and to the table; return the deletions that cover them (rule D2)."""
+    covers: list[Expr] = []
     if partitions is not None:
         # D2: a partition deletion covers each of its rows, a range deletion those inside its bounds
-        rows = beside_partition(request.schema, rows, partitions)
-        own = [col(names.DELETED), col(names.PARTITION_DELETED), range_deletion(request.schema)]
-    else:
-        own = [col(names.DELETED)]
+        rows = beside("rows_and_partitions", rows, partitions, tuple(names.identity(c) for c in schema.partition))
+        covers += [col(names.PARTITION_DELETED), range_deletion(schema)]
     if table is not None:
-        rows = beside_table(rows, table)  # S6: a truncate covers every row
-        own.append(col(names.TABLE_DELETED))
-    scope: Expr = Call(Op.GREATEST, tuple(own)) if len(own) > 1 else own[0]
-    hidden = {names.DELETED, names.RANGES}
-    kept = tuple((name, col(name)) for name in rows.output() if name not in hidden)
-    return Select("covered_rows", "row key", rows, (*kept, (names.SCOPE, scope)))
+        rows = _beside_table(rows, table)  # S6: a truncate covers every row
+        covers.append(col(names.TABLE_DELETED))
+    return rows, covers
 
 
-def beside_partition(schema: TableSchema, rows: Node, partitions: Node) -> Node:
-    """Join rows to their partition, which may be missing."""
-    on = tuple(names.identity(c) for c in schema.partition)
-    theirs = [name for name in partitions.output() if name not in rows.output()]
-    columns = (*((n, col(n, "l")) for n in rows.output()), *((n, col(n, "r")) for n in theirs))
-    return Join("rows_and_partitions", "row key", rows, partitions, JoinKind.LEFT, on, columns)
-
-
-def beside_table(rows: Node, table: Node) -> Node:
-    """Join the largest deletion of the whole table to each row."""
-    columns = (*((n, col(n, "l")) for n in rows.output()), (names.TABLE_DELETED, col(names.TABLE_DELETED, "r")))
-    return Join(f"{rows.name}_and_table", rows.grain, rows, table, JoinKind.CROSS, (), columns)
-
-
-def _truncated(request: Showing, partitions: Node, table: Node | None) -> Node:
-    """Partitions for the rows of rule W3; a truncate covers statics as a partition deletion does."""
-    if table is None:
-        return partitions
-    beside = beside_table(partitions, table)
-    both_deletions = Call(Op.GREATEST, (col(names.PARTITION_DELETED), col(names.TABLE_DELETED)))
-    columns = tuple((name, both_deletions if name == names.PARTITION_DELETED else col(name)) for name in partitions.output())
-    return Select("covered_partitions", "partition", beside, columns)
+def _beside_table(rows: Node, table: Node) -> Node:
+    return beside(f"{rows.name}_and_table", rows, table, ())
 
 
 def range_deletion(schema: TableSchema, *, counts: Expr | None = None) -> Expr:
@@ -217,38 +190,29 @@ def range_deletion(schema: TableSchema, *, counts: Expr | None = None) -> Expr:
 
     `counts`, a condition over `Item()`, leaves range tombstones out.
     """
-    inside = both(
-        counts,
-        _within(schema, Field(Item(), names.FROM), is_start=True),
-        _within(schema, Field(Item(), names.TO), is_start=False),
-    )
-    assert inside is not None
-    return Greatest(Each(Keep(col(names.RANGES), inside), Field(Item(), WRITTEN)))
+    starts, ends = (_within(schema, Item()[bound], is_start=bound == names.FROM) for bound in (names.FROM, names.TO))
+    inside = starts & ends if counts is None else Call(Op.AND, (counts, starts, ends))
+    return Greatest(Each(Keep(col(names.RANGES), inside), Item()[WRITTEN]))
 
 
 def _within(schema: TableSchema, bound: Expr, *, is_start: bool) -> Expr:
     """Whether the row lies inside one bound: compare column by column until the bound's prefix ends (rule D2)."""
-    size = Field(bound, "size")
-    inside: Expr = Field(bound, "inclusive")
-    for index in reversed(range(len(schema.clustering))):
-        column = schema.clustering[index]
-        ours, theirs = col(names.identity(column)), Field(bound, bound_name(column.name))
-        ends = Call(Op.LE, (size, Lit(index)))
-        ended: Expr = Field(bound, "inclusive") if index else TRUE  # D2: a bound without a prefix is open
-        inside = Case(((ends, ended), *_compared(column, ours, theirs, is_start=is_start)), inside)
+    inside: Expr = bound["inclusive"]
+    for index, column in reversed([*enumerate(schema.clustering)]):
+        ended: Expr = bound["inclusive"] if index else TRUE  # D2: a bound without a prefix is open
+        compared = _compared(column, col(names.identity(column)), bound[bound_name(column.name)], is_start=is_start)
+        inside = Case(((bound["size"] <= index, ended), *compared), inside)
     return inside
 
 
 def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> list[tuple[Expr, Expr]]:
     """Branches for a key that differs from the bound's; an `EMPTY` key is null and sorts first (K2)."""
     after = is_start != column.descending
-    differs = Call(Op.GT if after else Op.LT, (ours, theirs))
-    same = Call(Op.EQ, (ours, theirs))
-    branches: list[tuple[Expr, Expr]] = [(differs, TRUE), (Call(Op.NOT, (same,)), FALSE)]
+    branches: list[tuple[Expr, Expr]] = [(ours > theirs if after else ours < theirs, TRUE), (~equal(ours, theirs), FALSE)]
     if is_text(column.type) or names.identity(column) != physical_name(column.name):
         return branches  # K2: an empty text, and a comparable of 0 bytes, already sort first
-    only_ours = Call(Op.AND, (is_null(ours), not_null(theirs)))
-    only_theirs = Call(Op.AND, (not_null(ours), is_null(theirs)))
+    only_ours = is_null(ours) & not_null(theirs)
+    only_theirs = not_null(ours) & is_null(theirs)
     return [(only_ours, Lit(not after)), (only_theirs, Lit(after)), *branches]
 
 
@@ -262,32 +226,24 @@ def _row_exists(request: Showing) -> Expr:
 
 def _any_shows(column: Column) -> Expr:
     """Whether any cell of a judged column shows; null, not false, where there is no cell."""
-    if column.type.is_multicell and not isinstance(column.type, Udt):
-        return Call(Op.NOT, (IsEmpty(col(names.cells_of(column.name))),))
-    return either(*(col(names.shows(name)) for name, _ in cell_columns(column)))
+    if cells := names.cells(column):
+        return either(*(col(names.shows(name)) for name, _, _ in cells))
+    return ~IsEmpty(col(names.cells_of(column.name)))
 
 
 def _complex_scope(column: Column, deletion: Expr) -> Expr:
     """The deletion that covers a column's cells: the larger of the row's and a multi-cell column's own (rule D3)."""
     if not column.type.is_multicell or deletion == Lit(None):
         return deletion
-    return Call(Op.GREATEST, (deletion, col(names.deletion_of(column.name))))
-
-
-def _live_elements(request: Showing, column: Column, *, deletion: Expr) -> Expr:
-    live = is_live(Field(Item(), RANK), request.now)
-    if deletion != Lit(None):
-        live = Call(Op.AND, (survives(Field(Item(), WRITTEN), deletion), live))
-    return Keep(col(names.cells_of(column.name)), live)
+    return largest(deletion, col(names.deletion_of(column.name)))
 
 
 def shown_keys(columns: Iterable[Column]) -> Named:
     """Return each key column as stored, as compared and as shown."""
     keys: dict[str, Expr] = {}
     for column in columns:
-        stored = col(physical_name(column.name))
-        keys |= {name: col(name) for name in (*names.shown_as(column), names.identity(column))}
-        keys[names.view_key(column)] = Friendly(stored, column.type)
+        keys |= dict(cols((*names.shown_as(column), names.identity(column))))
+        keys[names.view_key(column)] = Friendly(col(physical_name(column.name)), column.type)
     return tuple(keys.items())
 
 
@@ -305,11 +261,11 @@ def _value(request: Showing, column: Column) -> Named:
     if not column.type.is_multicell:
         cell = col(physical_name(column.name))
         values = request.representation.of_cell(column, cell)
-        is_value = all(value == Friendly(Field(cell, VALUE), column.type) for _, value in values)
+        is_value = all(value == Friendly(cell[VALUE], column.type) for _, value in values)
         if request.is_plain and is_value and isinstance(column.type, Scalar) and column.type.kind not in _TIMES:
             return values  # a cell of a plain row shows exactly what is stored
-    elif isinstance(column.type, Udt):
-        values = request.representation.of_fields(column, [(f, col(n), col(names.shows(n))) for n, f in _field_columns(column)])
+    elif fields := names.cells(column):
+        values = request.representation.of_fields(column, [(f, col(n), col(names.shows(n)), kind) for n, f, kind in fields])
     else:
         values = request.representation.of_elements(column, col(names.cells_of(column.name)))
     return tuple((name, when(_any_shows(column), value)) for name, value in values)
@@ -323,22 +279,18 @@ def _expiry(request: Showing, columns: Iterable[Column], *, has_marker: bool) ->
     if has_marker and not request.is_plain:
         expiries.append(cell_expiry(col(names.LIVE), shows(col(names.LIVE), deletion=request.scope, now=request.now)))
     for column in () if request.relation.is_whole_row else columns:
-        if column.type.is_multicell and not isinstance(column.type, Udt):
+        cells = names.cells(column)
+        if not cells:
             expiries.append(elements_expiry(col(names.cells_of(column.name))))
         elif not request.is_plain:
-            expiries += [cell_expiry(col(name), col(names.shows(name))) for name, _ in cell_columns(column)]
-    return ((names.SOONEST, soonest(expiries)),)
-
-
-def _field_columns(column: Column) -> tuple[tuple[str, str], ...]:
-    assert isinstance(column.type, Udt)
-    return names.field_columns(column.name, column.type)
+            expiries += [cell_expiry(col(name), col(names.shows(name))) for name, _, _ in cells]
+    return ((names.SOONEST, largest(*expiries)),)
 
 
 def _static_scope(request: Showing) -> Expr:
     """What covers statics: the partition's deletion, and a truncate (rule D2)."""
     partition = col(names.PARTITION_DELETED)
-    return Call(Op.GREATEST, (partition, col(names.TABLE_DELETED))) if request.relation.is_whole_row else partition
+    return largest(partition, col(names.TABLE_DELETED)) if request.relation.is_whole_row else partition
 
 
 def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> Node:
@@ -347,16 +299,10 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     A window rather than an outer join: engines push a predicate on the partition key through both.
     """
     candidates = static_rows(request, partitions, like=visible.output())
-    together = UnionAll("rows_and_static_rows", "visible row or partition", (visible, candidates))
-    partition = tuple(col(names.identity(c)) for c in request.schema.partition)
-    ranked = Select(
-        "with_partition",
-        "visible row or partition",
-        together,
-        (*((n, col(n)) for n in together.output()), (names.HAS_ROW, AnyOver(col(names.IS_ROW), partition))),
-    )
-    keep = either(col(names.IS_ROW), Call(Op.NOT, (col(names.HAS_ROW),)))
-    return Select("shown_rows", "visible row", ranked, tuple((n, col(n)) for n in together.output()), keep)
+    every = UnionAll("rows_and_static_rows", "visible row or partition", (visible, candidates))
+    has_row = AnyOver(col(names.IS_ROW), tuple(col(names.identity(c)) for c in request.schema.partition))
+    ranked = Select("with_partition", every.grain, every, (*cols(every.output()), (names.HAS_ROW, has_row)))
+    return Select("shown_rows", "visible row", ranked, cols(every.output()), either(col(names.IS_ROW), ~col(names.HAS_ROW)))
 
 
 def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) -> Select:

@@ -7,36 +7,40 @@ no other time does the fact change what a view shows. Instants are in the unit o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
-from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import Call, Case, Each, Expr, Field, Gathered, Item, Lit, Named, Op, both, col, columns_used, when
+from cdc_views.plan.expr import Case, Each, Expr, Gathered, Item, Named, both, col, cols, columns_used, equal, when
 from cdc_views.plan.nodes import Explode, Node, Select
-from cdc_views.plan.order import RANK, WRITTEN, now_rank
-from cdc_views.plan.reduce import displayed, single_cells, with_elements
+from cdc_views.plan.order import LAST_EXPIRY, RANK, SHIFT, WRITTEN, has_expiry, now_rank
+from cdc_views.plan.reduce import single_cells, stored_keys, with_elements
 from cdc_views.plan.reduction import Reduction
-from cdc_views.rules.cells import RANK_FLOOR, TTL_BITS
 from cdc_views.rules.facts import FactKind
 
 _TIMES = "_times"
-_LAST_EXPIRY = (1 << 32) - 1
-"""The last second at which anything can expire: Cassandra keeps it in 32 bits."""
 _MICROS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline(Reduction):
-    """A reduction with one row per key and instant, of what was written at that instant; expiries up to `as_of` (s)."""
+    """A reduction with one row per key and instant, of what was written at that instant; expiries up to `as_of` (s).
+
+    So the instant is one of all keys and identities.
+    """
 
     as_of: int = 0
+
+    @classmethod
+    def of(cls, reduction: Reduction, *, as_of: int) -> Timeline:
+        """Return the same reduction, instant by instant; a history is read from raw alone."""
+        return cls(**{field.name: getattr(reduction, field.name) for field in fields(reduction)}, as_of=as_of)
 
     @property
     def clock(self) -> int:
         """The last second of the clock that decides what has expired, within the seconds at which something may."""
-        return min(max(self.as_of, -1), _LAST_EXPIRY)
+        return min(max(self.as_of, -1), LAST_EXPIRY)
 
     def owners(self, kind: FactKind) -> tuple[str, ...]:
         """Columns that tell the owners of `kind` facts apart, whatever the instant."""
@@ -48,33 +52,30 @@ class Timeline(Reduction):
 
     def of_partitions(self) -> tuple[str, ...]:
         """Columns that identify and show a partition, whatever the instant: equal keys show alike."""
-        return tuple(dict.fromkeys(Reduction.partition_keys(self) + displayed(self.schema.partition)))
+        return tuple(dict(stored_keys(Reduction.partition_keys(self), self.schema.partition)))
 
     def row_keys(self) -> tuple[str, ...]:
-        """See `Reduction.row_keys`; and the instant."""
         return (*self.of_rows(), names.INSTANT)
 
     def partition_keys(self) -> tuple[str, ...]:
-        """See `Reduction.partition_keys`; and the instant."""
         return (*self.of_partitions(), names.INSTANT)
 
     def identities(self, kind: FactKind) -> tuple[str, ...]:
-        """See `Reduction.identities`; and the instant."""
         return (*self.owners(kind), names.INSTANT)
 
     def in_time(self, written: Expr) -> Expr | None:
-        """See `Reduction.in_time`: what was written at the instant."""
-        return both(Call(Op.EQ, (written, col(names.INSTANT))), Reduction.in_time(self, written))
+        return both(equal(written, col(names.INSTANT)), Reduction.in_time(self, written))
 
-    def so_far(self, written: Expr) -> Expr | None:
+    def so_far(self, written: Expr) -> Expr:
         """Return whether what was written then counts at the instant."""
-        return both(Call(Op.LE, (written, col(names.INSTANT))), Reduction.in_time(self, written))
+        counts, until_now = Reduction.in_time(self, written), written <= col(names.INSTANT)
+        return until_now if counts is None else until_now & counts
 
     def facts(self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None) -> Node:
         """Return one row per fact and instant of it; `columns` may use the instant."""
         wanted = tuple(kinds)
         used = {c.name for _, value in columns for c in columns_used(value)} - {names.INSTANT}
-        read = tuple((column, col(column)) for column in sorted(used))
+        read = cols(sorted(used))
         scan = self.scan(f"{name}_read", kinds=wanted, columns=(*read, (_TIMES, self._times(wanted))), where=where)
         grain = f"{scan.grain} and instant of it"
         timed = Explode(f"{name}_at_instants", grain, scan, tuple(sorted(used)), col(_TIMES), names.INSTANT)
@@ -82,49 +83,41 @@ class Timeline(Reduction):
 
     def clock_at_instant(self) -> Expr:
         """Return the least rank that lives at the row's instant: the clock goes with the instants, up to `as_of`."""
-        last = now_rank(Lit(self.clock))
+        last = now_rank(self.clock)
         if self.relation.order is not WriteOrder.MICROS:
             return last
         instant = col(names.INSTANT)
-        second = Call(Op.DIV, (instant, Lit(_MICROS)))
-        before = (Call(Op.LT, (instant, Lit(0))), now_rank(Lit(-1)))  # nothing expires before 1970
-        after = (Call(Op.GE, (instant, Lit(self.clock * _MICROS))), last)
+        before = (instant < 0, now_rank(-1))  # nothing expires before 1970
+        after = (instant >= self.clock * _MICROS, last)
         # as `now_rank`, put so that nothing overflows
-        ahead = Call(Op.ADD, (second, Lit(1 - (1 << 32))))
-        return Case((before, after), Call(Op.MUL, (ahead, Lit(1 << (TTL_BITS + 1)))))
+        return Case((before, after), (instant // _MICROS + (1 - (1 << 32))) * (1 << SHIFT))
 
     def _times(self, kinds: tuple[FactKind, ...]) -> Gathered:
         """The instants of a fact of one of the kinds."""
-        values: list[Expr] = [] if kinds == (FactKind.STATIC,) else [Field(col(names.DELETED), WRITTEN)]
+        values: list[Expr] = [] if kinds == (FactKind.STATIC,) else [col(names.DELETED)[WRITTEN]]
         arrays: list[Expr] = []
-        columns: tuple[Column, ...] = ()
         if FactKind.ROW in kinds:
             values += self._of_cell(col(names.LIVE))
-            columns += self.schema.regulars
-        if FactKind.STATIC in kinds:
-            columns += self.schema.statics
+        columns = self.schema.regulars * (FactKind.ROW in kinds) + self.schema.statics * (FactKind.STATIC in kinds)
         for column in self.reducible(columns):
             stored = col(physical_name(column.name))
             if column.type.is_multicell:
-                values.append(Field(Field(stored, "deletion"), WRITTEN))
+                values.append(stored["deletion"][WRITTEN])
             for _, cell, _ in single_cells(column, stored):
                 values += self._of_cell(cell)
         for column in with_elements(self, columns):
-            elements = Field(col(physical_name(column.name)), "cells")
+            elements = col(physical_name(column.name))["cells"]
             arrays += [Each(elements, time) for time in self._of_cell(Item())]
         return Gathered(tuple(values), tuple(arrays))
 
     def _of_cell(self, cell: Expr) -> Iterator[Expr]:
-        yield Field(cell, WRITTEN)
+        yield cell[WRITTEN]
         if self.relation.order is WriteOrder.MICROS:
-            yield self._expiry(Field(cell, RANK))
+            yield self._expiry(cell[RANK])
 
     def _expiry(self, rank: Expr) -> Expr:
         """When (µs) a cell of that rank stops showing; null for one that does not, or after the last clock."""
-        expires = both(Call(Op.GE, (rank, Lit(RANK_FLOOR + 2))), Call(Op.LT, (rank, now_rank(Lit(self.clock)))))
-        assert expires is not None
+        expires = has_expiry(rank) & (rank < now_rank(self.clock))
         # rank = expires_at · 2^31 + less than 2^31 - 2^63: turned round, so that nothing overflows
-        turned = Call(Op.MUL, (Call(Op.ADD, (rank, Lit(1))), Lit(-1)))
-        before_last = Call(Op.DIV, (turned, Lit(1 << (TTL_BITS + 1))))
-        seconds = Call(Op.ADD, (Call(Op.MUL, (before_last, Lit(-1))), Lit(_LAST_EXPIRY)))
-        return when(expires, Call(Op.MUL, (seconds, Lit(_MICROS))))
+        before_last = (rank + 1) * -1 // (1 << SHIFT)
+        return when(expires, (before_last * -1 + LAST_EXPIRY) * _MICROS)

@@ -1,17 +1,38 @@
-"""A user's condition over the view's columns, as an expression of a plan."""
+"""A user's condition over the view's columns, as an expression of a plan.
+
+A view shows some numbers as text, which a condition may not compare with numbers.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from sqlglot import exp
 
-from cdc_views.errors import UnknownColumnError
+from cdc_views.errors import UnknownColumnError, UsageError
 from cdc_views.model.conditions import Condition
 from cdc_views.model.naming import physical_name
-from cdc_views.model.schema import TableSchema
-from cdc_views.model.types import Scalar, is_reshaped
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import INTEGER_BITS, Kind, Scalar, is_reshaped
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.names import view_key
-from cdc_views.plan.texts import NumberTextError, advice
+
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg)
+_NUMBERS = frozenset({*INTEGER_BITS, Kind.FLOAT, Kind.DOUBLE})
+_CASTS = {Kind.DECIMAL: "DECIMAL(38, 9)", Kind.VARINT: "DECIMAL(38, 0)"}
+"""Kinds of numbers without a bound, and the type that holds most of them."""
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
+
+
+class NumberTextError(UsageError):
+    """A condition compares a number that is shown as text with a number; `advice` says what to write."""
+
+    def __init__(self, where: str, advice: str) -> None:
+        """Say it of `where`, the option or test and its text."""
+        super().__init__(f"{where}: {advice}")
+        self.advice = advice
 
 
 def parse_where(schema: TableSchema, condition: Condition) -> UserSql:
@@ -38,8 +59,8 @@ def on_partition(schema: TableSchema, where: UserSql) -> UserSql | None:
     plain = {view_key(c): physical_name(c.name) for c in as_stored}
     tree = where.tree.unnest()  # the parentheses that parsing put around it
     conjuncts = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]
-    kept = [c.copy() for c in conjuncts if {column.name for column in c.find_all(exp.Column)} <= plain.keys()]
-    kept = [c for c in kept if c.find(exp.Column) is not None]
+    used = [({column.name for column in c.find_all(exp.Column)}, c) for c in conjuncts]
+    kept = [c.copy() for names, c in used if names and names <= plain.keys()]
     if not kept:
         return None
     condition = exp.and_(*kept, copy=False)
@@ -52,7 +73,9 @@ def _resolved(schema: TableSchema, node: exp.Expression) -> exp.Expression:
     if not isinstance(node, exp.Column):
         return node
     parts = [part.name for part in node.parts]
-    column = schema.column(_find(schema, parts[0]))
+    column = _found(schema, parts[0])
+    if column is None:
+        raise UnknownColumnError(table=schema.full_name, column=parts[0], known=[c.name for c in schema.columns])
     name = view_key(column) if column.is_key else physical_name(column.name)
     found: exp.Expression = exp.column(exp.to_identifier(name, quoted=True))
     for field in parts[1:]:  # col.field of a struct
@@ -60,10 +83,60 @@ def _resolved(schema: TableSchema, node: exp.Expression) -> exp.Expression:
     return found
 
 
-def _find(schema: TableSchema, name: str) -> str:
-    if schema.has(name):
-        return name
-    folded = [c.name for c in schema.columns if c.name.casefold() == name.casefold()]
-    if len(folded) == 1:
-        return folded[0]
-    raise UnknownColumnError(table=schema.full_name, column=name, known=[c.name for c in schema.columns])
+def _found(schema: TableSchema, name: str) -> Column | None:
+    """The column of that name, or the only one whose name differs in case alone."""
+    folded = [c for c in schema.columns if c.name.casefold() == name.casefold()]
+    same = [c for c in folded if c.name == name] or folded
+    return same[0] if len(same) == 1 else None
+
+
+def advice(schema: TableSchema, condition: exp.Expr) -> str:
+    """Return what to write instead of a comparison of a number's text with a number; empty where there is none.
+
+    Engines refuse it, or cast the text to whatever the number is: Spark to a whole number. `schema` has the types that
+    views show (`Relation.shown`), `condition` the user's column names.
+    """
+    for texts, others in _sides(condition):
+        for text in texts:
+            column = _column(schema, text)
+            wanted = _cast(column)
+            if column is not None and wanted and any(other is text or _is_number(schema, other) for other in others):
+                name = column.name
+                name = name if _PLAIN.match(name) else exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
+                return f"{column.name} is shown as text, since its type has no precision; write CAST({name} AS {wanted})"
+    return ""
+
+
+def _sides(condition: exp.Expr) -> Iterator[tuple[list[exp.Expr], list[exp.Expr]]]:
+    """What is compared, and with what; what is computed with counts as compared with itself."""
+    for node in condition.walk():
+        parts = [part.unnest() for part in node.iter_expressions()]
+        if isinstance(node, _COMPUTED):
+            yield from (([part], [part]) for part in parts)
+        elif isinstance(node, _COMPARED):
+            yield from ((parts[:1], parts[1:]), (parts[1:], parts[:1]))
+        elif isinstance(node, exp.In | exp.Between):
+            yield parts[:1], parts[1:]
+
+
+def _cast(column: Column | None) -> str:
+    """The type to cast a number to that is shown as text; empty for anything else."""
+    kind = column.type if column is not None else None
+    return _CASTS.get(kind.kind, "") if isinstance(kind, Scalar) and kind.decimal_size is None else ""
+
+
+def _is_number(schema: TableSchema, node: exp.Expr) -> bool:
+    if isinstance(node, exp.Literal):
+        return not node.is_string
+    if isinstance(node, exp.Cast):
+        return node.to.this in exp.DataType.NUMERIC_TYPES
+    column = _column(schema, node)
+    kind = column.type if column is not None else None
+    is_number = isinstance(kind, Scalar) and (kind.kind in _NUMBERS or kind.decimal_size is not None)
+    return is_number or isinstance(node, _COMPUTED)
+
+
+def _column(schema: TableSchema, node: exp.Expr) -> Column | None:
+    if not isinstance(node, exp.Column) or len(node.parts) > 1:
+        return None
+    return _found(schema, node.name)

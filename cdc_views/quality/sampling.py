@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Engine, Read, Sources
-from cdc_views.engines.duckdb.state import snapshot_of_files
-from cdc_views.engines.duckdb.tables import REGISTERED, from_clause, from_row_groups
+from cdc_views.engines.duckdb.tables import REGISTERED, from_clause, from_row_groups, snapshot_of_files
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import Snapshot, snapshot_of

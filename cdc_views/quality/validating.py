@@ -23,8 +23,7 @@ from cdc_views.operations.materializing import remote_sources
 from cdc_views.operations.querying import query_table
 from cdc_views.operations.replication import expected_of, replicas
 from cdc_views.plan.expr import UserSql
-from cdc_views.plan.texts import NumberTextError
-from cdc_views.plan.where import parse_where
+from cdc_views.plan.where import NumberTextError, parse_where
 from cdc_views.quality import bookkeeping, sampling, serving
 from cdc_views.quality.checks import Check, Report
 from cdc_views.quality.conditions import condition_of, test_name

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.parts import Parts, Source
-from cdc_views.plan.rewrites import choose, lower, prune
+from cdc_views.plan.rewrites import choose, lowered
 from cdc_views.sql.dialects import Dialect, dialect
+from cdc_views.sql.dialects.base import identifier
 from cdc_views.sql.render import Renderer
-from cdc_views.sql.statements import create_view, named
-from cdc_views.storage.relation import Relation
+from cdc_views.sql.statements import envelope
+from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
 
 __all__ = ["ViewSql", "check_names", "generate", "outputs_sql", "query_sql", "rows_sql"]
@@ -21,13 +24,12 @@ __all__ = ["ViewSql", "check_names", "generate", "outputs_sql", "query_sql", "ro
 def query_sql(
     ask: Ask, *, dialect_name: str, strategy: str, table: str, tables: Mapping[Source, str] | None = None, is_pretty: bool = True
 ) -> str:
-    """Return the SQL of what is asked, over the raw table `table` (text that stands after FROM) and parts of it.
+    """Return the SQL of what is asked, over the raw table `table` (text after FROM) and parts of it.
 
     Where it has to be short, it is on one line, without comments.
     """
-    chosen, target = choose(strategy).strategy, dialect(dialect_name)
-    plan = prune(lower(build(ask, joins_fully=target.joins_fully), strategy=chosen))
-    return Renderer(target, table=table, tables=tables).sql(plan, is_pretty=is_pretty)
+    target = dialect(dialect_name)
+    return target.printed(_query(ask, target, strategy, table, tables, joins_fully=target.joins_fully), is_pretty=is_pretty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,60 +56,74 @@ def generate(
     `note` is a further line of the header (a Delta version, say); `tables` and `split` are a state's (`Ask.split`).
     Raises `UnsupportedError` where two column names differ in case alone and the dialect cannot hold both.
     """
-    chosen = choose(strategy)
     target = dialect(dialect_name)
-    _check_names(relation, target, others=(view.schema, view.name))
+    check_names(relation, dialect_name, others=(view.schema, view.name))
     ask = Ask(relation, split=split)
-    plan = prune(lower(build(ask), strategy=chosen.strategy))
-    query = Renderer(target, table=table, tables=tables).query(plan)
-    return create_view(
-        target,
-        relation,
-        view=(view.schema, view.name),
-        query=query,
-        names=output_names(ask),
-        notes=[chosen.why, note],
-        casts=casts_of(relation),
+    query = _named(ask, _query(ask, target, strategy, table, tables), output_names(ask))
+    place = exp.Table(this=identifier(view.name), db=identifier(view.schema) if view.schema else None)
+    return envelope(
+        "create_view.sql.j2",
+        view=place.sql(dialect=target.sqlglot_name),
+        schema_name=identifier(view.schema).sql(dialect=target.sqlglot_name) if view.schema else "",
+        query=target.printed(query),
+        table=_comment(relation.schema.full_name),
+        grain=_comment(", ".join(c.name for c in relation.schema.row_key)),
+        has_statics=bool(relation.schema.statics),
+        layout=LAYOUT_VERSION,
+        notes=[_comment(text) for text in (choose(strategy).why, note) if text],
     )
 
 
 def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: str, is_pretty: bool = True) -> str:
     """Return the query inside the CREATE VIEW statement of `generate`, for columns of its own and a clock of its own.
 
-    `clock` is text that stands wherever the query asks for the time, in seconds since the epoch. Raises as `generate`.
+    `clock` is text in place of the time that the query asks for, in seconds since the epoch. Raises as `generate`.
     Where it has to be short, it is on one line, without comments.
     """
-    target = dialect(dialect_name)
-    _check_names(ask.relation, target)
-    target.clock = clock
-    plan = prune(lower(build(ask), strategy=choose(strategy).strategy))
-    query = named(Renderer(target, table=table).query(plan), output_names(ask), casts=casts_of(ask.relation))
-    return query.sql(dialect=target.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=110, comments=is_pretty)
+    check_names(ask.relation, dialect_name)
+    return _rows(ask, dialect(dialect_name), strategy, table, output_names(ask), clock=clock, is_pretty=is_pretty)
 
 
-def outputs_sql(
-    ask: Ask, *, dialect_name: str, strategy: str, table: str, more: Sequence[tuple[str, str]], clock: str = ""
-) -> str:
+def outputs_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, more: Sequence[tuple[str, str]]) -> str:
     """Return `rows_sql` in its short form, with further outputs of the plan as (name, output column)."""
-    target = dialect(dialect_name)
+    names = (*output_names(ask), *more)
+    return _rows(ask, dialect(dialect_name), strategy, table, names, clock="", is_pretty=False)
+
+
+def _rows(
+    ask: Ask, target: Dialect, strategy: str, table: str, names: tuple[tuple[str, str], ...], *, clock: str, is_pretty: bool
+) -> str:
     target.clock = clock
-    plan = prune(lower(build(ask), strategy=choose(strategy).strategy))
-    query = named(Renderer(target, table=table).query(plan), (*output_names(ask), *more), casts=casts_of(ask.relation))
-    return query.sql(dialect=target.sqlglot_name, copy=False, comments=False)
+    return target.printed(_named(ask, _query(ask, target, strategy, table), names), is_pretty=is_pretty)
+
+
+def _query(
+    ask: Ask, target: Dialect, strategy: str, table: str, tables: Mapping[Source, str] | None = None, *, joins_fully: bool = False
+) -> exp.Select:
+    plan = lowered(build(ask, joins_fully=joins_fully), strategy=choose(strategy).strategy)
+    return Renderer(target, table=table, tables=tables).query(plan)
+
+
+def _named(ask: Ask, query: exp.Select, names: tuple[tuple[str, str], ...]) -> exp.Select:
+    """The query with its columns under the users' names; `names` are (user name, output column) in order.
+
+    A value that does not fit the type that the user gave its column fails the query that reads it: never a null.
+    """
+    columns, casts = list[exp.Expr](), casts_of(ask.relation)
+    for name, output in names:
+        value = exp.column(identifier(output))
+        columns.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(name)))
+    return exp.select(*columns).from_(query.subquery(identifier("_merged"), copy=False), copy=False)
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end a line comment early."""
+    return " ".join(text.split())
 
 
 def check_names(relation: Relation, dialect_name: str, *, others: tuple[str, ...] = ()) -> None:
     """Raise `UnsupportedError` for names that a dialect's view cannot hold; `others` are those of views and schemas."""
-    _check_names(relation, dialect(dialect_name), others=others)
-
-
-def _check_names(relation: Relation, target: Dialect, *, others: tuple[str, ...] = ()) -> None:
-    _refuse_case_clash(relation, target)
-    target.check_names([c.name for c in relation.schema.columns], others=others)
-
-
-def _refuse_case_clash(relation: Relation, target: Dialect) -> None:
-    seen: dict[str, str] = {}
+    target, seen = dialect(dialect_name), dict[str, str]()
     for column in relation.schema.columns:
         other = seen.setdefault(column.name.casefold(), column.name)
         if target.ignores_case and other != column.name:
@@ -115,3 +131,4 @@ def _refuse_case_clash(relation: Relation, target: Dialect) -> None:
                 f"{relation.schema.full_name} has columns {other!r} and {column.name!r}, which {target.name} cannot tell apart",
                 remedy="use `cdc-views query`, whose output keeps both",
             )
+    target.check_names([c.name for c in relation.schema.columns], others=others)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.plan.expr import Lit, Named
+from cdc_views.plan.expr import Expr, Lit, Named
 from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, Ordered, Scan, Select, UnionAll, in_order
 from cdc_views.plan.parts import Source
 from cdc_views.sql.dialects.base import Dialect, Sql, identifier, number
@@ -20,7 +20,7 @@ class Renderer:
     def __init__(
         self, dialect: Dialect, *, table: str, tables: Mapping[Source, str] | None = None, computes_once: bool = False
     ) -> None:
-        """`table` is the raw table as it stands after FROM, text in the dialect; `tables` parts of it.
+        """`table` is the raw table, text after FROM in the dialect; `tables` are parts of it.
 
         `computes_once`: steps that several others read are computed once and held. Else an engine may put their text
         where they are read, as often as that is.
@@ -28,14 +28,13 @@ class Renderer:
         self.dialect, self._tables = dialect, {Source.ALL: table, **(tables or {})}
         self._computes_once = computes_once
 
-    def query(self, root: Node, *, renamed: Named | None = None) -> exp.Select:
+    def query(self, root: Node) -> exp.Select:
         """Return `WITH … SELECT …` of the plan's output columns."""
         nodes = in_order(root)
         names = step_names(nodes, longest=self.dialect.max_name_bytes)
-        last = nodes[-1]
         self.dialect.begin(nodes)
         bodies = {id(node): self._body(node, names) for node in nodes}
-        query = bodies[id(last)]
+        query = bodies[id(root)]
         held = _read_by_several(nodes) if self._computes_once else set()
         for node in nodes[:-1]:
             is_held = True if id(node) in held else None
@@ -44,11 +43,10 @@ class Renderer:
 
     def sql(self, root: Node, *, is_pretty: bool = True) -> str:
         """Return the query's text, aligned and with comments, or as short as it gets."""
-        query = self.query(root)
-        return query.sql(dialect=self.dialect.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=110, comments=is_pretty)
+        return self.dialect.printed(self.query(root), is_pretty=is_pretty)
 
     def _body(self, node: Node, names: dict[int, str]) -> exp.Select:
-        visit: Callable[[Node, dict[int, str]], exp.Select] | None = getattr(self, f"visit_{type(node).__name__.lower()}", None)
+        visit: Callable[[Node, dict[int, str]], exp.Select] | None = getattr(self, f"_{type(node).__name__.lower()}", None)
         if visit is None:
             raise UnsupportedError(
                 f"the SQL renderer has no way to write {type(node).__name__}", remedy="lower the plan with a strategy first"
@@ -70,29 +68,25 @@ class Renderer:
         table = exp.Table(this=identifier(names[id(node)]))
         return exp.alias_(table, identifier(alias), table=True, copy=False) if alias else table
 
-    def visit_scan(self, node: Scan, names: dict[int, str]) -> exp.Select:
-        """The raw table, projected and filtered."""
+    def _filtered(self, query: exp.Select, condition: Expr | None) -> exp.Select:
+        return query.where(self.dialect.render(condition), copy=False) if condition is not None else query
+
+    def _scan(self, node: Scan, names: dict[int, str]) -> exp.Select:
         query = _select(self._columns(node.columns), self.dialect.table(self._tables[node.source]))
         beside = self.dialect.beside(node)
         if beside is not None:
             query = query.join(beside, join_type="cross", copy=False)
-        return query.where(self.dialect.render(node.where), copy=False) if node.where is not None else query
+        return self._filtered(query, node.where)
 
-    def visit_select(self, node: Select, names: dict[int, str]) -> exp.Select:
-        """A projection."""
-        query = _select(self._columns(node.columns), self._from(node.source, names))
-        return query.where(self.dialect.render(node.where), copy=False) if node.where is not None else query
+    def _select(self, node: Select, names: dict[int, str]) -> exp.Select:
+        return self._filtered(_select(self._columns(node.columns), self._from(node.source, names)), node.where)
 
-    def visit_aggregate(self, node: Aggregate, names: dict[int, str]) -> exp.Select:
-        """A group-by; without keys, one row."""
+    def _aggregate(self, node: Aggregate, names: dict[int, str]) -> exp.Select:
         keys = [_ref(key) for key in node.keys]
-        query = _select([*keys, *self._columns(node.folds)], self._from(node.source, names))
-        if node.where is not None:
-            query = query.where(self.dialect.render(node.where), copy=False)
+        query = self._filtered(_select([*keys, *self._columns(node.folds)], self._from(node.source, names)), node.where)
         return query.group_by(*(key.copy() for key in keys), copy=False) if keys else query
 
-    def visit_join(self, node: Join, names: dict[int, str]) -> exp.Select:
-        """A join of two steps, called l and r."""
+    def _join(self, node: Join, names: dict[int, str]) -> exp.Select:
         query = _select(self._columns(node.columns), self._from(node.left, names, "l"))
         right = self._from(node.right, names, "r")
         if node.kind is JoinKind.CROSS:
@@ -102,22 +96,19 @@ class Renderer:
         matching = [self.dialect.render(node.matching)] if node.matching is not None else []
         return query.join(right, on=exp.and_(*on, *matching, copy=False), join_type=node.kind.value, copy=False)
 
-    def visit_explode(self, node: Explode, names: dict[int, str]) -> exp.Select:
-        """One row per element."""
+    def _explode(self, node: Explode, names: dict[int, str]) -> exp.Select:
         selected, lateral = self.dialect.explode(self.dialect.render(node.array), alias=node.element)
         keep = [_ref(name) for name in node.keep]
         query = _select([*keep, *([selected] if selected is not None else [])], self._from(node.source, names))
         return query.join(lateral, join_type="cross", copy=False) if lateral is not None else query
 
-    def visit_unionall(self, node: UnionAll, names: dict[int, str]) -> exp.Select:
-        """The parts, one after the other."""
+    def _unionall(self, node: UnionAll, names: dict[int, str]) -> exp.Select:
         first = node.parts[0]
         parts = [_select(self._part_columns(part, first), self._from(part, names)) for part in node.parts]
         union: exp.Query = parts[0]
         for part in parts[1:]:
             union = exp.union(union, part, distinct=False, copy=False)
-        columns = [_ref(n) for n in node.output()]
-        return _select(columns, union.subquery(identifier("_parts"), copy=False))
+        return _select([_ref(n) for n in node.output()], union.subquery(identifier("_parts"), copy=False))
 
     def _part_columns(self, part: Node, first: Node) -> list[Sql]:
         """A part's columns; its nulls again as literals where the engine would take a step's null for some type."""
@@ -127,10 +118,8 @@ class Renderer:
         values = {n: self.dialect.bare_null(theirs[n]) if ours[n] == Lit(None) else _ref(n) for n in ours}
         return [self._column(n, value) for n, value in values.items()]
 
-    def visit_ordered(self, node: Ordered, names: dict[int, str]) -> exp.Select:
-        """The rows in order, cut."""
-        columns = [_ref(n) for n in node.output()]
-        query = _select(columns, self._from(node.source, names))
+    def _ordered(self, node: Ordered, names: dict[int, str]) -> exp.Select:
+        query = _select([_ref(n) for n in node.output()], self._from(node.source, names))
         for name, descending in node.by:
             key = exp.Ordered(this=_ref(name), desc=descending, nulls_first=not descending)
             query = query.order_by(key, copy=False)
@@ -145,7 +134,7 @@ def _read_by_several(nodes: list[Node]) -> set[int]:
 
 
 def _select(columns: Sequence[Sql], source: Sql) -> exp.Select:
-    """SELECT … FROM …, of expressions that stand nowhere else: copies of them took a third of the time of a text."""
+    """SELECT … FROM … without copies, since nothing else uses these expressions: copying took a third of the time."""
     return exp.select(*columns, copy=False).from_(source, copy=False)
 
 
@@ -160,8 +149,7 @@ def _ref(name: str, side: str = "") -> exp.Column:
 def step_names(nodes: list[Node], *, longest: int | None = None) -> dict[int, str]:
     """Return a name for each node, unique and no column's, whatever a table's columns are called.
 
-    In `a.b`, a step called `a` would hide a struct column `a`. Names are cut to `longest` bytes before they are told
-    apart.
+    In `a.b`, a step called `a` would hide a struct column `a`. Names are cut to `longest` bytes before they are numbered.
     """
     taken: set[str] = {column for node in nodes for column in node.output()}
     names: dict[int, str] = {}

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
 import jinja2
-from sqlglot import exp
-
-from cdc_views.sql.dialects.base import Dialect, identifier
-from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 
 
 @cache
@@ -36,52 +31,3 @@ def template_folder() -> str:
 def envelope(template: str, **values: object) -> str:
     """Return a statement from its template; relational logic and identifiers come rendered."""
     return _environment().get_template(template).render(**values)
-
-
-def create_view(
-    dialect: Dialect,
-    relation: Relation,
-    *,
-    view: tuple[str, str],
-    query: exp.Select,
-    names: tuple[tuple[str, str], ...],
-    notes: list[str],
-    casts: Mapping[str, exp.DataType] | None = None,
-) -> str:
-    """Return `CREATE OR REPLACE VIEW` of `query`, its columns under the users' names.
-
-    `casts` are types by user name. A value that does not fit its type fails the query that reads it: never a null.
-    """
-    shown = named(query, names, casts=casts or {})
-    target = exp.Table(this=identifier(view[1]), db=identifier(view[0]) if view[0] else None)
-    schema = relation.schema
-    return (
-        _environment()
-        .get_template("create_view.sql.j2")
-        .render(
-            view=target.sql(dialect=dialect.sqlglot_name),
-            schema_name=identifier(view[0]).sql(dialect=dialect.sqlglot_name) if view[0] else "",
-            query=shown.sql(dialect=dialect.sqlglot_name, copy=False, pretty=True, max_text_width=110),
-            table=_comment(schema.full_name),
-            grain=_comment(", ".join(c.name for c in schema.row_key)),
-            has_statics=bool(schema.statics),
-            layout=LAYOUT_VERSION,
-            notes=[_comment(note) for note in notes if note],
-        )
-    )
-
-
-def named(query: exp.Select, names: tuple[tuple[str, str], ...], *, casts: Mapping[str, exp.DataType]) -> exp.Select:
-    """Return `query` with its columns under the users' names; `names` are (user name, output column) in order."""
-    renamed = exp.select(*(exp.alias_(_shown(out, casts.get(name)), identifier(name)) for name, out in names))
-    return renamed.from_(query.subquery(identifier("_merged"), copy=False), copy=False)
-
-
-def _shown(column: str, wanted: exp.DataType | None) -> exp.Expression:
-    found = exp.column(identifier(column))
-    return found if wanted is None else exp.cast(found, wanted)
-
-
-def _comment(text: str) -> str:
-    """Text that cannot end a line comment early."""
-    return " ".join(text.split())

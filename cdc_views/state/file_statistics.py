@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable
 
 import pyarrow.parquet as pq
 
-from cdc_views.engines.readable import readable
+from cdc_views.engines.snapshot import readable
 from cdc_views.plan.names import FROM, KIND, TO, shown_as
 from cdc_views.plan.parts import LATEST, UNKNOWN, Statistics
 from cdc_views.rules.facts import FactKind

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.engines.duckdb.serving import NOTE
+from cdc_views.engines.duckdb.state import NOTE
 from cdc_views.engines.serving import ServingWrite, serving_schema
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import delta_errors, open_delta, recorded, with_settings

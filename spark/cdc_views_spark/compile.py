@@ -29,7 +29,7 @@ class Compiler:
     def dataframe(self, root: Node) -> DataFrame:
         """Return the DataFrame of the plan's output columns; lazy, as DataFrames are."""
         for node in in_order(root):
-            visit: Callable[..., DataFrame] | None = getattr(self, f"visit_{type(node).__name__.lower()}", None)
+            visit: Callable[..., DataFrame] | None = getattr(self, f"_{type(node).__name__.lower()}", None)
             if visit is None:
                 raise UnsupportedError(
                     f"Spark has no way to run {type(node).__name__}", remedy="lower the plan with a strategy first"
@@ -51,18 +51,15 @@ class Compiler:
         kept = frame.where(self._text(where)) if where is not None else frame
         return kept.selectExpr(*self._columns(columns))
 
-    def visit_scan(self, node: Scan) -> DataFrame:
-        """The raw table, projected and filtered."""
+    def _scan(self, node: Scan) -> DataFrame:
         if node.source not in self._read:
             self._read[node.source] = self._parts[node.source]()
         return self._selected(self._read[node.source], node.columns, node.where)
 
-    def visit_select(self, node: Select) -> DataFrame:
-        """A projection."""
+    def _select(self, node: Select) -> DataFrame:
         return self._selected(self._of(node.source), node.columns, node.where)
 
-    def visit_aggregate(self, node: Aggregate) -> DataFrame:
-        """A group-by; without keys, one row."""
+    def _aggregate(self, node: Aggregate) -> DataFrame:
         source = self._of(node.source)
         if node.where is not None:
             source = source.where(self._text(node.where))
@@ -70,8 +67,7 @@ class Compiler:
             return source.selectExpr(*map(_quoted, node.keys)).distinct()
         return source.groupBy(*map(_quoted, node.keys)).agg(*map(F.expr, self._columns(node.folds)))
 
-    def visit_join(self, node: Join) -> DataFrame:
-        """A join of two frames, called l and r."""
+    def _join(self, node: Join) -> DataFrame:
         left, right = self._of(node.left).alias("l"), self._of(node.right).alias("r")
         if node.kind is JoinKind.CROSS:
             return left.crossJoin(right).selectExpr(*self._columns(node.columns))
@@ -83,20 +79,17 @@ class Compiler:
         joined = left.join(right, F.expr(" AND ".join(conditions)), node.kind.value)
         return joined.selectExpr(*self._columns(node.columns))
 
-    def visit_explode(self, node: Explode) -> DataFrame:
-        """One row per element."""
+    def _explode(self, node: Explode) -> DataFrame:
         element = f"explode({self._text(node.array)}) AS {_quoted(node.element)}"
         return self._of(node.source).selectExpr(*map(_quoted, node.keep), element)
 
-    def visit_unionall(self, node: UnionAll) -> DataFrame:
-        """The parts, one after the other."""
+    def _unionall(self, node: UnionAll) -> DataFrame:
         first, *others = (self._of(part).selectExpr(*map(_quoted, part.output())) for part in node.parts)
         for other in others:
             first = first.unionAll(other)
         return first.toDF(*node.output())
 
-    def visit_ordered(self, node: Ordered) -> DataFrame:
-        """The rows in order, cut."""
+    def _ordered(self, node: Ordered) -> DataFrame:
         frame = self._of(node.source)
         keys = [F.col(_quoted(n)).desc_nulls_last() if down else F.col(_quoted(n)).asc_nulls_first() for n, down in node.by]
         frame = frame.orderBy(*keys) if keys else frame

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
-from types import TracebackType
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_views.engines.ask_of_read import ask_of
-from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
+from cdc_views.engines.base import Followed, Read, Sources, StateWrite, StreamingEngine, ViewDefinition, ask_of
 from cdc_views.engines.serving import ServingWrite
-from cdc_views.engines.streaming import Followed
 from cdc_views.errors import EngineError
 from cdc_views.plan.build import build
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Source
-from cdc_views.plan.rewrites import choose, lower, prune
+from cdc_views.plan.rewrites import choose, lowered
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.storage.relation import RawTable
 from cdc_views_spark.compile import Compiler
-from cdc_views_spark.layout import in_layout
-from cdc_views_spark.serving import write_serving
+from cdc_views_spark.reading import in_layout, parts_of_sources
 from cdc_views_spark.session import open_session
-from cdc_views_spark.state import parts_of_sources, write_state
 from cdc_views_spark.streaming import follow
+from cdc_views_spark.writing import write_serving, write_state
 
 
 def open_spark(*, warehouse: Path) -> SparkEngine:
@@ -36,7 +33,7 @@ def open_spark(*, warehouse: Path) -> SparkEngine:
     return SparkEngine(open_session(warehouse=warehouse), stops=not is_running)
 
 
-class SparkEngine:
+class SparkEngine(StreamingEngine):
     """Runs plans on a session; closing the engine stops the session, unless it is somebody else's (`stops`)."""
 
     name = "spark"
@@ -45,12 +42,6 @@ class SparkEngine:
     def __init__(self, session: SparkSession, *, stops: bool = True) -> None:
         self._session, self._stops = session, stops
 
-    def __enter__(self) -> SparkEngine:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
     @property
     def session(self) -> SparkSession:
         """The open session, for callers that run plans of their own."""
@@ -58,27 +49,21 @@ class SparkEngine:
 
     def dataframe(self, read: Read) -> DataFrame:
         """Return the lazy DataFrame of `read`, in exact form."""
-        chosen = choose(read.strategy.value)
-        plan = prune(lower(build(ask_of(read)), strategy=chosen.strategy))
+        plan = lowered(build(ask_of(read)), strategy=choose(read.strategy.value).strategy)
         if read.sources is None:
             return Compiler({Source.ALL: lambda: self.raw(read.raw)}).dataframe(plan)
         return Compiler(parts_of_sources(self._session, read.sources)).dataframe(plan)
 
     def write_state(self, write: StateWrite) -> None:
-        """See `Engine.write_state`."""
         write_state(self._session, write)
 
     def write_serving(self, write: ServingWrite) -> None:
-        """See `Engine.write_serving`."""
         write_serving(self._session, write)
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
-        """See `Engine.rows`."""
         compiler = Compiler(parts_of_sources(self._session, sources))
-        try:
-            return compiler.dataframe(prune(lower(plan, strategy="aggregate"))).toArrow()
-        except PySparkException as error:
-            raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
+        with _in_its_words():
+            return compiler.dataframe(lowered(plan)).toArrow()
 
     def raw(self, raw: RawTable) -> DataFrame:
         """Return the raw table; one that does not exist yet has no rows, a column or struct field it lacks is null."""
@@ -87,30 +72,21 @@ class SparkEngine:
         return in_layout(self._session.read.format("delta").load(raw.location), raw.relation)
 
     def follow(self, followed: Iterable[Followed], *, interval: str | None, stop: Event) -> None:
-        """See `streaming.follow`."""
         follow(self._session, followed, interval=interval, stop=stop)
 
     def read(self, read: Read) -> pa.Table:
-        """See `Engine.read`."""
-        try:
+        with _in_its_words():
             return self.dataframe(read).toArrow()
-        except PySparkException as error:
-            raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
 
     def sql(self, read: Read) -> str:
-        """See `Engine.sql`."""
-        table = _delta(read.raw)
-        return query_sql(ask_of(read), dialect_name="spark", strategy=read.strategy.value, table=table)
+        return query_sql(ask_of(read), dialect_name="spark", strategy=read.strategy.value, table=_delta(read.raw))
 
     def read_sql(self, read: Read) -> pa.Table:
         """Return what the SQL text of `read` gives, which must equal `read`."""
-        try:
+        with _in_its_words():
             return self._session.sql(self.sql(read)).toArrow()
-        except PySparkException as error:
-            raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
 
     def apply(self, view: ViewDefinition) -> str:
-        """See `Engine.apply`."""
         statement = generate(
             view.raw.relation,
             dialect_name="spark",
@@ -127,9 +103,16 @@ class SparkEngine:
         return statement
 
     def close(self) -> None:
-        """Stop the session where it is ours."""
         if self._stops:
             self._session.stop()
+
+
+@contextmanager
+def _in_its_words() -> Iterator[None]:
+    try:
+        yield
+    except PySparkException as error:
+        raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
 
 
 def _delta(raw: RawTable) -> str:

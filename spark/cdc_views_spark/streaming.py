@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from threading import Event, Lock
 from typing import Any
 
-from cdc_views.engines.streaming import Followed
+from cdc_views.engines.base import Followed
 from cdc_views.errors import EngineError
 from cdc_views.model.extras import needs
 

@@ -15,10 +15,8 @@ import pytest
 from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from generate import MACRO, NOW, SCHEMA, cells_sql
 
-from cdc_views.engines.ask_of_read import ask_of
-from cdc_views.engines.base import Engine, Read
-from cdc_views.engines.duckdb.state import snapshot_of_sources
-from cdc_views.engines.duckdb.tables import from_clause, tables_of
+from cdc_views.engines.base import Engine, Read, ask_of
+from cdc_views.engines.duckdb.tables import from_clause, snapshot_of_sources, tables_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.landing.delta import raw_log_settings
 from cdc_views.plan.build import build
@@ -91,7 +89,7 @@ class Reader:
     def frame(self, read: Read) -> Any:
         """Spark's DataFrame of what a view shows."""
         from cdc_views_spark.compile import Compiler
-        from cdc_views_spark.state import parts_of_sources
+        from cdc_views_spark.reading import parts_of_sources
 
         session = self.engine.session  # type: ignore[attr-defined]
         plan = prune(lower(build(replace(ask_of(read), is_exact=False)), strategy="aggregate"))

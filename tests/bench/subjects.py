@@ -16,7 +16,7 @@ from typing import Any
 
 from generate import CELLS, NOW, SCHEMA, build
 
-from cdc_views.engines.duckdb.engine import from_clause
+from cdc_views.engines.duckdb.tables import from_clause
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.plan.build import Ask
 from cdc_views.sql import query_sql

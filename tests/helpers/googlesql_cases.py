@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_views_bigquery.merging.columns import check_shown
 
-from cdc_views.engines.ask_of_read import ask_of
-from cdc_views.engines.base import Read, Strategy
+from cdc_views.engines.base import Read, Strategy, ask_of
 from cdc_views.engines.exact import rows_of
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.schema import TableSchema

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from deltalake import write_deltalake
 
-from cdc_views.engines.ask_of_read import ask_of
-from cdc_views.engines.base import Engine, RawTable, Read, Strategy
-from cdc_views.engines.duckdb.engine import DuckDbEngine, from_clause
+from cdc_views.engines.base import Engine, RawTable, Read, Strategy, ask_of
+from cdc_views.engines.duckdb.engine import DuckDbEngine
+from cdc_views.engines.duckdb.tables import from_clause
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.model.schema import TableSchema

@@ -10,15 +10,14 @@ from cdc_views.plan import names
 from cdc_views.plan.build import Ask, Tells, build, output_names
 from cdc_views.plan.compact import compact, part_of
 from cdc_views.plan.expr import Call, Op
-from cdc_views.plan.late import KnownBy, facts_in_time, late_facts
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.order import LIFT, SHIFT
 from cdc_views.plan.parts import Part, Source
-from cdc_views.plan.purge import Purge
+from cdc_views.plan.purge import KnownBy, Purge, facts_in_time, late_facts
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.base import Sql, identifier, number
-from cdc_views.sql.dialects.bigquery_state import BigQueryState, bucket_of
+from cdc_views.sql.dialects.bigquery import BigQueryState, bucket_of
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import duckdb
 
-from cdc_views.engines.base import Sources
 from cdc_views.engines.duckdb.types import literal
 from cdc_views.errors import EngineError
-from cdc_views.plan.parts import Part
 
 IN_MEMORY = ":memory:"
 _COMMON = (
@@ -52,6 +51,10 @@ def _connect(database: str, settings: Iterable[str]) -> duckdb.DuckDBPyConnectio
     return connection
 
 
-def files_of(sources: Sources | None) -> tuple[str, ...]:
-    """Return all files that a read of `sources` may name."""
-    return sources.parts.of(Part).paths if sources is not None else ()
+@contextmanager
+def in_its_words() -> Iterator[None]:
+    """Raise what DuckDB refuses as `EngineError`, in its words."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise EngineError(f"DuckDB: {str(error).splitlines()[0]}") from error

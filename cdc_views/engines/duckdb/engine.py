@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 import duckdb
 import pyarrow as pa
 
-from cdc_views.engines.ask_of_read import ask_of
-from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
-from cdc_views.engines.duckdb.connections import connect, connect_locked, files_of
-from cdc_views.engines.duckdb.serving import write_serving
-from cdc_views.engines.duckdb.state import snapshot_of_sources, write_state
-from cdc_views.engines.duckdb.tables import REGISTERED, from_clause, tables_of
+from cdc_views.engines.base import Engine, Read, Sources, StateWrite, ViewDefinition, ask_of
+from cdc_views.engines.duckdb.connections import connect, connect_locked, in_its_words
+from cdc_views.engines.duckdb.state import write_serving, write_state
+from cdc_views.engines.duckdb.tables import REGISTERED, snapshot_of_sources, tables_of
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
 from cdc_views.plan.nodes import Node
-from cdc_views.plan.parts import Source
-from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.parts import Part, Source
+from cdc_views.plan.rewrites import lowered
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.dialects.base import identifier
 from cdc_views.sql.render import Renderer
-from cdc_views.storage.relation import RawTable
 
 
-class DuckDbEngine:
+class DuckDbEngine(Engine):
     """An engine without a server. Reads run in memory; `database` is the file that views are kept in, opened to apply."""
 
     name = "duckdb"
@@ -41,12 +37,6 @@ class DuckDbEngine:
         self._open: duckdb.DuckDBPyConnection | None = None
         self._locked: tuple[frozenset[str], duckdb.DuckDBPyConnection] | None = None
 
-    def __enter__(self) -> DuckDbEngine:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
         """The open connection, for callers that run SQL of their own, without a word of a user's in it."""
@@ -55,7 +45,7 @@ class DuckDbEngine:
         return self._open
 
     def read(self, read: Read) -> pa.Table:
-        """See `Engine.read`; a condition is evaluated where only the files of this read can be read."""
+        # a condition is evaluated where only the files of this read can be read
         snapshot = _pinned(read)
         sql = _sql_over(snapshot, read, is_pretty=False)
         connection = self.connection if read.where is None else self._reading(snapshot, read.sources)
@@ -67,45 +57,41 @@ class DuckDbEngine:
 
     def _reading(self, snapshot: Snapshot, sources: Sources | None) -> duckdb.DuckDBPyConnection:
         """The locked connection to the files of a read; kept, since reads of the same files follow each other."""
-        files = frozenset((*snapshot.files, *files_of(sources)))
+        files = frozenset((*snapshot.files, *(sources.parts.of(Part).paths if sources is not None else ())))
         if self._locked is None or self._locked[0] != files:
             self._close_locked()
             self._locked = files, connect_locked(sorted(files))
         return self._locked[1]
 
     def sql(self, read: Read) -> str:
-        """See `Engine.sql`."""
         return _sql_over(_pinned(read), read)
 
     def write_state(self, write: StateWrite) -> None:
-        """See `Engine.write_state`."""
         write_state(self.connection, write, tables=self._tables(write.sources))
 
     def write_serving(self, write: ServingWrite) -> None:
-        """See `Engine.write_serving`."""
         write_serving(self.connection, write, tables=self._tables(write.sources))
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
-        """See `Engine.rows`; where conditions of data tests are among it, as in `read`."""
+        # conditions of data tests are among it, as in `read`
         snapshot = snapshot_of_sources(sources)
-        tables = _all_tables(sources, snapshot)
+        tables = tables_of(sources.raw, sources, snapshot, drops_empty=True)
         renderer = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables)
-        sql = renderer.sql(prune(lower(plan, strategy="aggregate")))
-        return _rows(self._reading(snapshot, sources), sql, snapshot)
+        return _rows(self._reading(snapshot, sources), renderer.sql(lowered(plan)), snapshot)
 
     def _tables(self, sources: Sources) -> dict[Source, str]:
-        """What stands after FROM for each part of `sources`, on the connection that writes."""
+        """Text after FROM for each part of `sources`, on the connection that writes."""
         snapshot = snapshot_of_sources(sources)
         if snapshot.arrow is not None:
             self.connection.register(REGISTERED, snapshot.arrow)
-        return _all_tables(sources, snapshot)
+        return tables_of(sources.raw, sources, snapshot, drops_empty=True)
 
     def apply(self, view: ViewDefinition) -> str:
-        """See `Engine.apply`; the view reads the files of the snapshot of now, whose version its comment names."""
+        # the view reads the files of the snapshot of now, whose version its comment names
         snapshot = _pinned(view)
         if snapshot.arrow is not None:
             raise EngineError(f"{view.raw.location} holds no files that a view could name; land events, or use `query`")
-        statement = _view_statement(view, snapshot)
+        statement = view_statement(view, snapshot)
         with _for_views(self, self._database) as connection:
             try:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(view.schema).sql(dialect='duckdb')}")
@@ -115,7 +101,6 @@ class DuckDbEngine:
         return statement
 
     def close(self) -> None:
-        """Close what is open."""
         self._close_locked()
         if self._open is not None:
             self._open.close()
@@ -128,16 +113,10 @@ class DuckDbEngine:
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str, snapshot: Snapshot) -> pa.Table:
-    try:
+    with in_its_words():
         if snapshot.arrow is not None:
             connection.register(REGISTERED, snapshot.arrow)
         return connection.sql(sql).to_arrow_table()
-    except duckdb.Error as error:
-        raise EngineError(f"DuckDB: {str(error).splitlines()[0]}") from error
-
-
-def _all_tables(sources: Sources, snapshot: Snapshot) -> dict[Source, str]:
-    return tables_of(sources, from_clause(snapshot, sources.raw), drops_empty=True)
 
 
 @contextmanager
@@ -153,14 +132,10 @@ def _for_views(engine: DuckDbEngine, database: Path | None) -> Iterator[duckdb.D
         connection.close()
 
 
-def view_statement(view: ViewDefinition) -> str:
+def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> str:
     """Return the CREATE VIEW statement over the files of now: the raw table's, or a state's and those since."""
-    return _view_statement(view, _pinned(view))
-
-
-def _view_statement(view: ViewDefinition, snapshot: Snapshot) -> str:
-    sources = view.sources
-    tables = _tables(view, snapshot)
+    snapshot = snapshot or _pinned(view)
+    tables = tables_of(view.raw, view.sources, snapshot)
     return generate(
         view.raw.relation,
         dialect_name="duckdb",
@@ -169,7 +144,7 @@ def _view_statement(view: ViewDefinition, snapshot: Snapshot) -> str:
         table=tables[Source.ALL],
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         tables=tables,
-        split=None if sources is None else sources.split(leaves_out_covered=True),
+        split=None if view.sources is None else view.sources.split(leaves_out_covered=True),
     )
 
 
@@ -178,17 +153,6 @@ def _pinned(asked: Read | ViewDefinition) -> Snapshot:
 
 
 def _sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
-    tables, strategy = _tables(read, snapshot), read.strategy.value
+    tables, strategy = tables_of(read.raw, read.sources, snapshot), read.strategy.value
     ask = ask_of(read, leaves_out_covered=True)
     return query_sql(ask, dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty)
-
-
-def _tables(asked: Read | ViewDefinition, snapshot: Snapshot) -> dict[Source, str]:
-    """What stands after FROM for each part of the facts."""
-    every = from_clause(snapshot, asked.raw)
-    return {Source.ALL: every} if asked.sources is None else tables_of(asked.sources, every)
-
-
-def raw_sql(raw: RawTable) -> str:
-    """Return a FROM clause for the raw table's rows as they are now; see `from_clause`."""
-    return from_clause(snapshot_of(raw), raw)

@@ -30,18 +30,18 @@ class DuckDbPlugin(EnginePlugin):
         return DuckDbEngine(folder / _DATABASE)
 
     def table_sql(self, raw: RawTable) -> str:
-        """See `EnginePlugin.table_sql`; the files of now, or a scan of the table before it has any."""
+        # the files of now, or a scan of the table before it has any
         if "://" in raw.location or Path(raw.location).exists():  # else Delta and DuckDB need not be imported
-            from cdc_views.engines.duckdb.engine import raw_sql
+            from cdc_views.engines.duckdb.tables import from_clause
+            from cdc_views.engines.snapshot import snapshot_of
             from cdc_views.landing import exists, open_raw
 
             if exists(raw) and open_raw(raw).file_uris():
-                return raw_sql(raw)
+                return from_clause(snapshot_of(raw), raw)
         return "delta_scan('" + raw.location.replace("'", "''") + "')"
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
-        """See `EnginePlugin.view_sql`; a view over a state names its files."""
-        if view.sources is None:
+        if view.sources is None:  # a view over a state names its files
             return None
         from cdc_views.engines.duckdb.engine import view_statement
 

@@ -1,49 +1,102 @@
-"""What stands after FROM where DuckDB reads facts: files of snapshots, and facts without what landed late."""
+"""The files that DuckDB reads facts from, as text after FROM: those of snapshots, and facts without what landed late."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Sources
 from cdc_views.engines.duckdb.covered import uncovered
-from cdc_views.engines.duckdb.state import snapshot_of_files, snapshots_of_parts
 from cdc_views.engines.duckdb.types import is_same_type, literal, quoted, type_text
-from cdc_views.engines.snapshot import Snapshot
+from cdc_views.engines.snapshot import Snapshot, readable, snapshot_of
 from cdc_views.engines.state_plan import in_time
 from cdc_views.plan.parts import Part, Source
-from cdc_views.plan.rewrites import prune
-from cdc_views.sql.dialects import dialect
+from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import RawTable
 
 REGISTERED = "raw_events"
 """The name of a snapshot that has no files to name."""
+Schemas = dict[str, pa.Schema]
+"""What files have, by path."""
 
 
-def tables_of(sources: Sources, every: str, *, drops_empty: bool = False) -> dict[Source, str]:
-    """Return a FROM clause for each source that has files; `every` is the clause of all facts, late ones among them.
+def snapshot_of_sources(sources: Sources) -> Snapshot:
+    """Return the files of `sources` as one snapshot."""
+    if sources.is_raw:
+        return snapshot_of(sources.raw, version=sources.raw_version)
+    files = sources.paths()
+    if not files:
+        return Snapshot(sources.raw_version, arrow=sources.raw.relation.arrow_schema().empty_table())
+    return snapshot_of_files(sources, files)
 
-    See `plan.late.facts_in_time` for `drops_empty`.
+
+def snapshot_of_files(sources: Sources, files: tuple[str, ...], known: Schemas | None = None) -> Snapshot:
+    """Return some of the files of `sources`, at least one, as a snapshot; `known` are footers that were read before."""
+    return Snapshot(sources.raw_version, files, _stored(sources, files, {} if known is None else known))
+
+
+def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Schema:
+    """The columns that the files really have: those of Delta's schema may be younger than all of them.
+
+    Of each column the type that is not the expected one, if any, so that a reader completes it. One commit writes the files
+    of a base, which may be hundreds, and one those of an overlay, so that one file speaks for all.
     """
-    found = {Source.ALL: every}
-    for source, snapshot in snapshots_of_parts(sources).items():
+    base, overlay = set(sources.paths(Source.BASE)), set(sources.paths(Source.OVERLAY))
+    of_base, of_overlay = ([file for file in files if file in those] for those in (base, overlay))
+    wanted = (*of_base[:1], *of_overlay[:1], *(file for file in files if file not in base and file not in overlay))
+    for file in dict.fromkeys(wanted):
+        if file not in known:
+            with readable(file):
+                known[file] = pq.read_schema(file)
+    schemas = [known[file] for file in wanted]
+    columns: dict[str, pa.Field] = {}
+    for field in sources.raw.relation.arrow_schema():
+        found = [schema.field(field.name) for schema in schemas if field.name in schema.names]
+        others = [other for other in found if not is_same_type(other.type, field.type)]
+        if found:
+            columns[field.name] = (others or found)[0]
+    return pa.schema(list(columns.values()))
+
+
+def tables_of(raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, drops_empty: bool = False) -> dict[Source, str]:
+    """Return a FROM clause for each source that has files; `snapshot` are all facts, late ones among them.
+
+    See `plan.purge.facts_in_time` for `drops_empty`.
+    """
+    every = from_clause(snapshot, raw)
+    found, known = {Source.ALL: every}, dict[str, pa.Schema]()
+    if sources is None:
+        return found
+    for source in Source:
+        files = sources.paths(source)
+        if source is Source.ALL or not files:
+            continue
+        snapshot = snapshot_of_files(sources, files, known)
         if sources.covered and source in (Source.PLAIN, Source.JUDGED):
-            found[source] = _in_layout(uncovered(sources, snapshot.files), snapshot.stored, sources.raw)
+            found[source] = _in_layout(uncovered(sources, files), snapshot.stored, raw)
         else:
-            found[source] = from_clause(snapshot, sources.raw, are_alike=_are_alike(source))
+            found[source] = from_clause(snapshot, raw, are_alike=_are_alike(source))
     # plain rows alone hold no other kind of fact: a scan of all finds none
     found.setdefault(Source.OTHERS, every)
     if sources.late_by is None:
         return found
     if sources.is_raw:
         found[Source.TAIL] = every
-    counts = _in_time(sources, found, drops_empty=drops_empty)
+    plan = in_time(sources, drops_empty=drops_empty)
+    assert plan is not None, "late facts are known"
+    counts = f"({Renderer(DuckDb(), table=found[Source.TAIL], tables=found).sql(plan)}) AS in_time"
+    columns = ", ".join(map(quoted, raw.relation.arrow_schema().names))
     for source in Source:
         if Part.TAIL in source.value and source is not Source.TAIL and source in found:
             files = sources.parts.without(Part.TAIL).of(source).paths
-            found[source] = _together(sources, [_of_files(sources, files)] * bool(files) + [counts])
+            if files:
+                others = from_clause(snapshot_of_files(sources, files), raw)
+                found[source] = f"(SELECT {columns} FROM {others} UNION ALL SELECT {columns} FROM {counts}) AS facts_that_count"
+            else:
+                found[source] = counts
     return found
 
 
@@ -52,27 +105,8 @@ def _are_alike(source: Source) -> bool:
     return any(set(source.value) <= set(level.value) for level in (Source.BASE, Source.OVERLAY))
 
 
-def _of_files(sources: Sources, files: tuple[str, ...]) -> str:
-    return from_clause(snapshot_of_files(sources, files), sources.raw)
-
-
-def _in_time(sources: Sources, tables: dict[Source, str], *, drops_empty: bool) -> str:
-    plan = in_time(sources, drops_empty=drops_empty)
-    assert plan is not None
-    sql = Renderer(dialect("duckdb"), table=tables[Source.TAIL], tables=tables).sql(prune(plan))
-    return f"({sql}) AS in_time"
-
-
-def _together(sources: Sources, clauses: list[str]) -> str:
-    if len(clauses) == 1:
-        return clauses[0]
-    columns = ", ".join(quoted(name) for name in sources.raw.relation.arrow_schema().names)
-    selects = " UNION ALL ".join(f"SELECT {columns} FROM {clause}" for clause in clauses)
-    return f"({selects}) AS facts_that_count"
-
-
 def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -> str:
-    """Return what stands after FROM: `read_parquet` of the snapshot's files, or what `run` registers.
+    """Return text after FROM: `read_parquet` of the snapshot's files, or the table that `run` registers.
 
     A column that the schema gained since the files were written is null in them, a field of a struct too. Files that
     `are_alike` have the same columns, so that DuckDB need not look at each before it plans.
@@ -85,7 +119,7 @@ def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -
 
 
 def from_row_groups(file: str, ranges: Sequence[range], stored: pa.Schema, raw: RawTable) -> str:
-    """Return what stands after FROM for some of a file's row groups, given as row numbers; the others are not read."""
+    """Return text after FROM for some of a file's row groups, given as row numbers; the others are not read."""
     rows = f"SELECT * EXCLUDE (file_row_number) FROM read_parquet([{literal(file)}], file_row_number = true)"
     selects = " UNION ALL ".join(f"{rows} WHERE file_row_number BETWEEN {r.start} AND {r.stop - 1}" for r in ranges)
     return _in_layout(f"({selects}) AS some_row_groups", stored, raw)

@@ -37,7 +37,7 @@ def type_text(kind: pa.DataType) -> str:
     """
     if pa.types.is_struct(kind):
         fields = (kind.field(i) for i in range(kind.num_fields))
-        return f"STRUCT({', '.join(_field(field) for field in fields)})"
+        return f"STRUCT({', '.join(f'{quoted(field.name)} {type_text(field.type)}' for field in fields)})"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
         return f"{type_text(kind.value_type)}[]"
     if pa.types.is_map(kind):
@@ -64,7 +64,3 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """Return a text as DuckDB takes it."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def _field(field: pa.Field) -> str:
-    return f"{quoted(field.name)} {type_text(field.type)}"

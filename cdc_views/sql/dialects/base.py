@@ -6,7 +6,7 @@ Facts come first as class attributes: they decide, never the printer. What a dia
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import ClassVar, NoReturn
 
@@ -15,12 +15,11 @@ from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.naming import held_name, physical_name
-from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf, is_reshaped
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node, Scan
 from cdc_views.sql.dialects.decimals import DecimalDialect
 from cdc_views.sql.dialects.lineage import Built, Origins, without_values
-from cdc_views.sql.dialects.reshaping import is_changed
 from cdc_views.sql.dialects.traits import ComparingDialect, NamingDialect
 from cdc_views.sql.dialects.traits import identifier as identifier  # what writes SQL takes it from here
 
@@ -37,10 +36,45 @@ _BINARY: dict[e.Op, type[exp.Binary]] = {
     e.Op.DIV: exp.IntDiv,
 }
 
+_FOLDS = {e.Fold.MAX: "MAX", e.Fold.MIN: "MIN", e.Fold.ANY: "ANY_VALUE", e.Fold.TOTAL: "SUM", e.Fold.COUNT: "COUNT"}
+_CANNOT = {
+    "keep": "filter an array",
+    "each": "transform an array",
+    "array_max": "take the largest element of an array",
+    "array_size": "count the elements of an array",
+    "collect": "collect an array",
+    "explode": "unnest an array",
+}
+
 
 def function(name: str, *args: Sql) -> exp.Anonymous:
-    """Return a call printed as it stands; sqlglot would otherwise translate functions it knows."""
+    """Return a call that is printed as it is: sqlglot would translate the functions it knows."""
     return exp.Anonymous(this=name, expressions=list(args))
+
+
+def text(value: str) -> Sql:
+    """Return a text as a constant."""
+    return exp.Literal.string(value)
+
+
+def only_if(condition: Sql, value: Sql, otherwise: Sql | None = None) -> Sql:
+    """Return `CASE WHEN condition THEN value ELSE otherwise END`."""
+    return exp.Case(ifs=[exp.If(this=condition, true=value)], default=otherwise)
+
+
+def is_present(value: Sql) -> Sql:
+    """Return `value IS NOT NULL`."""
+    return exp.Is(this=value, expression=exp.Not(this=exp.Null()))
+
+
+def descending(value: Sql) -> exp.Ordered:
+    """Return `value DESC NULLS LAST`."""
+    return exp.Ordered(this=value, desc=True, nulls_first=False)
+
+
+def first_field(struct: e.Expr) -> e.Expr:
+    """Return what an array of such structs is ordered by: the first field, of deletions the write time."""
+    return struct.parts[0][1] if isinstance(struct, e.Struct) else e.Field(struct, "written")
 
 
 def lambda_of(body: Callable[[Sql], Sql]) -> Sql:
@@ -67,8 +101,12 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
     """Whether aggregates take `FILTER (WHERE …)`."""
     joins_fully: ClassVar[bool] = False
     """Whether a full join with a small side is as cheap as any other: nothing has to move for it."""
+    _functions: ClassVar[Mapping[str, str]] = {}
+    """What the engine calls `keep` and `each`, which take a lambda, `array_max`, `array_size`, `map_from`, `collect`, which
+    takes an order, and `explode`, which is selected.
+    """
     clock: str = ""
-    """Text that stands where a plan asks for the time, in seconds since the epoch; empty for the engine's own clock."""
+    """SQL of the time that a plan asks for, in seconds since the epoch; empty for the engine's own clock."""
 
     nodes: list[Node]
     """The plan being rendered."""
@@ -90,12 +128,16 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         """Return the whole query, with what the dialect adds to it."""
         return query
 
+    def printed(self, query: exp.Query, *, is_pretty: bool = True) -> str:
+        """Return a query's text, aligned and with comments, or as short as it gets."""
+        return query.sql(dialect=self.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=110, comments=is_pretty)
+
     def beside(self, scan: Scan) -> Sql | None:
         """Return a table of one row that a scan is crossed with; None where the engine reads the scan right without."""
         return None
 
     def bare_null(self, like: e.Expr) -> Sql:
-        """Return the null that stands beside values of `like` in a UNION; see `types_bare_nulls`."""
+        """Return the null for a column whose other rows, in a UNION, are values of `like`; see `types_bare_nulls`."""
         return exp.Null()
 
     def distinguishing(self, keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -107,7 +149,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         return exp.NullSafeEQ(this=left, expression=right)
 
     def render(self, expression: e.Expr, item: Sql | None = None) -> Sql:
-        """Return the expression in this dialect; `item` is what `Item()` stands for."""
+        """Return the expression in this dialect; `item` is what `Item()` means."""
         visit: Callable[..., Sql] | None = getattr(self, f"visit_{type(expression).__name__.lower()}", None)
         if visit is None:
             raise UnsupportedError(
@@ -128,9 +170,8 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
     def visit_field(self, node: e.Field, item: Sql | None) -> Sql:
         """A struct's field, by a dot."""
         base = self.render(node.base, item)
-        if isinstance(base, exp.Column | exp.Dot | exp.Identifier):
-            return exp.Dot(this=base, expression=identifier(node.name))
-        return exp.Dot(this=exp.paren(base, copy=False), expression=identifier(node.name))
+        is_name = isinstance(base, exp.Column | exp.Dot | exp.Identifier)
+        return exp.Dot(this=base if is_name else exp.paren(base, copy=False), expression=identifier(node.name))
 
     def visit_lit(self, node: e.Lit, item: Sql | None) -> Sql:
         """A constant."""
@@ -141,13 +182,12 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
                 return exp.Boolean(this=node.value)
             case int():
                 return number(node.value)
-        return exp.Literal.string(node.value)
+        return text(node.value)
 
     def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
         """An operator."""
         if node.op is e.Op.NOT and isinstance(node.args[0], e.Call) and node.args[0].op is e.Op.IS_NULL:
-            present = _wrapped(self.render(node.args[0].args[0], item))
-            return exp.Is(this=present, expression=exp.Not(this=exp.Null()))
+            return is_present(_wrapped(self.render(node.args[0].args[0], item)))
         if node.op is e.Op.EQ and not self.compares_structs and isinstance(self.lineage.of(node.args[0], self.node), Built):
             return self._same_fields(node.args[0], node.args[1])
         args = [self.render(arg, item) for arg in node.args]
@@ -174,8 +214,8 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
     def _same_fields(self, left: e.Expr, right: e.Expr) -> Sql:
         """Whether two structs that the plan built are equal, field by field, null and null included."""
         names = sorted(self.lineage.fields(self.lineage.of(left, self.node)))
-        fields = [(self.render(e.Field(left, name)), self.render(e.Field(right, name))) for name in names]
-        return exp.and_(*(exp.NullSafeEQ(this=ours, expression=theirs) for ours, theirs in fields), copy=False)
+        equal = [exp.NullSafeEQ(this=self.render(left[name]), expression=self.render(right[name])) for name in names]
+        return exp.and_(*equal, copy=False)
 
     def visit_case(self, node: e.Case, item: Sql | None) -> Sql:
         """CASE WHEN."""
@@ -187,44 +227,35 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         """An aggregate, filtered."""
         if node.fold is e.Fold.COLLECT:
             return self.collect(node)
-        value = self.render(node.value)
-        if node.where is None:
-            return self.fold(node.fold, value)
-        condition = self.render(node.where)
-        if self.has_filter:
-            return exp.Filter(this=self.fold(node.fold, value), expression=exp.Where(this=condition))
-        return self.fold(node.fold, exp.Case(ifs=[exp.If(this=condition, true=value)]))
+        value, name = self.render(node.value), _FOLDS[node.fold]
+        if node.where is None or self.has_filter:
+            return self.filtered(function(name, value), node)
+        return function(name, only_if(self.render(node.where), value))
 
-    def fold(self, fold: e.Fold, value: Sql) -> Sql:
-        """MAX, MIN, ANY_VALUE, SUM or COUNT of `value`."""
-        names = {e.Fold.MAX: "MAX", e.Fold.MIN: "MIN", e.Fold.ANY: "ANY_VALUE", e.Fold.TOTAL: "SUM", e.Fold.COUNT: "COUNT"}
-        return function(names[fold], value)
+    def filtered(self, call: Sql, node: e.Agg) -> Sql:
+        """Return the aggregate over the rows that count, by FILTER."""
+        return call if node.where is None else exp.Filter(this=call, expression=exp.Where(this=self.render(node.where)))
 
     def visit_rownumber(self, node: e.RowNumber, item: Sql | None) -> Sql:
         """ROW_NUMBER over the key, latest first."""
-        order = [exp.Ordered(this=self.render(part), desc=True, nulls_first=False) for part in node.order]
+        order = [descending(self.render(part)) for part in node.order]
         keys = self.distinguishing(tuple(key.name for key in node.partition if isinstance(key, e.Col)))
-        return exp.Window(
-            this=function("ROW_NUMBER"),
-            partition_by=[self.render(e.Col(key)) for key in keys],
-            order=exp.Order(expressions=order),
-        )
+        by = [self.render(e.Col(key)) for key in keys]
+        return exp.Window(this=function("ROW_NUMBER"), partition_by=by, order=exp.Order(expressions=order))
 
     def visit_anyover(self, node: e.AnyOver, item: Sql | None) -> Sql:
         """MAX of 0 and 1 over the partition."""
-        flag = exp.Case(ifs=[exp.If(this=self.render(node.value), true=number(1))], default=number(0))
+        flag = only_if(self.render(node.value), number(1), number(0))
         keys = [self.render(key) for key in node.partition]
         return exp.EQ(this=exp.Window(this=function("MAX", flag), partition_by=keys), expression=number(1))
 
     def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
         """The user's expression, in this dialect once printed."""
-        tree: Sql = node.tree.copy()
-        return exp.paren(tree, copy=False)
+        return exp.paren(node.tree.copy(), copy=False)
 
     def visit_friendly(self, node: e.Friendly, item: Sql | None) -> Sql:
         """A stored value as people expect it; nested values part by part where a part changes."""
-        base = self.render(node.base, item)
-        return self.friendly(base, node.kind)
+        return self.friendly(self.render(node.base, item), node.kind)
 
     def friendly(self, base: Sql, kind: LogicalType) -> Sql:
         """Return `base` in its friendly type."""
@@ -236,25 +267,19 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
             case ListOf() | SetOf() | VectorOf():
                 return self.each(base, lambda item: self.friendly(item, kind.element))
             case MapOf():
-                return self.each(base, lambda item: self._friendly_entry(item, kind))
+                entry = [("key", "key", kind.key), ("value", "value", kind.value)]
+                return self.each(base, lambda item: self._friendly_struct(item, entry))
             case TupleOf():
-                parts = [(f"f{i}", f"f{i}", field) for i, field in enumerate(kind.fields)]
-                return self._friendly_struct(base, parts)
+                return self._friendly_struct(base, [(f"f{i}", f"f{i}", field) for i, field in enumerate(kind.fields)])
             case Udt():
                 fields = [(name if self.holds_any_field else held_name(name), physical_name(name), f) for name, f in kind.fields]
                 return self._friendly_struct(base, fields)
         raise TypeError(kind)
 
-    def _friendly_entry(self, item: Sql, kind: MapOf) -> Sql:
-        return self._friendly_struct(item, [("key", "key", kind.key), ("value", "value", kind.value)])
-
     def _friendly_struct(self, base: Sql, parts: list[tuple[str, str, LogicalType]]) -> Sql:
-        fields = [
-            (shown, self.friendly(exp.Dot(this=base.copy(), expression=identifier(stored)), kind))
-            for shown, stored, kind in parts
-        ]
+        places = [(shown, exp.Dot(this=base.copy(), expression=identifier(stored)), kind) for shown, stored, kind in parts]
         present = exp.not_(exp.Is(this=base.copy(), expression=exp.Null()))
-        return exp.Case(ifs=[exp.If(this=present, true=self.struct(fields))])
+        return only_if(present, self.struct([(shown, self.friendly(place, kind)) for shown, place, kind in places]))
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
         """A struct of named fields."""
@@ -274,18 +299,17 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
 
     def visit_isempty(self, node: e.IsEmpty, item: Sql | None) -> Sql:
         """Null or without elements."""
-        size = function("COALESCE", self.array_size(self.render(node.array, item)), number(0))
-        return exp.EQ(this=size, expression=number(0))
+        size = self._own("array_size", self.render(node.array, item))
+        return exp.EQ(this=function("COALESCE", size, number(0)), expression=number(0))
 
     def visit_mapfrom(self, node: e.MapFrom, item: Sql | None) -> Sql:
-        """A map from entries."""
-        return self.map_from(self.render(node.entries, item))
+        """A map; where the engine has none, the array of entries."""
+        entries = self.render(node.entries, item)
+        return self._own("map_from", entries) if "map_from" in self._functions else entries
 
     def greatest(self, args: list[Sql]) -> Sql:
         """The largest argument that is not null."""
-        if not self.greatest_skips_null:
-            self.cannot("take the greatest of values that may be null")
-        return function("GREATEST", *args)
+        return function("GREATEST", *args) if self.greatest_skips_null else self.array_max(exp.Array(expressions=args))
 
     def now(self) -> Sql:
         """Whole UTC seconds since the epoch."""
@@ -297,31 +321,31 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
 
     def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
         """The array's elements for which `where` holds."""
-        self.cannot("filter an array")
+        return self._over("keep", array, where)
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
         """The array of `value` of each element."""
-        self.cannot("transform an array")
+        return self._over("each", array, value)
+
+    def _over(self, what: str, array: Sql, body: Callable[[Sql], Sql]) -> Sql:
+        return self._own(what, array, lambda_of(body))
+
+    def _own(self, what: str, *args: Sql) -> Sql:
+        """The engine's own function for something."""
+        return function(self._functions[what], *args) if what in self._functions else self.cannot(_CANNOT[what])
 
     def array_max(self, array: Sql) -> Sql:
-        """The largest element."""
-        self.cannot("take the largest element of an array")
-
-    def array_size(self, array: Sql) -> Sql:
-        """The number of elements."""
-        self.cannot("count the elements of an array")
+        """The largest element; null for an empty array."""
+        return self._own("array_max", array)
 
     def collect(self, node: e.Agg) -> Sql:
         """An array of the group's structs, sorted by their first field."""
-        self.cannot("collect an array")
-
-    def map_from(self, entries: Sql) -> Sql:
-        """A map; where the engine has none, the array of entries."""
-        return entries
+        order = [exp.Ordered(this=self.render(first_field(node.value)), nulls_first=True)]
+        return self.filtered(self._own("collect", exp.Order(this=self.render(node.value), expressions=order)), node)
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
         """Return (select expression, lateral source) that give one row per element called `alias`."""
-        self.cannot("unnest an array")
+        return exp.alias_(self._own("explode", array), identifier(alias)), None
 
     def table(self, reference: str) -> Sql:
         """Return the raw table in a FROM clause; `reference` is text in this dialect."""
@@ -341,3 +365,19 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
 
 def _wrapped(value: Sql) -> Sql:
     return exp.paren(value, copy=False) if isinstance(value, exp.Binary | exp.Not) and not isinstance(value, exp.Dot) else value
+
+
+def is_changed(kind: LogicalType) -> bool:
+    """Whether the friendly form of `kind` differs from the stored one (in a user type, also by its names)."""
+    match kind:
+        case Scalar():
+            return is_reshaped(kind)
+        case ListOf() | SetOf() | VectorOf():
+            return is_changed(kind.element)
+        case MapOf():
+            return is_changed(kind.key) or is_changed(kind.value)
+        case TupleOf():
+            return any(is_changed(field) for field in kind.fields)
+        case Udt():
+            return any(name != physical_name(name) or is_changed(field) for name, field in kind.fields)
+    return False

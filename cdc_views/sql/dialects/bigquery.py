@@ -11,17 +11,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import ClassVar
 
 from sqlglot import exp
 
+from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.plan import expr as e
 from cdc_views.plan import names
 from cdc_views.plan.nodes import Join, Node
-from cdc_views.sql.dialects.base import Sql, function, identifier, number
-from cdc_views.sql.dialects.lineage import Built
-from cdc_views.sql.dialects.structs import StructDialect
+from cdc_views.sql.dialects.base import Sql, descending, first_field, function, identifier, is_present, number, text
+from cdc_views.sql.dialects.lineage import Built, Raw
+from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
+
+_DELETIONS = ("_deleted", "deletion")
+"""The last steps of the paths of the raw layout's deletions: struct(written, at)."""
+_HEX_DIGITS = 8
 
 
 class BigQuery(StructDialect):
@@ -59,6 +65,8 @@ class BigQuery(StructDialect):
     relation_name = re.compile(r"[\w .:-]*\Z")
     """Letters, digits, `_`, `-` and spaces; dots and colons part a project from its dataset. Source: BigQuery, Naming."""
 
+    _functions: ClassVar = {"array_size": "ARRAY_LENGTH"}
+
     def begin(self, nodes: list[Node]) -> None:
         """See `Dialect.begin`; keys that some step joins plainly are never null anywhere."""
         super().begin(nodes)
@@ -88,32 +96,23 @@ class BigQuery(StructDialect):
         """`STRUCT(value AS name, …)`."""
         return function("STRUCT", *(exp.alias_(part, identifier(name)) for name, part in parts))
 
-    def greatest(self, args: list[Sql]) -> Sql:
-        """The largest of an array literal's elements, which may be null."""
-        return self.array_max(exp.Array(expressions=args))
-
     def array_max(self, array: Sql) -> Sql:
         """`(SELECT MAX(_item) FROM UNNEST(array) AS _item)`."""
-        return exp.paren(exp.select(function("MAX", exp.column(identifier("_item")))).from_(_unnest(array)))
-
-    def array_size(self, array: Sql) -> Sql:
-        """`ARRAY_LENGTH`."""
-        return function("ARRAY_LENGTH", array)
+        return exp.paren(exp.select(function("MAX", _item())).from_(_unnest(array)))
 
     def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
         """A subquery over the array; an absent array gives an empty one, which is the same once shown."""
-        return _array(array, exp.column(identifier("_item")), where(exp.column(identifier("_item"))))
+        return _array(array, _item(), where(_item()))
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
         """A subquery over the array, in the array's order."""
-        return _array(array, value(exp.column(identifier("_item"))))
+        return _array(array, value(_item()))
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
         """The latest struct, and any counted one, through `ARRAY_AGG`: ANY_VALUE has skipped nulls only since 2024."""
         origin = self.origin(node.value)
         if node.fold is e.Fold.MAX and isinstance(origin, Built):
-            latest = [exp.Ordered(this=self.render(p), desc=True, nulls_first=False) for p in origin.order(node.value)]
-            return self._first(node, latest)
+            return self._first(node, [descending(self.render(part)) for part in origin.order(node.value)])
         if node.fold is e.Fold.ANY and node.where is not None:
             return self._first(node, [])
         if node.fold is e.Fold.MIN and not isinstance(self.lineage.kind(origin), Scalar):
@@ -121,8 +120,8 @@ class BigQuery(StructDialect):
         return super().visit_agg(node, item)
 
     def _first(self, node: e.Agg, order: list[exp.Ordered]) -> Sql:
-        """The first of the group by `order`; a null, which stands for a row that does not count, is never it."""
-        listed = exp.Limit(this=_ordered(self._counted(node), order), expression=number(1))
+        """The first of the group by `order`; never a null, which marks a row that does not count."""
+        listed = exp.Limit(this=ordered(self._counted(node), order), expression=number(1))
         first = exp.IgnoreNulls(this=exp.ArrayAgg(this=listed))
         return exp.Bracket(this=first, expressions=[number(0)], offset=0, safe=True)
 
@@ -138,9 +137,8 @@ class BigQuery(StructDialect):
 
     def collect(self, node: e.Agg) -> Sql:
         """`ARRAY_AGG(struct IGNORE NULLS ORDER BY its first field)`."""
-        first = node.value.parts[0][1] if isinstance(node.value, e.Struct) else e.Field(node.value, "written")
-        order = [exp.Ordered(this=self.render(first), nulls_first=True)]
-        return exp.IgnoreNulls(this=exp.ArrayAgg(this=_ordered(self._counted(node), order)))
+        order = [exp.Ordered(this=self.render(first_field(node.value)), nulls_first=True)]
+        return exp.IgnoreNulls(this=exp.ArrayAgg(this=ordered(self._counted(node), order)))
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
         """`CROSS JOIN UNNEST(array) AS alias`."""
@@ -172,9 +170,69 @@ class BigQuery(StructDialect):
         return base
 
 
+class BigQueryState(BigQuery):
+    """Renders the plans of a state: `plan.compact`, `plan.purge` and `plan.serving`, in which deletions are kept whole.
+
+    A view compares deletions by their write time alone; a state keeps the server's time with it, and GoogleSQL has no MAX
+    of a STRUCT. Everything was run in GoogleSQL's reference implementation (tests/properties/test_bigquery_scripts.py).
+    """
+
+    def __init__(self, schema: TableSchema, *, clock: str = "") -> None:
+        """`schema` is the table's; `clock`: see `Dialect.clock`."""
+        self.clock = clock
+        self._keys = {names.identity(column) for column in schema.partition}
+
+    def begin(self, nodes: list[Node]) -> None:
+        """See `Dialect.begin`; a partition's keys are never null, a clustering key of 0 bytes is.
+
+        A view's plan shows which by its plain joins with partitions; a state's may have none.
+        """
+        super().begin(nodes)
+        self._never_null = self._keys
+
+    def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
+        """The largest deletion: by its write time, then by the server's time, as a struct's fields compare."""
+        if node.fold is e.Fold.MAX and self._is_deletion(node.value):
+            return self._first(node, self._newest_first(node.value))
+        return super().visit_agg(node, item)
+
+    def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
+        """The largest of deletions, null where all are."""
+        if node.op is e.Op.GREATEST and any(self._is_deletion(arg) for arg in node.args):
+            return _largest(exp.Array(expressions=[self.render(arg, item) for arg in node.args]))
+        return super().visit_call(node, item)
+
+    def visit_greatest(self, node: e.Greatest, item: Sql | None) -> Sql:
+        """The largest element of an array, which may be deletions."""
+        rendered = self.render(node.array, item)
+        return _largest(rendered) if self._is_deletion(node.array) else self.array_max(rendered)
+
+    def collect(self, node: e.Agg) -> Sql:
+        """Range tombstones in the order of their deletions; other structs in that of their first field."""
+        if isinstance(node.value, e.Struct) or not self._is_deletion(e.Field(node.value, "written")):
+            return super().collect(node)
+        listed = ordered(self._counted(node), self._newest_first(e.Field(node.value, "written")))
+        return exp.IgnoreNulls(this=exp.ArrayAgg(this=listed))
+
+    def _newest_first(self, deletion: e.Expr) -> list[exp.Ordered]:
+        return [descending(self.render(deletion[part])) for part in ("written", "at")]
+
+    def visit_bucket(self, node: e.Bucket, item: Sql | None) -> Sql:
+        """Nothing: where a fact goes in BigQuery is computed from its digest, see `bucket_of`."""
+        return number(0)
+
+    def _is_deletion(self, value: e.Expr) -> bool:
+        origin = self.origin(value)
+        return isinstance(origin, Raw) and origin.path[-1] in _DELETIONS
+
+
 def decimal_name(precision: int, scale: int) -> str:
     """Return the type that holds DECIMAL(precision, scale). Source: BigQuery, Data types, Decimal types."""
     return "NUMERIC" if precision - scale <= 29 and scale <= 9 else "BIGNUMERIC"
+
+
+def _item() -> Sql:
+    return exp.column(identifier("_item"))
 
 
 def _unnest(array: Sql, alias: str = "_item") -> Sql:
@@ -186,9 +244,21 @@ def _array(array: Sql, value: Sql, where: Sql | None = None) -> Sql:
     source = exp.Unnest(expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset"))
     query = exp.select(value).from_(source)
     query = query.where(where) if where is not None else query
-    ordered = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=True))
-    return exp.Array(expressions=[ordered], struct_name_inheritance=True)
+    query = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=True))
+    return exp.Array(expressions=[query], struct_name_inheritance=True)
 
 
-def _ordered(value: Sql, order: list[exp.Ordered]) -> Sql:
-    return exp.Order(this=value, expressions=order) if order else value
+def bucket_of(digest: Sql, buckets: int) -> Sql:
+    """Return the bucket of a 16-byte digest: a number from 0, its first 32 bits modulo `buckets`."""
+    if buckets == 1:
+        return number(0)
+    digits = function("SUBSTR", function("TO_HEX", digest), number(1), number(_HEX_DIGITS))
+    hexadecimal = function("CONCAT", text("0x"), digits)
+    return function("MOD", exp.cast(hexadecimal, "bigint"), number(buckets))
+
+
+def _largest(array: Sql) -> Sql:
+    """`(SELECT _item FROM UNNEST(array) AS _item WHERE … ORDER BY … LIMIT 1)`: no row gives null."""
+    written, at = (exp.Dot(this=_item(), expression=identifier(n)) for n in ("written", "at"))
+    query = exp.select(_item()).from_(_unnest(array)).where(is_present(written.copy()))
+    return exp.paren(query.order_by(descending(written), descending(at)).limit(number(1)))

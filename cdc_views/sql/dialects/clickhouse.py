@@ -18,9 +18,8 @@ from sqlglot import exp
 from cdc_views.model.naming import physical_name
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function, identifier, lambda_of, number
-from cdc_views.sql.dialects.lineage import Built, shown_kind
-from cdc_views.sql.dialects.reshaping import is_changed
+from cdc_views.sql.dialects.base import Sql, function, identifier, is_changed, lambda_of, number, text
+from cdc_views.sql.dialects.lineage import Built, shown_kind, shown_kinds
 from cdc_views.sql.dialects.structs import StructDialect
 from cdc_views.sql.dialects.times import within
 
@@ -65,10 +64,11 @@ class ClickHouse(StructDialect):
     settings: ClassVar[dict[str, int]] = {"join_use_nulls": 1, "prefer_column_name_to_alias": 1}
     """Without the first a LEFT JOIN fills in zeros and empty strings, without the second `max(x) AS x` hides column x.
 
-    They stand in the query itself, so a view keeps them whatever its reader's session says (run).
+    They are part of the query, so a view keeps them in any session (run).
     """
     presence_by_written = True
     """`IS NULL` of a Tuple is false (run)."""
+    _functions: ClassVar = {"keep": "arrayFilter", "each": "arrayMap", "array_size": "length", "explode": "arrayJoin"}
 
     def finished(self, query: exp.Select) -> exp.Select:
         """See `settings`."""
@@ -83,7 +83,7 @@ class ClickHouse(StructDialect):
     def visit_field(self, node: e.Field, item: Sql | None) -> Sql:
         """By name in the raw table's tuples, by position in those the plan builds, which have no names."""
         origin = self.origin(node.base)
-        place = number(origin.index(node.name) + 1) if isinstance(origin, Built) else exp.Literal.string(node.name)
+        place = number(origin.index(node.name) + 1) if isinstance(origin, Built) else text(node.name)
         return function("tupleElement", self.render(node.base, item), place)
 
     def visit_case(self, node: e.Case, item: Sql | None) -> Sql:
@@ -102,76 +102,49 @@ class ClickHouse(StructDialect):
         arguments = [self.render(node.value)]
         name = {e.Fold.MAX: "max", e.Fold.MIN: "min", e.Fold.ANY: "any"}[node.fold]
         if node.fold is e.Fold.MAX and isinstance(origin, Built):
-            name, arguments = "argMax", [*arguments, self._order(node.value, origin)]
+            order = function("tuple", *(self.render(part) for part in origin.order(node.value)))
+            name, arguments = "argMax", [*arguments, order]
+        return self._counted(name, arguments, node)
+
+    def _counted(self, name: str, arguments: list[Sql], node: e.Agg) -> Sql:
         if node.where is None:
             return function(name, *arguments)
         return function(f"{name}If", *arguments, self.render(node.where))
 
-    def _order(self, value: e.Expr, origin: Built) -> Sql:
-        return function("tuple", *(self.render(part) for part in origin.order(value)))
-
     def collect(self, node: e.Agg) -> Sql:
         """`groupArrayIf`, sorted by the struct's first field, nulls first."""
-        arguments = [self.render(node.value)] + ([self.render(node.where)] if node.where is not None else [])
-        listed = function("groupArrayIf" if node.where is not None else "groupArray", *arguments)
+        listed = self._counted("groupArray", [self.render(node.value)], node)
         item = identifier("_item")
         first = function("tupleElement", exp.column(item), number(1))
         key = function("tuple", function("isNotNull", first), first.copy())
         return function("arraySort", exp.Lambda(this=key, expressions=[item.copy()]), listed)
 
-    def visit_keep(self, node: e.Keep, item: Sql | None) -> Sql:
-        """`arrayFilter(_item -> condition, array)`."""
-        return self._over(node.array, node.where, item, "arrayFilter")
-
-    def visit_each(self, node: e.Each, item: Sql | None) -> Sql:
-        """`arrayMap(_item -> value, array)`."""
-        return self._over(node.array, node.value, item, "arrayMap")
-
-    def _over(self, array: e.Expr, body: e.Expr, item: Sql | None, name: str) -> Sql:
-        rendered = self.render(array, item)
-        with self.inside(array):
-            return function(name, lambda_of(lambda each: self.render(body, each)), rendered)
-
-    def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
-        """`arrayMap`."""
-        return function("arrayMap", lambda_of(value), array)
+    def _over(self, what: str, array: Sql, body: Callable[[Sql], Sql]) -> Sql:
+        return self._own(what, lambda_of(body), array)
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
         """A tuple; where it is shown, one with names: `CAST(tuple(…), 'Tuple(name type, …)')`."""
-        parts = [self.render(part, item) for _, part in node.parts]
-        kinds = [(name, shown_kind(part)) for name, part in node.parts]
-        known = [(name, kind) for name, kind in kinds if kind is not None]
-        return _named_tuple(parts, known) if len(known) == len(kinds) else function("tuple", *parts)
+        parts, kinds = [self.render(part, item) for _, part in node.parts], shown_kinds(node)
+        return _named_tuple(parts, kinds) if kinds is not None else function("tuple", *parts)
 
     def _friendly_struct(self, base: Sql, parts: list[tuple[str, str, LogicalType]]) -> Sql:
-        values = [self.friendly(function("tupleElement", base.copy(), exp.Literal.string(at)), kind) for _, at, kind in parts]
+        values = [self.friendly(function("tupleElement", base.copy(), text(at)), kind) for _, at, kind in parts]
         return _named_tuple(values, [(name, kind) for name, _, kind in parts])
 
     def array_max(self, array: Sql) -> Sql:
-        """Null for an empty array; elements that are null do not count (run)."""
-        return function("arrayReduce", exp.Literal.string("max"), array)
-
-    def greatest(self, args: list[Sql]) -> Sql:
-        """The largest of an array's elements."""
-        return self.array_max(exp.Array(expressions=args))
-
-    def array_size(self, array: Sql) -> Sql:
-        """`length`."""
-        return function("length", array)
-
-    def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
-        """`arrayJoin` in the select list."""
-        return exp.alias_(function("arrayJoin", array), identifier(alias)), None
+        """Elements that are null do not count (run)."""
+        return function("arrayReduce", text("max"), array)
 
     def bare_null(self, like: e.Expr) -> Sql:
         """A null of the type of `like`, or the default of a type that cannot be null."""
         shown = like.branches[0][1] if isinstance(like, e.Case) else like
         if isinstance(shown, e.Each | e.Keep | e.MapFrom):
             return exp.Array(expressions=[])
-        kind = _struct_kind(shown) if isinstance(shown, e.Struct) else shown_kind(shown)
+        parts = shown_kinds(shown) if isinstance(shown, e.Struct) else None
+        kind = Udt("", "", tuple(parts), frozen=False) if parts is not None else shown_kind(shown)
         if kind is None or isinstance(kind, Scalar):
             return exp.Null()
-        return function("defaultValueOfTypeName", exp.Literal.string(type_name(kind)))
+        return function("defaultValueOfTypeName", text(type_name(kind)))
 
     def decimal_type(self, precision: int, scale: int) -> exp.DataType:
         """`Nullable(Decimal(p, s))`."""
@@ -179,14 +152,14 @@ class ClickHouse(StructDialect):
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
         """Instants as DateTime64 in UTC, days as Date32, both null out of their range; times as text."""
-        utc = exp.Literal.string("UTC")
+        utc = text("UTC")
         match kind:
             case Kind.TIMESTAMP:
                 return within(base, _SECONDS, function("fromUnixTimestamp64Milli", base, utc), scale=1000)
             case Kind.DATETIME | Kind.INSTANT:
                 return within(base, _SECONDS, function("fromUnixTimestamp64Micro", base, utc), scale=10**6)
             case Kind.DATE:
-                epoch = function("toDate32", exp.Literal.string("1970-01-01"))
+                epoch = function("toDate32", text("1970-01-01"))
                 return within(base, _DAYS, function("addDays", epoch, base))
             case Kind.TIME:
                 return _time_text(base)
@@ -223,13 +196,7 @@ def _tuple_name(parts: list[tuple[str, LogicalType]]) -> str:
 
 
 def _named_tuple(values: list[Sql], parts: list[tuple[str, LogicalType]]) -> Sql:
-    return function("CAST", function("tuple", *values), exp.Literal.string(_tuple_name(parts)))
-
-
-def _struct_kind(value: e.Struct) -> Udt | None:
-    kinds = [(name, shown_kind(part)) for name, part in value.parts]
-    known = tuple((name, kind) for name, kind in kinds if kind is not None)
-    return Udt("", "", known, frozen=False) if len(known) == len(kinds) else None
+    return function("CAST", function("tuple", *values), text(_tuple_name(parts)))
 
 
 def _time_text(nanos: Sql) -> Sql:
@@ -239,6 +206,6 @@ def _time_text(nanos: Sql) -> Sql:
         whole = function("intDiv", function("abs", nanos.copy()), number(size))
         return function("modulo", whole, number(modulus)) if modulus else whole
 
-    sign = function("if", exp.LT(this=nanos.copy(), expression=number(0)), exp.Literal.string("-"), exp.Literal.string(""))
+    sign = function("if", exp.LT(this=nanos.copy(), expression=number(0)), text("-"), text(""))
     parts = [part(3600 * 10**9, 0), part(60 * 10**9, 60), part(10**9, 60), part(1, 10**9)]
-    return function("printf", exp.Literal.string("%s%02d:%02d:%02d.%09d"), sign, *parts)
+    return function("printf", text("%s%02d:%02d:%02d.%09d"), sign, *parts)

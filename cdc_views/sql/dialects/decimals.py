@@ -1,7 +1,7 @@
 """Decimals of a declared size: stored as text, shown as DECIMAL(p, s), never rounded.
 
 Every engine's cast of a text rounds what has more digits after the point than the type. So a text that does not fit is
-made one that is no number before it is cast: the query fails, and the engine's error tells the value and what to do.
+changed into one that is no number before it is cast: the query fails, and its error names the value and a remedy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LEAST_EXPONENT = 7
 def fitting(precision: int, scale: int) -> str:
     """Return the regular expression of the texts of numbers that fit DECIMAL(precision, scale).
 
-    With `E+` all digits stand before the point, and too many of them no engine takes. Without backslashes, which dialects
+    With `E+` all digits are before the point, and no engine takes too many of them. It has no backslashes, which dialects
     escape in several ways.
     """
     forms = [f"0*[0-9]{{0,{precision - scale}}}([.][0-9]{{0,{scale}}}0*)?", "[0-9.]+E[+][0-9]+", "0([.]0+)?E-[0-9]+"]
@@ -30,7 +30,7 @@ def fitting(precision: int, scale: int) -> str:
 
 
 def refusal(text: Sql, *, precision: int, scale: int) -> Sql:
-    """Return SQL of what a text that does not fit is made, and the error says."""
+    """Return SQL of the text that replaces one that does not fit; the engine's error shows it."""
     column = text.find(exp.Column)
     whose = f" of {column.name}" if column is not None and not column.name.startswith("_") else ""
     said = exp.Literal.string(f" does not fit decimal({precision}, {scale}){whose}: update the schema file")
@@ -42,31 +42,6 @@ def fits(text: Sql, *, precision: int, scale: int) -> Sql:
     return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(fitting(precision, scale)))
 
 
-def exact(text: Sql, kind: exp.DataType, *, precision: int, scale: int) -> Sql:
-    """Return `text` as a decimal of type `kind`, for engines whose casts fail at what is no number."""
-    kept = exp.If(this=fits(text, precision=precision, scale=scale), true=text.copy())
-    refused = refusal(text, precision=precision, scale=scale)
-    return exp.Cast(this=exp.Case(ifs=[kept], default=refused), to=kind)
-
-
-def exact_unless_null(text: Sql, kind: exp.DataType, *, precision: int, scale: int) -> Sql:
-    """Return `text` as a decimal, for engines whose casts may give null: what does not fit is raised."""
-    fitting_text = exp.If(this=fits(text, precision=precision, scale=scale), true=exp.Cast(this=text.copy(), to=kind))
-    raised = exp.Anonymous(this="raise_error", expressions=[refusal(text, precision=precision, scale=scale)])
-    present = exp.not_(exp.Is(this=text.copy(), expression=exp.Null()))
-    return exp.Case(ifs=[fitting_text, exp.If(this=present, true=raised)])
-
-
-def exact_if_spelled_out(text: Sql, kind: exp.DataType, *, precision: int, scale: int) -> Sql:
-    """Return `text` as a decimal; of a text with all its digits, as most have, without a regular expression.
-
-    In DuckDB that takes half the time.
-    """
-    cast = exp.Cast(this=text.copy(), to=kind)
-    same = exp.EQ(this=exp.Cast(this=cast, to=exp.DataType.build("TEXT")), expression=text.copy())
-    return exp.Case(ifs=[exp.If(this=same, true=cast.copy())], default=exact(text, kind, precision=precision, scale=scale))
-
-
 class DecimalDialect:
     """What a dialect says of decimals."""
 
@@ -76,7 +51,9 @@ class DecimalDialect:
 
     def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
         """Return the number that a text is; where it does not fit, the query fails."""
-        return exact(text, self.decimal_type(precision, scale), precision=precision, scale=scale)
+        kept = exp.If(this=fits(text, precision=precision, scale=scale), true=text.copy())
+        fitting_text = exp.Case(ifs=[kept], default=refusal(text, precision=precision, scale=scale))
+        return exp.Cast(this=fitting_text, to=self.decimal_type(precision, scale))
 
     def friendly_leaf(self, base: Sql, kind: Scalar) -> Sql:
         """A stored value without parts as the dialect shows it."""

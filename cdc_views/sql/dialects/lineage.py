@@ -54,7 +54,7 @@ class Origins:
         self._fields: dict[tuple[str, ...], set[str]] = {}
         self._kinds: dict[tuple[str, ...], LogicalType] = {}
         for node in nodes:
-            for expression in expressions(node):
+            for expression in node.expressions():
                 self._walk(expression, node, None)
 
     def fields(self, origin: Origin) -> frozenset[str]:
@@ -71,7 +71,9 @@ class Origins:
         """Return the origin of an expression of `node`; of an array, that of its elements' array."""
         match value:
             case e.Col():
-                return Raw((value.name,)) if isinstance(node, Scan) else _output(self, _side(node, value.of), value.name)
+                if isinstance(node, Scan):
+                    return Raw((value.name,))
+                return _output(self, node.sources()[1 if value.of == "r" else 0], value.name)
             case e.Item():
                 return item
             case e.Field():
@@ -117,20 +119,6 @@ def element(array: Origin) -> Origin:
     return Raw((*array.path, ELEMENT)) if isinstance(array, Raw) else array
 
 
-def expressions(node: Node) -> list[e.Expr]:
-    """Return the expressions of one node."""
-    match node:
-        case Scan() | Select():
-            return [value for _, value in node.columns] + ([node.where] if node.where is not None else [])
-        case Aggregate():
-            return [value for _, value in node.folds] + ([node.where] if node.where is not None else [])
-        case Join():
-            return [value for _, value in node.columns] + ([node.matching] if node.matching is not None else [])
-        case Explode():
-            return [node.array]
-    return []
-
-
 def shown_kind(value: e.Expr) -> LogicalType | None:
     """Return the type of a friendly value, perhaps inside a condition; None of anything else."""
     if isinstance(value, e.Case) and len(value.branches) == 1:
@@ -138,8 +126,11 @@ def shown_kind(value: e.Expr) -> LogicalType | None:
     return value.kind if isinstance(value, e.Friendly) else None
 
 
-def _side(node: Node, of: str) -> Node:
-    return node.sources()[1 if of == "r" else 0]
+def shown_kinds(struct: e.Struct) -> list[tuple[str, LogicalType]] | None:
+    """Return (name, type) of a struct's parts where all of them are friendly values; None otherwise."""
+    kinds = [(name, shown_kind(part)) for name, part in struct.parts]
+    known = [(name, kind) for name, kind in kinds if kind is not None]
+    return known if len(known) == len(kinds) else None
 
 
 def _output(lineage: Origins, node: Node, name: str) -> Origin:

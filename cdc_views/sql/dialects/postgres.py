@@ -14,13 +14,16 @@ Facts marked *run* were checked in PostgreSQL 15 (tests/unit/test_dialect_postgr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ClassVar
+
 from sqlglot import exp
 
 from cdc_views.model.types import Kind, LogicalType, Scalar, TupleOf, Udt, carries_comparable
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function, identifier, number
+from cdc_views.sql.dialects.base import Sql, descending, first_field, function, identifier, is_present, number, only_if, text
 from cdc_views.sql.dialects.lineage import Built, Raw
-from cdc_views.sql.dialects.structs import StructDialect
+from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, sign, within
 
 _PLAN_FIELDS = {"written": "DECIMAL(38, 0)", "rank": "BIGINT", "size": "INT", "inclusive": "BOOLEAN", "bytes": "BYTEA"}
@@ -41,7 +44,7 @@ _STORED = {
     Kind.INSTANT: "BIGINT",
 }
 """Stored types by kind; the others are TEXT."""
-_COMPARISONS = frozenset({e.Op.LT, e.Op.LE, e.Op.GT, e.Op.GE})
+_COMPARISONS: dict[e.Op, type[exp.Binary]] = {e.Op.LT: exp.LT, e.Op.LE: exp.LTE, e.Op.GT: exp.GT, e.Op.GE: exp.GTE}
 
 
 class Postgres(StructDialect):
@@ -65,6 +68,7 @@ class Postgres(StructDialect):
 
     max_name_bytes = 63
     """Longer names are cut without a word (run). Source: PostgreSQL, Lexical Structure, `NAMEDATALEN`."""
+    _functions: ClassVar = {"array_size": "cardinality"}
 
     def now(self) -> Sql:
         """Whole seconds, rounded down; the clock of the transaction's start."""
@@ -78,7 +82,7 @@ class Postgres(StructDialect):
         if not self._is_json(node.base):
             return exp.Dot(this=base if isinstance(base, exp.Dot) else exp.paren(base), expression=identifier(node.name))
         stored = None if self.lineage.fields(self.origin(node)) else self._stored(node)
-        place = exp.Literal.string(node.name)
+        place = text(node.name)
         if stored is None:
             return exp.paren(exp.JSONExtract(this=base, expression=place, only_json_types=True))
         return exp.cast(exp.paren(exp.JSONExtractScalar(this=base, expression=place, only_json_types=True)), stored)
@@ -91,7 +95,7 @@ class Postgres(StructDialect):
         return isinstance(origin, Built) and _cell_of(origin.struct) is None
 
     def _stored(self, value: e.Expr) -> str | None:
-        """The stored type of a scalar; None of what is nested. Refuses a value of which the plan does not tell."""
+        """The stored type of a scalar, None for a nested value. Refuses a value whose type the plan does not say."""
         if isinstance(value, e.Field) and value.name in _PLAN_FIELDS:
             return _PLAN_FIELDS[value.name]
         kind = self._kind(value)
@@ -117,73 +121,66 @@ class Postgres(StructDialect):
 
     def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
         """Comparisons of text go by bytes."""
-        if node.op in _COMPARISONS and isinstance(self._kind(node.args[0]), Scalar):
-            compare = {e.Op.LT: exp.LT, e.Op.LE: exp.LTE, e.Op.GT: exp.GT, e.Op.GE: exp.GTE}[node.op]
+        compare = _COMPARISONS.get(node.op)
+        if compare is not None and isinstance(self._kind(node.args[0]), Scalar):
             return compare(this=self._by_bytes(node.args[0], item), expression=self.render(node.args[1], item))
         return super().visit_call(node, item)
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
-        """A cell stands for itself; other structs are `json_build_object('name', value, …)`."""
+        """A cell is the raw cell itself; other structs are `json_build_object('name', value, …)`."""
         cell = _cell_of(node)
         if cell is not None:
             return self.render(cell, item)
-        pairs = [part for name, value in node.parts for part in (exp.Literal.string(name), self.render(value, item))]
+        pairs = [part for name, value in node.parts for part in (text(name), self.render(value, item))]
         return function("json_build_object", *pairs)
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
-        """Of structs the first by order, of others an aggregate; all with FILTER."""
+        """The first struct by its order, or an aggregate of other values; all with FILTER."""
         origin = self.origin(node.value)
         if node.fold is e.Fold.COLLECT:
             return self.collect(node)
         if isinstance(origin, Built):
-            return _first(self._listed(node, origin.order(node.value) if node.fold is e.Fold.MAX else [], descending=True))
+            return _first(self._listed(node, origin.order(node.value) if node.fold is e.Fold.MAX else [], is_down=True))
         if node.fold is e.Fold.MIN and isinstance(self.lineage.kind(origin), TupleOf | Udt | None):
             # `min` takes arrays, and neither composite values nor bytea before 18 (run)
-            return _first(self._listed(node, [node.value], descending=False))
+            return _first(self._listed(node, [node.value], is_down=False))
         name = "MIN" if node.fold is e.Fold.MIN else "MAX"  # any_value came with 16; of equal values the largest is any
-        return self._filtered(function(name, self._by_bytes(node.value)), node)
+        return self.filtered(function(name, self._by_bytes(node.value)), node)
 
     def collect(self, node: e.Agg) -> Sql:
         """`array_agg(struct ORDER BY its first field)`."""
-        first = node.value.parts[0][1] if isinstance(node.value, e.Struct) else e.Field(node.value, "written")
-        return self._listed(node, [first], descending=False)
+        return self._listed(node, [first_field(node.value)], is_down=False)
 
-    def _listed(self, node: e.Agg, order: list[e.Expr], *, descending: bool) -> Sql:
-        keys = [exp.Ordered(this=self._by_bytes(k), desc=descending, nulls_first=not descending) for k in order]
-        value = self.render(node.value)
-        return self._filtered(function("array_agg", exp.Order(this=value, expressions=keys) if keys else value), node)
-
-    def _filtered(self, call: Sql, node: e.Agg) -> Sql:
-        if node.where is None:
-            return call
-        return exp.Filter(this=call, expression=exp.Where(this=self.render(node.where)))
+    def _listed(self, node: e.Agg, order: list[e.Expr], *, is_down: bool) -> Sql:
+        keys = [exp.Ordered(this=self._by_bytes(k), desc=is_down, nulls_first=not is_down) for k in order]
+        return self.filtered(function("array_agg", ordered(self.render(node.value), keys)), node)
 
     def visit_rownumber(self, node: e.RowNumber, item: Sql | None) -> Sql:
         """See `_by_bytes`."""
         window = super().visit_rownumber(node, item)
-        order = [exp.Ordered(this=self._by_bytes(part), desc=True, nulls_first=False) for part in node.order]
-        window.set("order", exp.Order(expressions=order))
+        window.set("order", exp.Order(expressions=[descending(self._by_bytes(part)) for part in node.order]))
         return window
 
-    def visit_keep(self, node: e.Keep, item: Sql | None) -> Sql:
+    def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
         """`ARRAY(SELECT _item FROM unnest(array) … WHERE condition)`."""
-        array = self.render(node.array, item)
-        with self.inside(node.array):
-            return _array(array, _item(), self.render(node.where, _item()), has_order=self._is_json(e.Item()))
+        return self._array(array, _item(), where(_item()))
 
-    def visit_each(self, node: e.Each, item: Sql | None) -> Sql:
+    def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
         """`ARRAY(SELECT value FROM unnest(array) … ORDER BY _offset)`."""
-        array = self.render(node.array, item)
-        with self.inside(node.array):
-            return _array(array, self.render(node.value, _item()), None, has_order=self._is_json(e.Item()))
+        return self._array(array, value(_item()), None)
+
+    def _array(self, array: Sql, value: Sql, where: Sql | None) -> Sql:
+        """`ARRAY(SELECT …)`; composite elements come without ORDINALITY, which would take their fields apart."""
+        query = exp.select(value).from_(_unnest(array))
+        if self._is_json(e.Item()):
+            alias = exp.TableAlias(this=identifier("_items"), columns=[identifier("_item"), identifier("_offset")])
+            query = exp.select(value).from_(exp.Unnest(expressions=[array], alias=alias, offset=True))
+            query = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=False))
+        return function("ARRAY", query.where(where) if where is not None else query)
 
     def array_max(self, array: Sql) -> Sql:
         """`(SELECT MAX(_item) FROM unnest(array))`."""
         return exp.paren(exp.select(function("MAX", _item())).from_(_unnest(array)))
-
-    def array_size(self, array: Sql) -> Sql:
-        """`cardinality`."""
-        return function("cardinality", array)
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
         """`CROSS JOIN unnest(array) AS alias`; the alias alone is the whole element."""
@@ -207,7 +204,7 @@ class Postgres(StructDialect):
             case Kind.INSTANT:
                 return within(base, YEARS, _since("TIMESTAMPTZ", base, 10**6, "1 microsecond"), scale=10**6)
             case Kind.DATE:
-                epoch = exp.cast(exp.Literal.string("1970-01-01"), "DATE")
+                epoch = exp.cast(text("1970-01-01"), "DATE")
                 return within(base, DAYS, exp.Add(this=epoch, expression=base.copy()))
             case Kind.TIME:
                 return _time_text(base)
@@ -230,17 +227,6 @@ def _unnest(array: Sql, alias: str = "_item") -> Sql:
     return exp.Unnest(expressions=[array], alias=exp.TableAlias(this=identifier(alias)))
 
 
-def _array(array: Sql, value: Sql, where: Sql | None, *, has_order: bool) -> Sql:
-    """`ARRAY(SELECT …)`; composite elements come without ORDINALITY, which would take their fields apart."""
-    if has_order:
-        alias = exp.TableAlias(this=identifier("_items"), columns=[identifier("_item"), identifier("_offset")])
-        query = exp.select(value).from_(exp.Unnest(expressions=[array], alias=alias, offset=True))
-        query = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=False))
-    else:
-        query = exp.select(value).from_(_unnest(array))
-    return function("ARRAY", query.where(where) if where is not None else query)
-
-
 def _first(array: Sql) -> Sql:
     return exp.Bracket(this=exp.paren(array), expressions=[number(1)], offset=1)
 
@@ -250,9 +236,9 @@ def _since(kind: str, base: Sql, scale: int, unit: str) -> Sql:
 
     def times(operator: type[exp.Binary], interval: str) -> Sql:
         count = function("div" if operator is exp.Div else "mod", base.copy(), number(scale))
-        return exp.Mul(this=count, expression=exp.cast(exp.Literal.string(interval), "INTERVAL"))
+        return exp.Mul(this=count, expression=exp.cast(text(interval), "INTERVAL"))
 
-    epoch = exp.cast(exp.Literal.string("1970-01-01 00:00:00" + ("+00" if kind == "TIMESTAMPTZ" else "")), kind)
+    epoch = exp.cast(text("1970-01-01 00:00:00" + ("+00" if kind == "TIMESTAMPTZ" else "")), kind)
     return exp.Add(this=exp.Add(this=epoch, expression=times(exp.Div, "1 second")), expression=times(exp.Mod, unit))
 
 
@@ -261,10 +247,9 @@ def _time_text(nanos: Sql) -> Sql:
 
     def part(size: int, modulus: int, shape: str) -> Sql:
         whole = function("div", function("abs", nanos.copy()), number(size))
-        return function("to_char", function("mod", whole, number(modulus)) if modulus else whole, exp.Literal.string(shape))
+        return function("to_char", function("mod", whole, number(modulus)) if modulus else whole, text(shape))
 
     clock = [part(3600 * 10**9, 0, "FM9900"), part(60 * 10**9, 60, "FM00"), part(10**9, 60, "FM00")]
-    parts = [function("concat_ws", exp.Literal.string(":"), *clock), part(1, 10**9, "FM000000000")]
-    text = function("concat", sign(nanos), function("concat_ws", exp.Literal.string("."), *parts))
-    present = exp.Is(this=nanos.copy(), expression=exp.Not(this=exp.Null()))
-    return exp.Case(ifs=[exp.If(this=present, true=text)])
+    parts = [function("concat_ws", text(":"), *clock), part(1, 10**9, "FM000000000")]
+    shown = function("concat", sign(nanos), function("concat_ws", text("."), *parts))
+    return only_if(is_present(nanos.copy()), shown)

@@ -19,7 +19,7 @@ class StructDialect(Dialect):
     raw_alias: ClassVar[str] = "_raw"
     """In `a.b` a table called `a` wins over a column `a`, so the raw table goes by a name that no column has."""
     presence_by_written: ClassVar[bool] = False
-    """Whether `IS NULL` says nothing about a struct; then its write time tells, which a cell always has."""
+    """Whether `IS NULL` says nothing about a struct; then its write time decides, which a cell always has."""
 
     _element: Origin = None
 
@@ -38,6 +38,16 @@ class StructDialect(Dialect):
         yield
         self._element = outer
 
+    def visit_keep(self, node: e.Keep, item: Sql | None) -> Sql:
+        array = self.render(node.array, item)
+        with self.inside(node.array):
+            return self.keep(array, lambda element: self.render(node.where, element))
+
+    def visit_each(self, node: e.Each, item: Sql | None) -> Sql:
+        array = self.render(node.array, item)
+        with self.inside(node.array):
+            return self.each(array, lambda element: self.render(node.value, element))
+
     def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
         """See `presence_by_written`; whether a multi-cell column is absent never matters, for it then has no cells."""
         tested, is_present = _tested(node)
@@ -48,12 +58,17 @@ class StructDialect(Dialect):
             return exp.Boolean(this=is_present)
         if "written" not in fields:
             return super().visit_call(node, item)
-        written = e.Field(tested, "written")
-        return super().visit_call(e.Call(e.Op.NOT, (e.is_null(written),)) if is_present else _null_call(written), item)
+        is_null = e.Call(e.Op.IS_NULL, (e.Field(tested, "written"),))
+        return super().visit_call(~is_null if is_present else is_null, item)
 
     def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
         """Refused: a user's expression is DuckDB's SQL, and nobody checks what the printer makes of it here."""
         return self.cannot("run a `--where`")
+
+
+def ordered(value: Sql, order: list[exp.Ordered]) -> Sql:
+    """Return an aggregate's argument, in an order if there is one."""
+    return exp.Order(this=value, expressions=order) if order else value
 
 
 def _tested(node: e.Call) -> tuple[e.Expr | None, bool]:
@@ -62,7 +77,3 @@ def _tested(node: e.Call) -> tuple[e.Expr | None, bool]:
         return node.args[0], False
     inner = node.args[0] if node.op is e.Op.NOT else None
     return (inner.args[0], True) if isinstance(inner, e.Call) and inner.op is e.Op.IS_NULL else (None, False)
-
-
-def _null_call(value: e.Expr) -> e.Call:
-    return e.Call(e.Op.IS_NULL, (value,))

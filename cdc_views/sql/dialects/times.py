@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from cdc_views.sql.dialects.base import Sql, function, number
+from cdc_views.sql.dialects.base import Sql, function, number, only_if, text
 
 MICROS_LIMIT = 9_000_000_000_000_000
 """Largest µs that every engine's TIMESTAMP holds (year 2255); beyond it a view shows null, `query` the exact value."""
@@ -24,7 +24,7 @@ def within(base: Sql, limits: tuple[int, int], value: Sql, *, scale: int = 1) ->
     """Return `value` where `base`, in `scale` parts of a unit, lies within `limits` units, else null."""
     low, high = limits[0] * scale, limits[1] * scale + scale - 1
     inside = exp.Between(this=base.copy(), low=number(low), high=number(high))
-    return exp.Case(ifs=[exp.If(this=inside, true=value)])
+    return only_if(inside, value)
 
 
 def in_range(base: Sql, limit: int, value: Sql) -> Sql:
@@ -48,10 +48,9 @@ def time_text(nanos: Sql, printf: str, *, divided: Callable[[Sql, int], Sql] = _
         return function("mod", whole, number(modulus)) if modulus else whole
 
     parts = [part(3600 * 10**9, 0), part(60 * 10**9, 60), part(10**9, 60), part(1, 10**9)]
-    return function(printf, exp.Literal.string("%s%02d:%02d:%02d.%09d"), sign(nanos), *parts)
+    return function(printf, text("%s%02d:%02d:%02d.%09d"), sign(nanos), *parts)
 
 
 def sign(nanos: Sql) -> Sql:
     """Return the minus sign of a negative number, else nothing."""
-    negative = exp.LT(this=nanos.copy(), expression=number(0))
-    return exp.Case(ifs=[exp.If(this=negative, true=exp.Literal.string("-"))], default=exp.Literal.string(""))
+    return only_if(exp.LT(this=nanos.copy(), expression=number(0)), text("-"), text(""))

@@ -1,4 +1,4 @@
-"""Facts that a dialect declares of names and of comparisons; the others stand in `base`."""
+"""Facts that a dialect declares about names and comparisons; the others are in `base`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NamingDialect:
 
     name: ClassVar[str]
     ignores_case: ClassVar[bool] = True
-    """Whether two column names that differ in case alone cannot stand in one view."""
+    """Whether a view cannot have two columns whose names differ in case alone."""
     holds_any_field: bool = True
     """Whether a user type's fields keep their own names in a struct; a Delta table does not take all of them."""
 

@@ -5,15 +5,15 @@ The raw table has the columns of `relation.py` as ROW and ARRAY types (what the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import ClassVar
 
 from sqlglot import exp
 
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function, identifier, lambda_of, number
-from cdc_views.sql.dialects.lineage import Built, shown_kind
-from cdc_views.sql.dialects.structs import StructDialect
+from cdc_views.sql.dialects.base import Sql, descending, function, identifier, is_present, number, only_if, text
+from cdc_views.sql.dialects.lineage import Built, shown_kinds
+from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
 
 _TYPES = {
@@ -49,6 +49,14 @@ class Trino(StructDialect):
     compares_comparables_alone = True
     """NaN = NaN is false, and a ROW with a null inside does not compare. Source: Trino, Comparison functions."""
 
+    _functions: ClassVar = {
+        "keep": "filter",
+        "each": "transform",
+        "array_max": "array_max",
+        "array_size": "cardinality",
+        "collect": "array_agg",
+    }
+
     def now(self) -> Sql:
         """`to_unixtime` has fractions; a cast would round them."""
         return exp.cast(function("floor", function("to_unixtime", function("now"))), "BIGINT")
@@ -65,68 +73,26 @@ class Trino(StructDialect):
         origin = self.origin(node.value)
         if node.fold is e.Fold.COLLECT or not isinstance(origin, Built):
             return super().visit_agg(node, item)
-        order = origin.order(node.value) if node.fold is e.Fold.MAX else []
-        keys = [exp.Ordered(this=self.render(part), desc=True, nulls_first=False) for part in order]
-        return function("element_at", self._listed(node, keys), number(1))
-
-    def collect(self, node: e.Agg) -> Sql:
-        """`array_agg(row ORDER BY its first field)`."""
-        first = node.value.parts[0][1] if isinstance(node.value, e.Struct) else e.Field(node.value, "written")
-        return self._listed(node, [exp.Ordered(this=self.render(first), nulls_first=True)])
-
-    def _listed(self, node: e.Agg, order: list[exp.Ordered]) -> Sql:
-        value = self.render(node.value)
-        listed = function("array_agg", exp.Order(this=value, expressions=order) if order else value)
-        if node.where is None:
-            return listed
-        return exp.Filter(this=listed, expression=exp.Where(this=self.render(node.where)))
-
-    def visit_keep(self, node: e.Keep, item: Sql | None) -> Sql:
-        """`filter(array, _item -> condition)`."""
-        return self._over(node.array, node.where, item, "filter")
-
-    def visit_each(self, node: e.Each, item: Sql | None) -> Sql:
-        """`transform(array, _item -> value)`."""
-        return self._over(node.array, node.value, item, "transform")
-
-    def _over(self, array: e.Expr, body: e.Expr, item: Sql | None, name: str) -> Sql:
-        rendered = self.render(array, item)
-        with self.inside(array):
-            return function(name, rendered, lambda_of(lambda each: self.render(body, each)))
-
-    def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
-        """`transform`."""
-        return function("transform", array, lambda_of(value))
+        order = [descending(self.render(part)) for part in origin.order(node.value)] if node.fold is e.Fold.MAX else []
+        listed = self.filtered(function("array_agg", ordered(self.render(node.value), order)), node)
+        return function("element_at", listed, number(1))
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
         """`ROW(…)`; where it is shown, one with names, by a cast."""
-        parts = [self.render(part, item) for _, part in node.parts]
-        kinds = [(name, shown_kind(part)) for name, part in node.parts]
-        known = [(name, kind) for name, kind in kinds if kind is not None]
-        return _named_row(parts, known) if len(known) == len(kinds) else function("ROW", *parts)
+        parts, kinds = [self.render(part, item) for _, part in node.parts], shown_kinds(node)
+        return _named_row(parts, kinds) if kinds is not None else function("ROW", *parts)
 
     def _friendly_struct(self, base: Sql, parts: list[tuple[str, str, LogicalType]]) -> Sql:
         fields = [self.friendly(exp.Dot(this=base.copy(), expression=identifier(at)), kind) for _, at, kind in parts]
-        present = exp.Is(this=base.copy(), expression=exp.Not(this=exp.Null()))
-        return exp.Case(ifs=[exp.If(this=present, true=_named_row(fields, [(name, kind) for name, _, kind in parts]))])
+        return only_if(is_present(base.copy()), _named_row(fields, [(name, kind) for name, _, kind in parts]))
 
     def greatest(self, args: list[Sql]) -> Sql:
         """The largest element that is not null of an array literal."""
-        listed = exp.Array(expressions=args)
-        kept = function("filter", listed, lambda_of(lambda x: exp.Is(this=x, expression=exp.Not(this=exp.Null()))))
-        return self.array_max(kept)
-
-    def array_max(self, array: Sql) -> Sql:
-        """`array_max`: null for an empty array."""
-        return function("array_max", array)
-
-    def array_size(self, array: Sql) -> Sql:
-        """`cardinality`."""
-        return function("cardinality", array)
+        return self.array_max(self.keep(exp.Array(expressions=args), is_present))
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
         """`CROSS JOIN UNNEST(…)` of rows of one row: UNNEST would take a bare row's fields apart. Source: Trino, UNNEST."""
-        boxed = function("transform", array, lambda_of(lambda each: function("ROW", each)))
+        boxed = self.each(array, lambda each: function("ROW", each))
         columns = exp.TableAlias(this=identifier("_elements"), columns=[identifier(alias)])
         return exp.column(identifier(alias)), exp.Unnest(expressions=[boxed], alias=columns)
 
@@ -141,11 +107,11 @@ class Trino(StructDialect):
             case Kind.INSTANT:
                 return within(base, YEARS, _instant(base, 10**3, _TYPES[kind]), scale=10**6)
             case Kind.DATETIME:
-                utc = exp.AtTimeZone(this=_instant(base, 10**3, _TYPES[Kind.INSTANT]), zone=exp.Literal.string("UTC"))
+                utc = exp.AtTimeZone(this=_instant(base, 10**3, _TYPES[Kind.INSTANT]), zone=text("UTC"))
                 return within(base, YEARS, exp.cast(utc, _TYPES[kind]), scale=10**6)
             case Kind.DATE:
-                epoch = exp.cast(exp.Literal.string("1970-01-01"), "DATE")
-                return within(base, DAYS, function("date_add", exp.Literal.string("day"), base.copy(), epoch))
+                epoch = exp.cast(text("1970-01-01"), "DATE")
+                return within(base, DAYS, function("date_add", text("day"), base.copy(), epoch))
             case Kind.TIME:
                 return _time_text(base)
         return base
@@ -191,6 +157,5 @@ def _instant(base: Sql, nanos: int, kind: str) -> Sql:
 
 def _time_text(nanos: Sql) -> Sql:
     """`HH:MM:SS.nnnnnnnnn`; `/` of integers divides integers."""
-    text = time_text(nanos, "format", divided=lambda whole, size: exp.Div(this=whole, expression=number(size), typed=True))
-    present = exp.Is(this=nanos.copy(), expression=exp.Not(this=exp.Null()))
-    return exp.Case(ifs=[exp.If(this=present, true=text)])
+    shown = time_text(nanos, "format", divided=lambda whole, size: exp.Div(this=whole, expression=number(size), typed=True))
+    return only_if(is_present(nanos.copy()), shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Dialect, Sql, function, number
+from cdc_views.sql.dialects.base import Dialect, Sql, function, number, text
 
 _FUNCTIONS = {
     e.Window.LARGEST: "MAX",
@@ -30,11 +30,11 @@ class WindowDialect(Dialect):
         texts: list[Sql] = []
         for value, is_bytes in node.keys:
             rendered = self.render(value, item)
-            text = function("hex", rendered) if is_bytes else exp.cast(rendered, "text")
-            texts += [exp.Literal.string("|")] * bool(texts) + [function("coalesce", text, exp.Literal.string(""))]
-        digest = function("md5", function("concat", *texts, exp.Literal.string("")))
+            written = function("hex", rendered) if is_bytes else exp.cast(rendered, "text")
+            texts += [text("|")] * bool(texts) + [function("coalesce", written, text(""))]
+        digest = function("md5", function("concat", *texts, text("")))
         digits = function("substring", digest, number(1), number(node.digits))
-        bits = function("translate", digits, exp.Literal.string("0123456789abcdef"), exp.Literal.string("01" * 8))
+        bits = function("translate", digits, text("0123456789abcdef"), text("01" * 8))
         return function("concat", prefix, bits)
 
     def visit_over(self, node: e.Over, item: Sql | None) -> Sql:

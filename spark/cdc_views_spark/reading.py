@@ -1,0 +1,93 @@
+"""What Spark reads of raw tables and states: frames in the raw layout, whatever their files had when they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.types import ArrayType, DataType, StructType
+
+from cdc_views.engines.base import Sources
+from cdc_views.engines.state_plan import in_time
+from cdc_views.plan.parts import Part, Source
+from cdc_views.storage.relation import Relation
+from cdc_views_spark.compile import Compiler
+
+_READS_RANGES_APART = "parquet.hadoop.vectored.io.enabled"
+"""Several ranges of a file at once, in other threads: a gain where they come from afar, but of a file on a disk a task
+waits longer for the threads than for the bytes; 128 files of a state took half as long again to read."""
+
+
+def parts_of_sources(
+    session: SparkSession, sources: Sources, *, drops_empty: bool = False
+) -> dict[Source, Callable[[], DataFrame]]:
+    """Return what a plan's scans read of `sources`, each made where it is called: Spark looks at every file first.
+
+    Facts that landed late are left out (see `plan.purge.facts_in_time`), except from `Source.TAIL`.
+    """
+    facts = partial(_facts_of, session, sources, drops_empty=drops_empty)
+    remembered = {s: partial(_files, session, sources, sources.paths(s)) for s in (Source.PURGED, Source.LATE)}
+    return {**{s: partial(facts, s) for s in Source}, **remembered, Source.TAIL: partial(_landed, session, sources)}
+
+
+def _facts_of(session: SparkSession, sources: Sources, source: Source, *, drops_empty: bool) -> DataFrame:
+    if Part.TAIL not in source.value or (sources.late_by is None and not sources.is_raw):
+        return _files(session, sources, sources.paths(source))
+    others, plan = sources.parts.without(Part.TAIL).of(source).paths, in_time(sources, drops_empty=drops_empty)
+    landed = Compiler(parts_of_sources(session, sources)).dataframe(plan) if plan is not None else _landed(session, sources)
+    return _files(session, sources, others).unionAll(landed) if others else landed
+
+
+def _landed(session: SparkSession, sources: Sources) -> DataFrame:
+    """The raw facts of `sources`: all, or those of the tail."""
+    if sources.is_raw:
+        stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
+        return in_layout(stored, sources.raw.relation)
+    return _files(session, sources, sources.paths(Source.TAIL))
+
+
+def _files(session: SparkSession, sources: Sources, files: tuple[str, ...]) -> DataFrame:
+    """The files as they are: of none a deletion vector hides rows, and Delta's log need not be read again.
+
+    What a file lacks, columns and fields of structs, is null.
+    """
+    layout = sources.raw.relation.arrow_schema()
+    if not files:
+        return session.createDataFrame(layout.empty_table())
+    reader = session.read.schema(from_arrow_schema(layout))
+    if not any("://" in file for file in files):
+        reader = reader.option(_READS_RANGES_APART, "false")
+    return reader.parquet(*files)
+
+
+def in_layout(frame: DataFrame, relation: Relation) -> DataFrame:
+    """Return the columns of the raw layout in order; columns and struct fields that the frame does not have are null."""
+    columns = []
+    for field in relation.arrow_schema():
+        wanted = from_arrow_type(field.type)
+        if field.name in frame.columns:
+            value = _completed(F.col(f"`{field.name}`"), frame.schema[field.name].dataType, wanted)
+        else:
+            value = F.lit(None).cast(wanted)
+        columns.append(value.alias(field.name))
+    return frame.select(*columns)
+
+
+def _completed(value: Column, stored: DataType, wanted: DataType) -> Column:
+    """The value with the fields of `wanted`, by name and in its order, at any depth; a null struct or array stays null."""
+    if stored.simpleString() == wanted.simpleString():
+        return value
+    if isinstance(stored, ArrayType) and isinstance(wanted, ArrayType):
+        return F.transform(value, lambda item: _completed(item, stored.elementType, wanted.elementType))
+    if not (isinstance(stored, StructType) and isinstance(wanted, StructType)):
+        return value
+    known = {field.name: field.dataType for field in stored.fields}
+
+    def part(name: str, kind: DataType) -> Column:
+        return _completed(value.getField(name), known[name], kind) if name in known else F.lit(None).cast(kind)
+
+    fields = [part(field.name, field.dataType).alias(field.name) for field in wanted.fields]
+    return F.when(value.isNotNull(), F.struct(*fields))
