@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from cdc_views.cli import (
-    commands_erasure,
     commands_events,
     commands_export,
     commands_materialize,
@@ -19,7 +18,6 @@ from cdc_views.cli import (
     commands_replicas,
     commands_report,
     commands_state,
-    commands_tail,
     commands_validate,
     commands_warehouse,
 )
@@ -54,7 +52,7 @@ app.command("init")(commands_project.init)
 app.command("land")(commands_events.land)
 app.command("replay")(commands_events.replay)
 app.add_typer(commands_quarantine.quarantine, name="quarantine")
-app.command("tail")(commands_tail.tail)
+app.command("tail")(commands_events.tail)
 app.command("generate")(commands_project.generate)
 app.command("plan")(commands_project.plan)
 app.command("apply")(commands_project.apply)
@@ -64,7 +62,7 @@ app.command("materialize")(commands_materialize.materialize)
 app.command("rebuild")(commands_state.rebuild)
 app.command("late")(commands_quarantine.late)
 app.command("maintain")(commands_state.maintain)
-app.command("forget")(commands_erasure.forget)
+app.command("forget")(commands_state.forget)
 app.command("query")(commands_query.query)
 app.command("explain")(commands_query.explain)
 app.command("history")(commands_query.history)

@@ -1,20 +1,22 @@
-"""`land` and `replay`: land events in raw tables."""
+"""`land`, `replay` and `tail`: events land in raw tables, and facts are printed as they land."""
 
 from __future__ import annotations
 
+import sys
+import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import TableArgument
+from cdc_views.cli.printing import fields_of
 from cdc_views.cli.progress import shown_progress
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.shared import Request, TableArgument, shared
 from cdc_views.errors import CdcViewsError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from cdc_views.landing import LandingReport, Rejection
+    from cdc_views.landing import Rejection
     from cdc_views.model.schema import TableSchema
     from cdc_views.table import Table
 
@@ -23,6 +25,7 @@ WithValuesOption = Annotated[
 ]
 _FILE_COLUMNS = ("file", "events", "facts", "quarantined", "skipped_bytes", "landed_bytes")
 _REPLAY_COLUMNS = ("table", "events", "facts", "waiting")
+_TAIL_SECONDS = 0.3
 
 
 @shared("project", "select", "format")
@@ -33,7 +36,7 @@ def land(
         str, typer.Argument(metavar="FORMAT", help="cassandra-mutation, debezium-cassandra, debezium or key-value.")
     ],
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Event files, plain or gzip; - is standard input.")],
-    table: Annotated[str, typer.Option("--table", metavar="TABLE", help="keyspace.table, as in the project file.")],
+    table: Annotated[str, typer.Option(metavar="TABLE", help="keyspace.table, as in the project file.")],
     force: Annotated[bool, typer.Option("--force", help="Land a file even if none of its first events decodes.")] = False,
     with_values: WithValuesOption = False,
 ) -> None:
@@ -53,7 +56,7 @@ def land(
     with shown_progress() as progress:
         now = datetime.now(timezone.utc)
         report = land_files(target, files, now=now, progress=progress, refuses_wrong_files=not force)
-    asked.print(_FILE_COLUMNS, _file_records(report))
+    asked.print(_FILE_COLUMNS, ({"file": file.name, **fields_of(file, _FILE_COLUMNS[1:])} for file in report.files))
     if report.facts:
         _refresh(target)
     for file in report.files:
@@ -75,20 +78,6 @@ def _refresh(table: Table) -> None:
             log.info(f"view {table.config.keyspace}.{table.config.view_name} shows them")
     except CdcViewsError as error:
         log.warning(f"the events have landed, but the view does not show them yet: {error}; run `cdc-views apply`")
-
-
-def _file_records(report: LandingReport) -> list[dict[str, object]]:
-    return [
-        {
-            "file": file.name,
-            "events": file.events,
-            "facts": file.facts,
-            "quarantined": file.quarantined,
-            "skipped_bytes": file.skipped_bytes,
-            "landed_bytes": file.landed_bytes,
-        }
-        for file in report.files
-    ]
 
 
 def _warn_of_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *, schema: TableSchema | None) -> None:
@@ -114,9 +103,37 @@ def replay(asked: Request, *, table: TableArgument, with_values: WithValuesOptio
     report = target.replay()
     if report.facts:
         _refresh(target)
-    record = {"table": table, "events": report.events, "facts": report.facts, "waiting": report.waiting}
-    asked.print(_REPLAY_COLUMNS, [record])
+    asked.print(_REPLAY_COLUMNS, [{"table": table, **fields_of(report, _REPLAY_COLUMNS[1:])}])
     _warn_of_rejections(table, report.rejections, report.waiting, schema=None if with_values else target.schema)
     _warn_of_forgotten(table, report.forgotten)
     if report.waiting:
         raise typer.Exit(1)
+
+
+@shared("project", "select")
+def tail(
+    asked: Request,
+    *,
+    table: TableArgument,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Start with the facts that have already landed.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop after the facts that have landed by now.")] = False,
+) -> None:
+    """Print the facts of a table as they land, one JSON object a line, until interrupted."""
+    from cdc_views.operations.tailing import BEFORE_ALL, current_version, landed_after
+
+    target = asked.table(table)
+    try:
+        version = BEFORE_ALL if from_start else current_version(target)
+        while True:
+            landed = landed_after(target, version)
+            if landed.note:
+                log.warning(landed.note)
+            for line in landed.lines:
+                sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+            version = landed.version
+            if once:
+                return
+            time.sleep(_TAIL_SECONDS)
+    except KeyboardInterrupt:
+        return

@@ -16,9 +16,8 @@ import typer
 from typer.core import TyperGroup
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import LogFormatOption, ProjectOption
 from cdc_views.cli.progress import shown_snapshots
-from cdc_views.cli.shared import DEFAULT_PROJECT
+from cdc_views.cli.shared import DEFAULT_PROJECT, Command, LogFormatOption, ProjectOption, declared, keyword
 from cdc_views.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def _command_of(source: str) -> Any:
         settings = {"ignore_unknown_options": True, "allow_extra_args": True}
         made.command(source, help="Not there yet.", context_settings=settings)(_refusal(source))
     else:
-        made.command(source, help=producer.help)(_runner(source, producer))
+        made.command(source, help=producer.help)(_runner(producer))
     return typer.main.get_command(made)
 
 
@@ -103,30 +102,23 @@ def _refusal(source: str) -> Callable[[typer.Context], None]:
     return refuse
 
 
-def _runner(source: str, producer: Producer) -> Callable[..., None]:
+def _runner(producer: Producer) -> Command:
     """Return a function for typer; its parameters are the options of all producers, and the producer's own."""
-
-    def run(**given: Any) -> None:
-        _run(source, producer, given)
-
-    parameters = list(_parameters(producer))
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
+    return declared(lambda **given: _run(producer, given), list(_parameters(producer)))
 
 
 def _parameters(producer: Producer) -> Iterator[inspect.Parameter]:
-    yield _parameter("project_", ProjectOption, DEFAULT_PROJECT)
-    yield _parameter("table_", TablesOption, None)
+    yield keyword("project_", ProjectOption, DEFAULT_PROJECT)
+    yield keyword("table_", TablesOption, None)
     yield from _own_parameters(producer)
     if producer.publishes:
-        yield _parameter("to_", ToOption, "")
-        yield _parameter("topic_prefix_", TopicPrefixOption, "")
-        yield _parameter("output_format_", OutputFormatOption, "json")
+        yield keyword("to_", ToOption, "")
+        yield keyword("topic_prefix_", TopicPrefixOption, "")
+        yield keyword("output_format_", OutputFormatOption, "json")
     if not producer.serves:
-        yield _parameter("on_error_", OnErrorOption, OnError.LOG)
-        yield _parameter("listen_", ListenOption, "127.0.0.1:0")
-    yield _parameter("log_format_", LogFormatOption, "text")
+        yield keyword("on_error_", OnErrorOption, OnError.LOG)
+        yield keyword("listen_", ListenOption, "127.0.0.1:0")
+    yield keyword("log_format_", LogFormatOption, "text")
 
 
 def _own_parameters(producer: Producer) -> Iterator[inspect.Parameter]:
@@ -142,15 +134,11 @@ def _own_parameters(producer: Producer) -> Iterator[inspect.Parameter]:
             kind, default = list[str], None
         elif one.computed is not None:
             default = None
-        declared = typer.Option(one.flag, metavar="|".join(choices) or one.metavar or None, help=one.help, min=one.at_least)
-        yield _parameter(name, Annotated[kind if default is not None else kind | None, declared], default)
+        how = typer.Option(one.flag, metavar="|".join(choices) or one.metavar or None, help=one.help, min=one.at_least)
+        yield keyword(name, Annotated[kind if default is not None else kind | None, how], default)
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _run(source: str, producer: Producer, given: Mapping[str, Any]) -> None:
+def _run(producer: Producer, given: Mapping[str, Any]) -> None:
     """Run a producer until a signal stops it."""
     from cdc_views.cli.producing import with_destination
     from cdc_views.operations.scheduling import run_until_stopped
@@ -158,12 +146,11 @@ def _run(source: str, producer: Producer, given: Mapping[str, Any]) -> None:
     order = _order(producer, given)
     options = producer.chosen(order.project, given)
     order = with_destination(order)
-
-    def announce_stop() -> None:
-        log.info("stopping: what was read lands first; a second signal ends at once, and loses nothing either")
-
+    announced = "stopping: what was read lands first; a second signal ends at once, and loses nothing either"
     with shown_snapshots() as progress:
-        run_until_stopped(lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=announce_stop)
+        run_until_stopped(
+            lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=lambda: log.info(announced)
+        )
     log.info("stopped")
 
 

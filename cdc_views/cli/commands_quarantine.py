@@ -9,8 +9,8 @@ import typer
 
 from cdc_views.cli.commands_events import replay
 from cdc_views.cli.log import log
-from cdc_views.cli.options import TableArgument
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.printing import fields_of
+from cdc_views.cli.shared import Request, TableArgument, shared
 from cdc_views.errors import UsageError
 from cdc_views.rules.codec.jsontext import JsonRow
 
@@ -52,7 +52,7 @@ def discard_waiting(
     asked: Request,
     *,
     table: TableArgument,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why they must not land; kept beside them.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why they must not land; kept beside them.")],
     event: EventOption = None,
     is_all: Annotated[bool, typer.Option("--all", help="All that wait.")] = False,
 ) -> None:
@@ -73,16 +73,14 @@ def _print(asked: Request, tables: Sequence[Table], *, events: Sequence[str], co
         {
             "table": table.name,
             "event": one.event_id[:_ID],
-            "source": one.source,
-            "line": one.line,
+            **fields_of(one, ("source", "line", "reason")),
             "quarantined_at": one.landed_at.isoformat(),
-            "reason": one.reason,
             "content": _text(one.event),
         }
         for table in tables
         for one in waiting_of(table, events=events)
     ]
-    asked.print(columns, [{key: record[key] for key in columns} for record in records])
+    asked.print(columns, records)
 
 
 def _text(event: bytes) -> str:

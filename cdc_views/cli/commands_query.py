@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import AsOfOption, EngineOption, StrategyOption, TableArgument
-from cdc_views.cli.printing import is_json
-from cdc_views.cli.quarantined import warn_of_quarantine
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.messages import warn_of_quarantine
+from cdc_views.cli.printing import fields_of, is_json
+from cdc_views.cli.shared import AsOfOption, EngineOption, Request, StrategyOption, TableArgument, shared
 
 if TYPE_CHECKING:
     from cdc_views.operations.explaining import Explanation
@@ -38,7 +37,7 @@ def query(
     strategy: StrategyOption = None,
     where: _WhereOption = None,
     columns: _ColumnsOption = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="At most N rows.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="At most N rows.")] = None,
     as_of: AsOfOption = None,
     landed_as_of: _LandedOption = None,
     written_as_of: _WrittenOption = None,
@@ -72,7 +71,7 @@ def history(
     key: _KeyOption = None,
     columns: _MoreColumnsOption = None,
     where: _WhereOption = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="At most N versions.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="At most N versions.")] = None,
     as_of: AsOfOption = None,
     landed_as_of: _LandedOption = None,
     written_as_of: _WrittenOption = None,
@@ -103,9 +102,9 @@ def explain(
     *,
     table: TableArgument,
     key: Annotated[
-        str, typer.Option("--key", metavar="JSON", help="The row key as a JSON object; the partition key alone for its statics.")
+        str, typer.Option(metavar="JSON", help="The row key as a JSON object; the partition key alone for its statics.")
     ],
-    column: Annotated[str | None, typer.Option("--column", metavar="COLUMN", help="Only this column.")] = None,
+    column: Annotated[str | None, typer.Option(metavar="COLUMN", help="Only this column.")] = None,
     as_of: AsOfOption = None,
 ) -> None:
     """Print the candidates for each cell of a row, the winner, the deciding rule, and where each candidate came from."""
@@ -132,20 +131,9 @@ def fidelity(asked: Request) -> None:
     from cdc_views.formats.base import Verdict
 
     lines = [line for table in asked.tables for line in table.fidelity()]
-    records = [
-        {
-            "table": line.table,
-            "column": line.column,
-            "verdict": line.verdict.value,
-            "reason": line.reason,
-            "case": line.case,
-            "waived": line.waived or None,
-        }
-        for line in lines
-    ]
     is_waived = any(line.waived for line in lines)
     columns = _FIDELITY_COLUMNS if is_waived or asked.format != "table" else _FIDELITY_COLUMNS[:-1]
-    asked.print(columns, records)
+    asked.print(columns, ({**fields_of(line, _FIDELITY_COLUMNS), "waived": line.waived or None} for line in lines))
     unsafe = [line for line in lines if line.verdict is Verdict.UNSAFE and not line.waived]
     for line in unsafe:
         what = "whole rows are" if line.column == "*" else f"column {line.column!r} is"

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import TableArgument
+from cdc_views.cli.messages import warn_of_quarantine
 from cdc_views.cli.printing import as_json_rows, print_rows
-from cdc_views.cli.quarantined import warn_of_quarantine
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.shared import Request, TableArgument, shared
 from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
@@ -33,20 +32,15 @@ def replicas(
     *,
     table: TableArgument,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", metavar="N", help="Replicas of each mutation; default: the project's.")
+        int | None, typer.Option(metavar="N", help="Replicas of each mutation; default: the project's.")
     ] = None,
     nodes: Annotated[
-        list[str] | None, typer.Option("--nodes", metavar="NODE", help="Expect this node besides those seen; may be repeated.")
+        list[str] | None, typer.Option(metavar="NODE", help="Expect this node besides those seen; may be repeated.")
     ] = None,
     missing: Annotated[bool, typer.Option("--missing", help="List the facts seen on too few nodes.")] = False,
-    only_on: Annotated[
-        str | None, typer.Option("--only-on", metavar="NODE", help="List the facts seen on this node alone.")
-    ] = None,
+    only_on: Annotated[str | None, typer.Option(metavar="NODE", help="List the facts seen on this node alone.")] = None,
     silent_after: Annotated[
-        str,
-        typer.Option(
-            "--silent-after", metavar="SPAN", help="A node is silent if it landed nothing for so long before the newest landing."
-        ),
+        str, typer.Option(metavar="SPAN", help="A node is silent if it landed nothing for so long before the newest landing.")
     ] = "1d",
 ) -> None:
     """Print on how many nodes each cell fact was seen, and each node's status; exit code 1 on too few copies."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import AsOfOption, EngineOption
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.shared import AsOfOption, EngineOption, Request, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,13 +24,13 @@ _COLUMNS = ("table", "page", "passed", "failed", "warnings", "skipped")
 def report(
     asked: Request,
     *,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write index.html and a page per table.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write index.html and a page per table.")],
     engine: EngineOption = None,
     as_of: AsOfOption = None,
     dialect: Annotated[
-        list[str] | None, typer.Option("--dialect", metavar="DIALECT", help="SQL to show, repeatable; default: the engine's.")
+        list[str] | None, typer.Option(metavar="DIALECT", help="SQL to show, repeatable; default: the engine's.")
     ] = None,
-    recent: Annotated[int, typer.Option("--recent", min=0, metavar="N", help="Explain the N rows written last, per table.")] = 5,
+    recent: Annotated[int, typer.Option(min=0, metavar="N", help="Explain the N rows written last, per table.")] = 5,
     with_values: Annotated[bool, typer.Option("--with-values", help="Include keys and values of rows.")] = False,
     results: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="Use results of `validate --json`; default: run the tests.")

@@ -32,28 +32,22 @@ _WithValuesOption = Annotated[bool, typer.Option("--with-values", help="Show val
 def validate(
     asked: Request,
     *,
-    engine: Annotated[str | None, typer.Option("--engine", metavar="E", help="Where to run; default: the project's.")] = None,
-    as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="I", help="The clock that cells expire by; default: now.")
-    ] = None,
+    engine: Annotated[str | None, typer.Option(metavar="E", help="Where to run; default: the project's.")] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="I", help="The clock that cells expire by; default: now.")] = None,
     fail_on: Annotated[
-        str, typer.Option("--fail-on", metavar="warning|error", help="Exit 1 if a test of this severity, or above, fails.")
+        str, typer.Option(metavar="warning|error", help="Exit 1 if a test of this severity, or above, fails.")
     ] = "error",
-    sample: Annotated[
-        int, typer.Option("--sample", min=0, metavar="N", help="Recompute at most N partitions by the rules.")
-    ] = 200,
+    sample: Annotated[int, typer.Option(min=0, metavar="N", help="Recompute at most N partitions by the rules.")] = 200,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Selects the partitions; default: others after each landing.")
+        int | None, typer.Option(metavar="N", help="Selects the partitions; default: others after each landing.")
     ] = None,
-    contract: Annotated[
-        Path | None, typer.Option("--contract", metavar="FILE", help="Also test the rules of a data contract (ODCS).")
-    ] = None,
+    contract: Annotated[Path | None, typer.Option(metavar="FILE", help="Also test the rules of a data contract (ODCS).")] = None,
     docs: Annotated[
         bool, typer.Option("--docs/--no-docs", help="Run Great Expectations too: your own suites, and its Data Docs.")
     ] = True,
     docs_rows: _DocsRowsOption = 1_000_000,
     with_values: _WithValuesOption = False,
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
 ) -> None:
     """Run the data tests of each table; exit code 1 if one fails."""

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import TableArgument
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.printing import fields_of
+from cdc_views.cli.shared import Request, TableArgument, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdc_views.engines.warehouses import Load, Measured, StateStanding, WarehousePlugin
+    from cdc_views.engines.warehouses import Measured, StateStanding, WarehousePlugin
     from cdc_views.table import Table
 
-_COLUMNS = (
-    *("table", "raw", "raw_rows", "raw_bytes", "view", "view_state"),
-    *("state", "state_rows", "state_bytes", "state_landed", "state_ran_at"),
-)
+_WAREHOUSE = ("raw", "raw_rows", "raw_bytes", "view", "view_state")
+_STATE = ("state", "state_rows", "state_bytes", "state_landed", "state_ran_at")
 _STANDING = ("table", "raw_version", "raw_facts", "changed_at", "quarantined", "state", "state_version", "unmerged", "problem")
 _COSTS = ("way", "query_bytes", "run_bytes", "kept_bytes", "query_money", "run_money", "kept_money", "money", "currency")
 
@@ -33,8 +31,7 @@ def status(asked: Request) -> None:
     from cdc_views.operations.status import status_of
 
     found = [status_of(table) for table in asked.tables]
-    shown = [{**{name: getattr(one, name) for name in _STANDING}, "problem": one.problem or None} for one in found]
-    asked.print(_STANDING, shown)
+    asked.print(_STANDING, ({**fields_of(one, _STANDING), "problem": one.problem or None} for one in found))
     for one in found:
         if one.problem:
             log.error(one.problem)
@@ -50,17 +47,15 @@ def _remote_status(asked: Request) -> None:
     with asked.project.remote() as engine:
         for table in asked.tables:
             found = engine.standing(definition_of(table))
-            record = {"table": table.name, "raw": found.raw, "raw_rows": found.raw_rows, "raw_bytes": found.raw_bytes}
-            records.append({**record, "view": found.view, "view_state": found.view_state, **_of_state(found.state)})
-    asked.print(_COLUMNS, records)
+            records.append({"table": table.name, **fields_of(found, _WAREHOUSE), **_of_state(found.state)})
+    asked.print(("table", *_WAREHOUSE, *_STATE), records)
 
 
 def _of_state(state: StateStanding | None) -> dict[str, object]:
     if state is None:
-        return dict.fromkeys(("state", "state_rows", "state_bytes", "state_landed", "state_ran_at"))
+        return dict.fromkeys(_STATE)
     landed, ran_at = (None if at is None else at.isoformat() for at in (state.landed, state.ran_at))
-    known = {"state": state.name, "state_rows": state.rows, "state_bytes": state.bytes}
-    return {**known, "state_landed": landed, "state_ran_at": ran_at}
+    return dict(zip(_STATE, (state.name, state.rows, state.bytes, landed, ran_at), strict=True))
 
 
 def _count(what: str) -> Any:
@@ -90,12 +85,12 @@ def cost(
     found = asked.table(table)
     load = Load(rows, facts, facts_per_day, queries_per_day, runs_per_day, text_bytes, share)
     measured = None if offline or not found.project.is_remote else _measured(found)
-    _check_known(load, measured)
+    if load.facts is None and (measured is None or not measured.facts):
+        raise UsageError("how many facts raw holds is not known here; say it with --facts N (and --rows N for the keys)")
     place, config = _priced(found), found.project.config
     view = taken_away(found, place)
     costs = place.costs(config, view, load, measured)
-    records = [{name: _shown(getattr(way, name)) for name in _COSTS} for way in costs]
-    asked.print(_COSTS, records)
+    asked.print(_COSTS, ({name: _shown(value) for name, value in fields_of(way, _COSTS).items()} for way in costs))
     if plot is not None:
         text = cost_plot(lambda changed: place.costs(config, view, changed, measured), load, title=table)
         try:
@@ -117,11 +112,6 @@ def _priced(table: Table) -> WarehousePlugin:
     if found is None:
         raise UsageError(f"{len(known)} warehouses are installed ({', '.join(known)}); name one as `engine:` in the project file")
     return found
-
-
-def _check_known(load: Load, measured: Measured | None) -> None:
-    if load.facts is None and (measured is None or not measured.facts):
-        raise UsageError("how many facts raw holds is not known here; say it with --facts N (and --rows N for the keys)")
 
 
 def _measured(table: Table) -> Measured | None:

@@ -18,7 +18,7 @@ import typer
 from cdc_views.cli.app import app
 from cdc_views.cli.log import log
 from cdc_views.cli.messages import FAILED, log_error, named
-from cdc_views.cli.options import running
+from cdc_views.cli.shared import running
 from cdc_views.errors import CdcViewsError, did_you_mean
 from cdc_views.model.extras import missing_extra
 

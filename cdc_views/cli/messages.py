@@ -1,4 +1,4 @@
-"""Error messages: one on standard error; with `CDC_VIEWS_DEBUG` a traceback too."""
+"""Messages of several commands: errors (with `CDC_VIEWS_DEBUG` a traceback too), and warnings of hidden facts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import os
 import re
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc_views.cli.log import log
 from cdc_views.errors import CdcViewsError, EngineError
+
+if TYPE_CHECKING:
+    from cdc_views.table import Table
 
 DEBUG_VARIABLE = "CDC_VIEWS_DEBUG"
 FAILED = 3
@@ -65,3 +68,20 @@ def _names_a_file(error: Exception) -> bool:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [""])[0]
+
+
+def warn_of_quarantine(*tables: Table) -> None:
+    """Warn of external tables with rows that are no events."""
+    for table in tables:
+        if table.is_external:
+            from cdc_views.operations.ingest import quarantine_note
+
+            if note := quarantine_note(table):
+                log.warning(f"{table.name}: {note}")
+
+
+def warn_of_late(name: str, count: int) -> None:
+    """Warn of facts that a run quarantined because they landed too late."""
+    if count:
+        what = f"{count:,} facts landed after the lateness horizon and are not shown"
+        log.warning(f"{name}: {what}; `cdc-views late {name}` lists them", table=name)

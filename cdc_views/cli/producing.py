@@ -180,11 +180,8 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | N
             if table.is_external:
                 log.info(f"{table.name}: somebody else lands it (`layout: as-found`); its events are not taken", table=table.name)
     if not chosen:
-        wanted = (
-            f"table with `raw: {{format: {format_name}}}`, which this source's events are"
-            if format_name
-            else "table to land into"
-        )
+        of_source = f"table with `raw: {{format: {format_name}}}`, which this source's events are"
+        wanted = of_source if format_name else "table to land into"
         raise ConfigError(f"{project_file}: has no {wanted}; add one without `layout: as-found`")
     targets = [ProjectTarget(project_file, name, format_name, log) for name in chosen]
     for target in targets:
