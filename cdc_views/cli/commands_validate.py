@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_views.cli.log import log
+from cdc_views.cli.log import log, quietly
 from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.api import Project
-    from cdc_views.quality.checks import Check, Report
+    from cdc_views.quality.checks import Report
     from cdc_views.table import Table
 
 _COLUMNS = ("table", "check", "status", "severity", "result")
@@ -52,6 +52,7 @@ def validate(
 ) -> None:
     """Run the data tests of each table; exit code 1 if one fails."""
     from cdc_views.model.severity import Severity
+    from cdc_views.quality.checks import junit_xml, records
 
     if fail_on not in _SEVERITIES:
         raise UsageError(f"--fail-on is {fail_on!r}{did_you_mean(fail_on, _SEVERITIES)}; warning or error was expected")
@@ -61,13 +62,15 @@ def validate(
     if docs:
         reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
     asked.print_json(_COLUMNS, _rows(reports))
-    _write(reports, junit=junit, json_file=json_file)
-    _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
-
-
-def _documents(loaded: Project) -> Path:
-    """The folder of Data Docs: in a local warehouse, else beside the project file."""
-    return (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
+    if junit is not None:
+        junit.write_text(junit_xml(reports), encoding="utf-8")
+    if json_file is not None:
+        json_file.write_text(json.dumps(records(reports), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    failed = [(report.table, check) for report in reports for check in report.failed(Severity(fail_on))]
+    for name, check in failed:
+        log.error(f"{name}: {check.name}: {check.rule}: {check.line()}")
+    if failed:
+        raise typer.Exit(1)
 
 
 def _validation(contract: Path | None) -> Callable[..., Report]:
@@ -82,14 +85,6 @@ def _validation(contract: Path | None) -> Callable[..., Report]:
     return partial(validate_with, read_contract(contract))
 
 
-def _complain(failed: Sequence[tuple[str, Check]]) -> None:
-    """Log what failed and where; then the exit code is 1."""
-    for table, check in failed:
-        log.error(f"{table}: {check.name}: {check.rule}: {check.line()}")
-    if failed:
-        raise typer.Exit(1)
-
-
 def _rows(reports: Sequence[Report]) -> Iterator[JsonRow]:
     from cdc_views.rules.codec.jsontext import quote
 
@@ -100,21 +95,14 @@ def _rows(reports: Sequence[Report]) -> Iterator[JsonRow]:
 
 
 def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **options: Any) -> list[Report]:
-    """Run Great Expectations; returns the reports with its findings."""
-    from cdc_views.quality.checkpoint import publish
+    """Run Great Expectations; its Data Docs are in a local warehouse, else beside the project file."""
+    folder = (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
+    with quietly():
+        from cdc_views.quality.checkpoint import publish
 
-    found = publish(reports, _documents(loaded), **options)
+        found = publish(reports, folder, **options)
     for name, count in found.moved.items():
         what = f"{count} expectations that you added to the suite {name}, which validate writes anew, are now in {name}.custom"
         log.warning(f"{what}, which is yours", table=name)
     log.info(f"Data Docs: {found.index}")
     return list(found.reports)
-
-
-def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | None) -> None:
-    from cdc_views.quality.checks import junit_xml, records
-
-    if junit is not None:
-        junit.write_text(junit_xml(reports), encoding="utf-8")
-    if json_file is not None:
-        json_file.write_text(json.dumps(records(reports), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

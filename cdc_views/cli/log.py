@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from cdc_views.errors import UsageError, did_you_mean
@@ -48,3 +52,16 @@ class Log:
 
 log = Log()
 """The log of this process."""
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Keep a library's own logs and warnings off standard error: what matters is in what it returns."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

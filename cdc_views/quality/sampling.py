@@ -32,9 +32,8 @@ from cdc_views.operations.comparing import comparison_key
 from cdc_views.plan import names
 from cdc_views.plan.parts import Source
 from cdc_views.plan.representation import exact_key
-from cdc_views.quality.checks import MOST_PLACES, Check
+from cdc_views.quality.checks import Check, key_text
 from cdc_views.rules.codec.comparable import partition_identity
-from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import Row, latest_rows
 from cdc_views.state.buckets import digest, in_buckets
@@ -69,15 +68,7 @@ class Sample:
     def has(self, row: Row) -> bool:
         """Whether a row's partition is in the sample."""
         relation = self.sources.raw.relation
-        return _identity(relation, _partition(relation.schema, row)) in self.identities
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """Rows and cells that differ: how many, and the first."""
-
-    count: int
-    where: tuple[str, ...]
+        return _identity(relation, tuple(row[column.name] for column in relation.schema.partition)) in self.identities
 
 
 def draw(sources: Sources, *, size: int, seed: int) -> Sample:
@@ -114,8 +105,8 @@ def expected_rows(sample: Sample, facts: list[Fact], *, as_of: int) -> list[Row]
     return [row for row in latest_rows(sample.sources.raw.relation.schema, facts, now=as_of) if sample.has(row)]
 
 
-def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> Mismatch:
-    """Return deletions of rows and partitions that no deletion kept is as late as: what they covered could come back.
+def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> list[str]:
+    """Return the deletions of rows and partitions that no deletion kept is as late as: what they covered could come back.
 
     A partition with ranges is left out: one of them may have taken the place of a row's deletion.
     """
@@ -126,10 +117,8 @@ def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> Mism
         own, whole = has.get((partition, clustering)), has.get((partition, ()))
         newest = max((found for found in (own, whole, has.get(((), ()))) if found is not None), default=None)
         if partition not in with_ranges and (newest is None or newest < written):
-            key = zip(schema.row_key, partition + clustering, strict=False)
-            texts = ", ".join(f"{quote(column.name)}: {to_json(column.type, value)}" for column, value in key)
-            places.append(f"{{{texts}}}: the deletion of {written} is not kept")
-    return Mismatch(len(places), tuple(places[:MOST_PLACES]))
+            places.append(f"{key_text(schema.row_key, partition + clustering)}: the deletion of {written} is not kept")
+    return places
 
 
 def _latest_deletions(facts: Iterable[Fact]) -> dict[tuple[tuple[Any, ...], tuple[Any, ...]], int]:
@@ -196,8 +185,8 @@ def _of_sample(sample: Sample, table: pa.Table) -> pa.Table:
     return table.filter(pc.is_in(number, value_set=sampled))
 
 
-def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Row]) -> Mismatch:
-    """Compare two answers cell by cell; a place names the key and the column, and no value but the key's.
+def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Row]) -> list[str]:
+    """Return the places where two answers differ, cell by cell; a place names the key and the column, and no value but the key's.
 
     Equal keys of other spellings are the same: a state has only those of the facts that it kept (rule K1).
     """
@@ -211,7 +200,7 @@ def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Ro
             continue
         unlike = (c.name for c in schema.columns if comparison_key(c, mine[c.name]) != comparison_key(c, theirs[c.name]))
         places += [(_named(schema, mine), f"column {name} differs") for name in unlike]
-    return Mismatch(len(places), tuple(f"{key}: {what}" for key, what in sorted(places)[:MOST_PLACES]))
+    return [f"{key}: {what}" for key, what in sorted(places)]
 
 
 def _keyed(schema: TableSchema, rows: Iterable[Row]) -> Iterator[tuple[tuple[Hashable, ...], Row]]:
@@ -219,7 +208,7 @@ def _keyed(schema: TableSchema, rows: Iterable[Row]) -> Iterator[tuple[tuple[Has
 
 
 def _named(schema: TableSchema, row: Row) -> str:
-    return "{" + ", ".join(f"{quote(c.name)}: {to_json(c.type, row[c.name])}" for c in schema.row_key) + "}"
+    return key_text(schema.row_key, [row[column.name] for column in schema.row_key])
 
 
 def _prefix(sources: Sources, random: Random) -> str:
@@ -267,10 +256,6 @@ def _stored_text(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
-def _partition(schema: TableSchema, row: Row) -> tuple[Any, ...]:
-    return tuple(row[column.name] for column in schema.partition)
-
-
 def _identity(relation: Relation, partition: tuple[Any, ...]) -> Identity:
     return tuple(partition_identity(c.type, v) for c, v in zip(relation.schema.partition, partition, strict=True))
 
@@ -288,12 +273,8 @@ class SampledRaw:
     is_whole: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A row group: its file, and its rows by their numbers in it."""
-
-    file: str
-    rows: range
+_Group = tuple[str, range]
+"""A row group: its file, and its rows by their numbers in it."""
 
 
 def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
@@ -306,7 +287,7 @@ def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
         if looked_at >= most:
             return SampledRaw(_of_groups(sample, groups), looked_at, is_whole=False)
         groups.append(group)
-        looked_at += len(group.rows)
+        looked_at += len(group[1])
     rows = looked_at if snapshot.arrow is None else snapshot.arrow.num_rows
     return SampledRaw(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), rows, is_whole=True)
 
@@ -327,14 +308,14 @@ def _groups(file: str) -> Iterator[_Group]:
     metadata, first = pq.read_metadata(file), 0
     for number in range(metadata.num_row_groups):
         count = metadata.row_group(number).num_rows
-        yield _Group(file, range(first, first + count))
+        yield file, range(first, first + count)
         first += count
 
 
 def _of_groups(sample: Sample, groups: list[_Group]) -> list[Fact]:
     found: list[Fact] = []
-    for file in dict.fromkeys(group.file for group in groups):
-        ranges = [group.rows for group in groups if group.file == file]
+    for file in dict.fromkeys(file for file, _ in groups):
+        ranges = [rows for its_file, rows in groups if its_file == file]
         found += facts_from(sample, from_row_groups(file, ranges, pq.read_schema(file), sample.sources.raw))
     return found
 
@@ -357,8 +338,8 @@ class Recomputed:
     expected: list[Row]
     as_of: int
 
-    def against(self, engine: Engine) -> Mismatch:
-        """Compare with what the engine shows of state and tail."""
+    def against(self, engine: Engine) -> list[str]:
+        """Return the places that differ from what the engine shows of state and tail."""
         shown = shown_rows(engine, self.sample, as_of=self.as_of)
         return differences(self.sample.sources.raw.relation.schema, self.expected, shown)
 

@@ -16,7 +16,7 @@ from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_rows
-from cdc_views.quality.checks import MOST_PLACES, Check
+from cdc_views.quality.checks import Check
 from cdc_views.rules.oracle import may_be_spelled_otherwise
 from cdc_views.state.serving.run import of_buckets
 from cdc_views.state.serving.table import ServingTable
@@ -88,7 +88,7 @@ def _compared(relation: Relation, expected: pa.Table, files: Sequence[str]) -> C
             f"SELECT {keys}, 'is not expected or differs' FROM (FROM stored EXCEPT ALL FROM shown)"
         )
         rows = connection.execute(f"SELECT * FROM ({sql}) ORDER BY 1, 2").fetchall()
-    return replace(_SAME, broken=len(rows), where=tuple(f"key {key}: the row {what}" for key, what in rows[:MOST_PLACES]))
+    return _SAME.found([f"key {key}: the row {what}" for key, what in rows])
 
 
 def _text(value: str, *, has_spellings: bool) -> str:

@@ -1,20 +1,17 @@
-"""What the source itself answers, and whether the view agrees with it, barring delay.
-
-`SourceReader` is the seam: today a file that was captured from production; a live source is another one.
-"""
+"""What the source itself answered, in a file captured from production, and whether the view agrees with it, barring delay."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from cdc_views.errors import ConfigError
 from cdc_views.model.schema import TableSchema
-from cdc_views.quality.checks import MOST_PLACES, Check
+from cdc_views.quality.checks import Check
 from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.oracle import Row
 
@@ -23,20 +20,9 @@ Answer = Mapping[str, Any]
 """One row of the source: plain column name → value as JSON has it, numbers exact."""
 
 
-class SourceReader(Protocol):
-    """Rows that production shows."""
-
-    @property
-    def as_of(self) -> int:
-        """Epoch seconds at which it answered."""
-
-    def rows(self) -> Iterable[Answer]:
-        """Return the rows it answered with, all of the table's or those of some keys."""
-
-
 @dataclass(frozen=True, slots=True)
 class CapturedTruth:
-    """What the source answered once, as a file has it."""
+    """What the source answered once: all rows of a table or those of some keys; `as_of`: when, in epoch seconds."""
 
     as_of: int
     answers: tuple[Answer, ...]
@@ -59,18 +45,14 @@ class CapturedTruth:
             raise ConfigError(f"{path}: nothing says when the source answered; give `as_of`, in epoch seconds, beside `truth`")
         return cls(instant, tuple({_plain(name): value for name, value in row.items()} for row in rows))
 
-    def rows(self) -> Iterator[Answer]:
-        """See `SourceReader`."""
-        yield from self.answers
 
-
-def agreement(schema: TableSchema, source: SourceReader, shown: Iterable[Row]) -> Check:
+def agreement(schema: TableSchema, source: CapturedTruth, shown: Iterable[Row]) -> Check:
     """Return whether the view's rows, read as of when the source answered, are the source's.
 
     Values are compared as the JSON they are; a place names the key and the column, and no value but the key's.
     """
-    wanted = dict(_keyed(schema, source.rows()))
-    found = dict(_keyed(schema, map(_answer, _texts(schema, shown))))
+    wanted = _keyed(schema, source.answers)
+    found = _keyed(schema, (_answer(schema, row) for row in shown))
     places = [f"{key}: the view has no such row" for key in sorted(wanted.keys() - found.keys())]
     places += [f"{key}: the source has no such row" for key in sorted(found.keys() - wanted.keys())]
     broken = len(places)
@@ -78,7 +60,7 @@ def agreement(schema: TableSchema, source: SourceReader, shown: Iterable[Row]) -
         columns = [name for name, value in found[key].items() if not _is_same(wanted[key].get(name), value)]
         broken += bool(columns)
         places += [f"{key}: column {name} differs" for name in columns]
-    return replace(_AGREES, broken=broken, where=tuple(places[:MOST_PLACES]), note=f"{len(wanted):,} rows of the source")
+    return _AGREES.found(places, broken=broken, note=f"{len(wanted):,} rows of the source")
 
 
 def _parsed(text: str) -> tuple[Any, list[dict[str, Any]]]:
@@ -104,19 +86,15 @@ def _plain(name: str) -> str:
     return name[1:-1].replace('""', '"') if len(name) > 1 and name[0] == name[-1] == '"' else name
 
 
-def _texts(schema: TableSchema, rows: Iterable[Row]) -> Iterator[dict[str, str]]:
-    for row in rows:
-        yield {column.name: to_json(column.type, row[column.name]) for column in schema.columns}
+def _answer(schema: TableSchema, row: Row) -> Answer:
+    return {c.name: json.loads(to_json(c.type, row[c.name]), parse_float=Decimal) for c in schema.columns}
 
 
-def _answer(texts: Mapping[str, str]) -> Answer:
-    return {name: json.loads(text, parse_float=Decimal) for name, text in texts.items()}
+def _keyed(schema: TableSchema, rows: Iterable[Answer]) -> dict[str, Answer]:
+    def key(row: Answer) -> str:
+        return "{" + ", ".join(f"{quote(c.name)}: {_canonical(row.get(c.name))}" for c in schema.row_key) + "}"
 
-
-def _keyed(schema: TableSchema, rows: Iterable[Answer]) -> Iterator[tuple[str, Answer]]:
-    for row in rows:
-        key = ", ".join(f"{quote(c.name)}: {_canonical(row.get(c.name))}" for c in schema.row_key)
-        yield f"{{{key}}}", row
+    return {key(row): row for row in rows}
 
 
 def _canonical(value: Any) -> str:

@@ -17,8 +17,8 @@ from cdc_views.plan import names
 from cdc_views.plan.expr import Agg, Call, Each, Expr, Field, Fold, Greatest, Item, Lit, Named, Op, col
 from cdc_views.plan.nodes import Aggregate, Node, Ordered, Scan
 from cdc_views.plan.order import WRITTEN
+from cdc_views.quality.checks import key_text
 from cdc_views.report.model import Extent, Landing
-from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import key_of
@@ -36,14 +36,6 @@ def extent_of(location: str) -> Extent:
     rows = files.column("num_records").to_pylist()
     sizes = files.column("size_bytes").to_pylist()
     return Extent(table.version(), len(sizes), sum(map(int, sizes)), None if None in rows else sum(map(int, rows)))
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenKey:
-    """A row key as a JSON object, and the largest write time of its facts."""
-
-    key: str
-    written: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +60,11 @@ class RawReader:
         (row,) = self._rows(Aggregate("distinct_counted", "table", each, (), _counted()))
         return int(row[_FACTS] or 0)
 
-    def recent(self, most: int) -> list[WrittenKey]:
-        """Return the keys with the largest write times, at most so many, newest first; ties by key."""
-        relation = self.raw.relation
-        found = self._rows(_recent(relation, most))
-        keys = ((key_of(relation.schema.row_key, row), int(row[WRITTEN])) for row in found)
-        return [WrittenKey(_key_text(relation, values), written) for values, written in keys]
+    def recent(self, most: int) -> list[tuple[str, int]]:
+        """Return the keys, as JSON, with the largest write times, and these; at most so many, newest first, ties by key."""
+        key = self.raw.relation.schema.row_key
+        found = self._rows(_recent(self.raw.relation, most))
+        return [(key_text(key, key_of(key, row)), int(row[WRITTEN])) for row in found]
 
     def _rows(self, plan: Node) -> Iterator[dict[str, Any]]:
         yield from self.engine.rows(plan, Sources(self.raw, self.version, is_raw=True)).to_pylist()
@@ -115,8 +106,3 @@ def _write_times(relation: Relation) -> Iterator[Expr]:
             yield from (Field(Field(cells, physical_name(name)), WRITTEN) for name, _ in column.type.fields)
         else:
             yield Greatest(Each(cells, Field(Item(), WRITTEN)))
-
-
-def _key_text(relation: Relation, values: tuple[Any, ...]) -> str:
-    parts = zip(relation.schema.row_key, values, strict=True)
-    return "{" + ", ".join(f"{quote(column.name)}: {to_json(column.type, value)}" for column, value in parts) + "}"

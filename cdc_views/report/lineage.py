@@ -112,7 +112,7 @@ class _Walk:
             case Scan():
                 self._read(node, name, gives=gives)
             case Select() | Join():
-                self.expression(_of(node.columns, name), node.sources(), gives=gives)
+                self.expression(dict(node.columns)[name], node.sources(), gives=gives)
             case UnionAll():
                 for part in node.parts:
                     self.column(part, part.output()[node.output().index(name)], gives=gives)
@@ -126,7 +126,7 @@ class _Walk:
                 raise TypeError(f"no lineage through {type(node).__name__}")
 
     def _read(self, scan: Scan, name: str, *, gives: bool) -> None:
-        for used, gives_it in _uses(_of(scan.columns, name), gives=gives):
+        for used, gives_it in _uses(dict(scan.columns)[name], gives=gives):
             (self.given if gives_it else self.decided).add((used.name, scan.grain))
 
     def _folded(self, node: LatestCells | Aggregate, name: str, *, gives: bool) -> None:
@@ -142,10 +142,6 @@ class _Walk:
         """Follow the columns that an expression over `sources` uses."""
         for used, gives_it in _uses(value, gives=gives):
             self.column(sources[-1] if used.of == "r" else sources[0], used.name, gives=gives_it)
-
-
-def _of(columns: Iterable[tuple[str, Expr]], name: str) -> Expr:
-    return dict(columns)[name]
 
 
 def _uses(value: Expr, *, gives: bool) -> Iterator[tuple[Col, bool]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from cdc_views.quality.bookkeeping import Ages
 from cdc_views.quality.checks import Check, Status
 from cdc_views.report.lineage import Lineage
 from cdc_views.rules.codec.jsontext import JsonRow
+from cdc_views.state.tail import Tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +65,12 @@ class StateFigures:
     Attributes:
         extent: Its files; rows are facts.
         raw_version: The version of raw that it covers; None where it holds nothing of this raw table.
-        tail_facts: Facts that landed since; None where raw's log does not say.
-        tail_files: Their files.
-        rebuild: Why the state must be built anew; empty where it need not.
+        tail: What landed since; None without such a version.
     """
 
     extent: Extent
     raw_version: int | None
-    tail_facts: int | None
-    tail_files: int
-    rebuild: str = ""
+    tail: Tail | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +111,9 @@ class Results:
     @classmethod
     def of(cls, checks: Iterable[Check]) -> Results:
         """Count them."""
-        ended = [(check.status, check.severity) for check in checks]
-        failed = [severity for status, severity in ended if status is Status.FAILED]
-        errors = failed.count(Severity.ERROR) + sum(status is Status.ERROR for status, _ in ended)
-        warnings = failed.count(Severity.WARNING)
-        passed, skipped = (sum(status is one for status, _ in ended) for one in (Status.PASSED, Status.SKIPPED))
-        return cls(passed, errors, warnings, skipped)
+        warning = (Status.FAILED, Severity.WARNING)
+        ended = Counter("warning" if (check.status, check.severity) == warning else check.status.value for check in checks)
+        return cls(ended["passed"], ended["failed"] + ended["error"], ended["warning"], ended["skipped"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +198,7 @@ class RunReport:
     as_of: int
     tests_from: str
     has_values: bool
-    tables: tuple[TableReport, ...]
+    tables: tuple[TableReport, ...] = ()
 
     def failed(self) -> tuple[tuple[TableReport, Check], ...]:
         """Return the tests that failed, warnings among them, each with its table; those that matter most first."""

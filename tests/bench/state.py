@@ -206,7 +206,7 @@ def validation(reader: Reader, scan: float) -> dict[str, float]:
             drawn = beside.submit(recomputed, sources, size=SAMPLED, seed=1, as_of=NOW)
             counted()
         broken = drawn.result().against(engine)  # type: ignore[arg-type]
-        assert not broken.count, f"{broken.count} sampled rows and cells differ"
+        assert not broken, f"{len(broken)} sampled rows and cells differ"
 
     reader.stored()
     with small_results(reader.engine):

@@ -1,4 +1,4 @@
-"""A project's tables as a contract: what readers of the views are promised, and how `validate` keeps watch over it."""
+"""A project's tables as a contract: what readers of the views are promised, types part by part, and what `validate` tests."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import yaml
+from sqlglot import exp
 
+from cdc_views.engines.duckdb.types import type_text
 from cdc_views.engines.plugin import engines_that
 from cdc_views.engines.serving import column_types
 from cdc_views.errors import UnsupportedError
 from cdc_views.export.contracts.document import VENDOR, WRITTEN
 from cdc_views.export.contracts.source import PROPERTY, source_form
 from cdc_views.export.contracts.spans import SPANS, span_parts
-from cdc_views.export.contracts.types import type_parts
 from cdc_views.export.exporting import ROLES, compares_as_keys, grain, mark_of, never_null
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.severity import Severity
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.project.paths import is_url
 from cdc_views.sql.dialects import dialect
 
@@ -34,6 +36,14 @@ INVARIANTS = {
     "files_are_whole.raw": "The files of the raw table are those that its log names.",
 }
 """Checks that `validate` always makes and that matter to readers; the last are those of state where there is one."""
+
+_MEANT = {
+    "fresh_within": "Events landed within this span before now.",
+    "lag_within": "What landed longer ago than this span is in the state that the view reads.",
+}
+_VECTOR_ELEMENTS = {pa.float32(): "float32", pa.float64(): "float64"}
+_FORMATS = {Kind.UUID: "uuid", Kind.TIMEUUID: "uuid", Kind.BLOB: "binary"}
+"""What a column shown as text, or as bytes, holds."""
 
 
 def contract_yaml(document: dict[str, Any]) -> str:
@@ -110,7 +120,7 @@ def _property(table: TableContext, column: Column, shown: pa.DataType, quality: 
     schema = table.schema
     target = dialect(table.project.config.engine).sqlglot_name
     found: dict[str, Any] = {"name": column.name, "description": f"{ROLES[column.role]}, {column.type}"}
-    found |= type_parts(column.type, shown, dialect=target)
+    found |= _type_parts(column.type, shown, dialect=target)
     if column.is_key:
         found |= {"primaryKey": True, "primaryKeyPosition": schema.row_key.index(column) + 1}
     if column.role is Role.PARTITION:
@@ -180,7 +190,82 @@ def _levels(table: TableContext) -> list[dict[str, Any]]:
     return found
 
 
-_MEANT = {
-    "fresh_within": "Events landed within this span before now.",
-    "lag_within": "What landed longer ago than this span is in the state that the view reads.",
-}
+def _type_parts(kind: LogicalType, shown: pa.DataType, *, dialect: str) -> dict[str, Any]:
+    """The keys of a property that say its type: `kind` in the source, `shown` in the view; `dialect`: of `physicalType`."""
+    found: dict[str, Any] = {"logicalType": _logical(kind, shown), "physicalType": _physical(shown, dialect)}
+    if options := _options(kind, shown):
+        found["logicalTypeOptions"] = options
+    if found["logicalType"] == "map":
+        key, value = (_type_parts(part, seen, dialect=dialect) for part, seen in _sides(kind, shown))
+        found["map"] = {"key": key, "value": value}
+    elif found["logicalType"] == "array":
+        found["items"] = _items(kind, shown, dialect)
+    elif found["logicalType"] == "object":
+        fields = _fields(kind)
+        found["properties"] = [
+            {"name": shown.field(i).name, **_type_parts(part, shown.field(i).type, dialect=dialect)}
+            for i, part in enumerate(fields)
+        ]
+    return found
+
+
+def _physical(shown: pa.DataType, dialect: str) -> str:
+    text = type_text(shown)
+    return text if dialect == "duckdb" else exp.DataType.build(text, dialect="duckdb").sql(dialect=dialect)
+
+
+def _logical(kind: LogicalType, shown: pa.DataType) -> str:
+    if isinstance(kind, VectorOf) and shown.value_type in _VECTOR_ELEMENTS:
+        return "vector"
+    checks = (
+        (pa.types.is_map, "map"),
+        (pa.types.is_list, "array"),
+        (pa.types.is_struct, "object"),
+        (pa.types.is_boolean, "boolean"),
+        (pa.types.is_integer, "integer"),
+        (pa.types.is_floating, "number"),
+        (pa.types.is_decimal, "number"),
+        (pa.types.is_timestamp, "timestamp"),
+        (pa.types.is_date, "date"),
+    )
+    return next((name for is_one, name in checks if is_one(shown)), "string")
+
+
+def _options(kind: LogicalType, shown: pa.DataType) -> dict[str, Any]:
+    if isinstance(kind, VectorOf):
+        element = _VECTOR_ELEMENTS.get(shown.value_type)
+        return {"dimensions": kind.size, "elementType": element} if element else {}
+    if pa.types.is_integer(shown):
+        return {"format": f"i{shown.bit_width}"}
+    if pa.types.is_floating(shown):
+        return {"format": f"f{shown.bit_width}"}
+    if pa.types.is_timestamp(shown):
+        return {"timezone": shown.tz is not None}
+    return {"format": _FORMATS[kind.kind]} if isinstance(kind, Scalar) and kind.kind in _FORMATS else {}
+
+
+def _sides(kind: LogicalType, shown: pa.DataType) -> tuple[tuple[LogicalType, pa.DataType], ...]:
+    assert isinstance(kind, MapOf)
+    if pa.types.is_map(shown):
+        return ((kind.key, shown.key_type), (kind.value, shown.item_type))
+    return ((kind.key, shown.value_type.field("key").type), (kind.value, shown.value_type.field("value").type))
+
+
+def _items(kind: LogicalType, shown: pa.DataType, dialect: str) -> dict[str, Any]:
+    match kind:
+        case ListOf() | SetOf() | VectorOf():
+            return _type_parts(kind.element, shown.value_type, dialect=dialect)
+        case MapOf():  # keys that no engine's map can hold: an array of entries
+            sides = zip(("key", "value"), _sides(kind, shown), strict=True)
+            parts = [{"name": name, **_type_parts(part, seen, dialect=dialect)} for name, (part, seen) in sides]
+            return {"logicalType": "object", "physicalType": _physical(shown.value_type, dialect), "properties": parts}
+    raise TypeError(f"{kind} has no items")
+
+
+def _fields(kind: LogicalType) -> tuple[LogicalType, ...]:
+    match kind:
+        case TupleOf():
+            return kind.fields
+        case Udt():
+            return tuple(part for _, part in kind.fields)
+    raise TypeError(f"{kind} has no fields")
