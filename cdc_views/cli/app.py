@@ -13,10 +13,7 @@ from cdc_views.cli import (
     commands_materialize,
     commands_produce,
     commands_project,
-    commands_quarantine,
     commands_query,
-    commands_replicas,
-    commands_report,
     commands_state,
     commands_validate,
     commands_warehouse,
@@ -51,7 +48,7 @@ def _options(
 app.command("init")(commands_project.init)
 app.command("land")(commands_events.land)
 app.command("replay")(commands_events.replay)
-app.add_typer(commands_quarantine.quarantine, name="quarantine")
+app.add_typer(commands_events.quarantine, name="quarantine")
 app.command("tail")(commands_events.tail)
 app.command("generate")(commands_project.generate)
 app.command("plan")(commands_project.plan)
@@ -60,16 +57,16 @@ app.command("status")(commands_warehouse.status)
 app.command("cost")(commands_warehouse.cost)
 app.command("materialize")(commands_materialize.materialize)
 app.command("rebuild")(commands_state.rebuild)
-app.command("late")(commands_quarantine.late)
+app.command("late")(commands_events.late)
 app.command("maintain")(commands_state.maintain)
 app.command("forget")(commands_state.forget)
 app.command("query")(commands_query.query)
 app.command("explain")(commands_query.explain)
 app.command("history")(commands_query.history)
 app.command("fidelity")(commands_query.fidelity)
-app.command("replicas")(commands_replicas.replicas)
+app.command("replicas")(commands_query.replicas)
 app.command("validate")(commands_validate.validate)
-app.command("report")(commands_report.report)
+app.command("report")(commands_validate.report)
 app.add_typer(commands_export.contract, name="contract")
 app.add_typer(commands_export.dbt, name="dbt")
 app.add_typer(commands_export.sqlmesh, name="sqlmesh")

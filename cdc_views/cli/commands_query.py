@@ -1,19 +1,26 @@
-"""`query`, `history`, `explain` and `fidelity`: what a table holds, what it held, why, and how far to trust it."""
+"""`query`, `history`, `explain`, `fidelity` and `replicas`: what a table holds, what it held, why, and how far to trust it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.messages import warn_of_quarantine
-from cdc_views.cli.printing import fields_of, is_json
+from cdc_views.cli.printing import as_json_rows, fields_of, is_json, print_rows
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, StrategyOption, TableArgument, shared
+from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
+    from cdc_views.model.schema import TableSchema
     from cdc_views.operations.explaining import Explanation
+    from cdc_views.operations.replication import ReplicaReport
+    from cdc_views.operations.replication.listing import PartialFact
+    from cdc_views.operations.result import Answer
+    from cdc_views.table import Table
 
 _WhereOption = Annotated[str | None, typer.Option("--where", metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
 _ColumnsOption = Annotated[list[str] | None, typer.Option("--columns", metavar="COLUMN", help="A column; may be repeated.")]
@@ -26,6 +33,10 @@ _MoreColumnsOption = Annotated[
     list[str] | None, typer.Option("--columns", "--column", metavar="COLUMN", help="A column beside the key; may be repeated.")
 ]
 _FIDELITY_COLUMNS = ("table", "column", "verdict", "reason", "case", "waived")
+_COPIES_COLUMNS = ("copies", "facts", "verdict")
+_NODE_COLUMNS = ("node", "facts", "missing", "oldest_missing", "newest_written", "newest_position", "last_landed", "verdict")
+_COLUMNS = ("part", "copies", *_NODE_COLUMNS)
+_FACT_COLUMNS = ("key", "what", "column", "path", "written", "nodes", "missing_on")
 
 
 @shared("project", "select", "format")
@@ -58,9 +69,13 @@ def query(
         landed_as_of=landed_as_of,
         written_as_of=written_as_of,
     )
-    if result.note:
-        (log.warning if target.is_external else log.info)(result.note)
-    asked.print_json(result.columns, result.json_rows() if is_json(asked.format) else result.shown_rows())
+    _print_rows(asked, target, result, result.columns)
+
+
+def _print_rows(asked: Request, table: Table, found: Answer, columns: Sequence[str]) -> None:
+    if found.note:
+        (log.warning if table.is_external else log.info)(found.note)
+    asked.print_json(columns, found.json_rows() if is_json(asked.format) else found.shown_rows())
 
 
 @shared("project", "select", "format")
@@ -91,9 +106,7 @@ def history(
         engine=engine,
         strategy=strategy,
     )
-    if found.note:
-        (log.warning if target.is_external else log.info)(found.note)
-    asked.print_json((*found.columns, *found.span_names), found.json_rows() if is_json(asked.format) else found.shown_rows())
+    _print_rows(asked, target, found, (*found.columns, *found.span_names))
 
 
 @shared("project", "select", "format")
@@ -145,3 +158,88 @@ def fidelity(asked: Request) -> None:
             f"`fidelity: {{waive: {{{column}: why it does not matter here}}}}`"
         )
         raise typer.Exit(1)
+
+
+@shared("project", "select", "format")
+def replicas(
+    asked: Request,
+    *,
+    table: TableArgument,
+    replication_factor: Annotated[
+        int | None, typer.Option(metavar="N", help="Replicas of each mutation; default: the project's.")
+    ] = None,
+    nodes: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Expect this node besides those seen; may be repeated.")
+    ] = None,
+    missing: Annotated[bool, typer.Option("--missing", help="List the facts seen on too few nodes.")] = False,
+    only_on: Annotated[str | None, typer.Option(metavar="NODE", help="List the facts seen on this node alone.")] = None,
+    silent_after: Annotated[
+        str, typer.Option(metavar="SPAN", help="A node is silent if it landed nothing for so long before the newest landing.")
+    ] = "1d",
+) -> None:
+    """Print on how many nodes each cell fact was seen, and each node's status; exit code 1 on too few copies."""
+    from cdc_views.operations.replication import expected_of, list_partial
+    from cdc_views.operations.replication import replicas as count
+
+    target = asked.table(table)
+    expected = expected_of(target, factor=replication_factor, nodes=nodes or (), silent_after=silent_after)
+    report = count(target, expected)
+    warn_of_quarantine(target)
+    if missing or only_on is not None:
+        facts = list_partial(target, expected, only_on=only_on, incomplete=missing)
+        asked.print_json(_FACT_COLUMNS, _fact_rows(target.schema, facts))
+    elif asked.format == "table":
+        _print_tables(report)
+    else:
+        asked.print(_COLUMNS, _records(report))
+    if report.incomplete:
+        _complain(target, report, is_listed=missing)
+        raise typer.Exit(1)
+
+
+def _print_tables(report: ReplicaReport) -> None:
+    records = list(_records(report))
+    print(f"{report.table}: {report.facts} cell facts; {report.factor} copies of each are expected")
+    print_rows(_COPIES_COLUMNS, as_json_rows(r for r in records if r["part"] == "copies"), format="table")
+    print_rows(_NODE_COLUMNS, as_json_rows(r for r in records if r["part"] == "node"), format="table")
+
+
+def _records(report: ReplicaReport) -> Iterator[dict[str, object]]:
+    """One record per number of copies, then one per node."""
+    from cdc_views.rules.codec.times import timestamp_text
+
+    nothing = dict.fromkeys(_COLUMNS)
+    for copies, facts in report.copies.items():
+        verdict = "too few" if facts and copies < report.factor else "ok"
+        yield {**nothing, "part": "copies", "copies": copies, "facts": facts, "verdict": verdict}
+    for one in report.nodes:
+        newest = None if one.newest_position is None else ":".join(map(str, one.newest_position))
+        landed = None if one.last_landed is None else timestamp_text(one.last_landed // 1000)
+        yield {
+            **nothing,
+            "part": "node",
+            "node": one.node,
+            "facts": one.seen,
+            "missing": one.lacking,
+            "oldest_missing": one.oldest_lacking,
+            "newest_written": one.newest_written,
+            "newest_position": newest,
+            "last_landed": landed,
+            "verdict": one.status.value,
+        }
+
+
+def _fact_rows(schema: TableSchema, facts: Iterator[PartialFact]) -> Iterator[JsonRow]:
+    from cdc_views.operations.explained import part_row
+
+    for fact in facts:
+        nodes, missing = (json.dumps(names, ensure_ascii=False) for names in (fact.nodes, fact.lacking))
+        yield {**part_row(schema, fact), "nodes": nodes, "missing_on": missing}
+
+
+def _complain(table: Table, report: ReplicaReport, *, is_listed: bool) -> None:
+    few = f"{table.name}: {report.incomplete:,} of {report.facts:,} cell facts were seen on fewer than {report.factor} nodes"
+    advice = "" if is_listed else "; --missing lists them"
+    if len(report.nodes) < report.factor:
+        advice = f"; of only {len(report.nodes)} nodes events have landed or were expected (--nodes)"
+    log.error(few + advice)

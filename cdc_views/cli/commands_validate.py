@@ -1,9 +1,10 @@
-"""`validate`: the data tests of the project's tables."""
+"""`validate` and `report`: the data tests of the tables, and a static site of one run."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,21 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc_views.cli.log import log, quietly
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.shared import AsOfOption, EngineOption, Request, shared
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.api import Project
-    from cdc_views.quality.checks import Report
+    from cdc_views.quality.checks import Check, Report
     from cdc_views.table import Table
 
 _COLUMNS = ("table", "check", "status", "severity", "result")
 _SEVERITIES = ("warning", "error")
-_DocsRowsOption = Annotated[
-    int, typer.Option("--docs-rows", min=1, metavar="N", help="Give Great Expectations tables of at most N rows.")
-]
-_WithValuesOption = Annotated[bool, typer.Option("--with-values", help="Show values of rows that break your own expectations.")]
+_REPORT_COLUMNS = ("table", "page", "passed", "failed", "warnings", "skipped")
 
 
 @shared("project", "select", "format")
@@ -45,14 +43,17 @@ def validate(
     docs: Annotated[
         bool, typer.Option("--docs/--no-docs", help="Run Great Expectations too: your own suites, and its Data Docs.")
     ] = True,
-    docs_rows: _DocsRowsOption = 1_000_000,
-    with_values: _WithValuesOption = False,
+    docs_rows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Give Great Expectations tables of at most N rows.")
+    ] = 1_000_000,
+    with_values: Annotated[
+        bool, typer.Option("--with-values", help="Show values of rows that break your own expectations.")
+    ] = False,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
 ) -> None:
     """Run the data tests of each table; exit code 1 if one fails."""
     from cdc_views.model.severity import Severity
-    from cdc_views.quality.checks import junit_xml, records
 
     if fail_on not in _SEVERITIES:
         raise UsageError(f"--fail-on is {fail_on!r}{did_you_mean(fail_on, _SEVERITIES)}; warning or error was expected")
@@ -62,13 +63,13 @@ def validate(
     if docs:
         reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
     asked.print_json(_COLUMNS, _rows(reports))
-    if junit is not None:
-        junit.write_text(junit_xml(reports), encoding="utf-8")
-    if json_file is not None:
-        json_file.write_text(json.dumps(records(reports), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    failed = [(report.table, check) for report in reports for check in report.failed(Severity(fail_on))]
-    for name, check in failed:
-        log.error(f"{name}: {check.name}: {check.rule}: {check.line()}")
+    _write(reports, junit=junit, json_file=json_file)
+    _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
+
+
+def _complain(failed: Sequence[tuple[str, Check]]) -> None:
+    for table, check in failed:
+        log.error(f"{table}: {check.name}: {check.rule}: {check.line()}")
     if failed:
         raise typer.Exit(1)
 
@@ -106,3 +107,65 @@ def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **optio
         log.warning(f"{what}, which is yours", table=name)
     log.info(f"Data Docs: {found.index}")
     return list(found.reports)
+
+
+def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | None) -> None:
+    from cdc_views.quality.checks import junit_xml, records
+
+    if junit is not None:
+        junit.write_text(junit_xml(reports), encoding="utf-8")
+    if json_file is not None:
+        json_file.write_text(json.dumps(records(reports), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@shared("project", "select", "format")
+def report(
+    asked: Request,
+    *,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write index.html and a page per table.")],
+    engine: EngineOption = None,
+    as_of: AsOfOption = None,
+    dialect: Annotated[
+        list[str] | None, typer.Option(metavar="DIALECT", help="SQL to show, repeatable; default: the engine's.")
+    ] = None,
+    recent: Annotated[int, typer.Option(min=0, metavar="N", help="Explain the N rows written last, per table.")] = 5,
+    with_values: Annotated[bool, typer.Option("--with-values", help="Include keys and values of rows.")] = False,
+    results: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Use results of `validate --json`; default: run the tests.")
+    ] = None,
+) -> None:
+    """Write a site: landings, tests, fidelity, cost, and a page per table with SQL, lineage and recent rows."""
+    from cdc_views.report import report_of, write_site
+    from cdc_views.report.wording import counted
+
+    tables = asked.tables
+    if out.is_file():
+        raise UsageError(f"--out {out}: is a file; name a folder")
+    report_with = partial(report_of, asked.project, tables=tables, as_of=as_of, engine=engine, dialects=dialect or ())
+    found = report_with(recent=recent, with_values=with_values, results=results)
+    _check_something_landed(tables)
+    index = write_site(found, out)
+    records = [{"table": table.name, "page": table.page, **asdict(table.results)} for table in found.tables]
+    asked.print(_REPORT_COLUMNS, records)
+    failed = found.failed()
+    if failed:
+        (table, check), tests = failed[0], counted(len(failed), "test")
+        log.warning(f"{tests} did not hold, the first: {table.name}: {check.name}; the report lists them")
+    log.info(f"wrote {index}")
+
+
+def _check_something_landed(tables: Sequence[Table]) -> None:
+    """Refuse a report without any landed event, as `validate` does."""
+    from cdc_views.operations.ingest import check_landed
+
+    missing = []
+    for table in tables:
+        if table.project.is_remote:
+            return
+        try:
+            check_landed(table)
+            return
+        except UsageError as error:
+            missing.append(error)
+    if missing:
+        raise missing[0]

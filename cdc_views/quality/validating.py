@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -97,14 +97,17 @@ def validate_table(
     start = time.monotonic()
     present = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     clock = present if as_of is None else epoch_seconds(as_of)
+    name, version, checks = _tested(table, engine, as_of=clock, now=present, size=sample, seed=seed)
+    return Report(table.name, name, clock, version, time.monotonic() - start, checks)
 
-    def report(engine_name: str, version: int | None, checks: Iterable[Check]) -> Report:
-        found = tuple(checks)
-        return Report(table.name, engine_name, clock, version, time.monotonic() - start, found)
 
+def _tested(
+    table: TableContext, engine: str | None, *, as_of: int, now: int, size: int, seed: int | None
+) -> tuple[str, int | None, tuple[Check, ...]]:
+    """The engine's name, the raw version that was looked at, and the checks."""
     if table.project.is_remote:
         with table.project.engine(engine) as opened:
-            return report(opened.name, None, _remote(table, opened, as_of=clock, size=sample, seed=seed))
+            return opened.name, None, tuple(_remote(table, opened, as_of=as_of, size=size, seed=seed))
     raw = table.raw
     try:
         check_landed(table)
@@ -112,11 +115,11 @@ def validate_table(
     except MismatchError as error:
         # what is tested first, and here does not hold: the raw table and the state are the ones known
         check = bookkeeping.KNOWN if isinstance(error, RawMismatchError) else bookkeeping.OURS_OF_STATE
-        return report(engine or "", None, [check.found([str(error)])])
+        return engine or "", None, (check.found([str(error)]),)
     version = open_raw(raw).version() if exists(raw) else None
     with table.project.engine(engine) as opened:
-        drawn = version or 0 if seed is None else seed
-        return report(opened.name, version, _checks(_Run(table, opened, raw, state, clock, present, sample, drawn)))
+        run = _Run(table, opened, raw, state, as_of, now, size, seed=version or 0 if seed is None else seed)
+        return opened.name, version, tuple(_checks(run))
 
 
 def _remote(table: TableContext, engine: Engine, *, as_of: int, size: int, seed: int | None) -> Iterator[Check]:

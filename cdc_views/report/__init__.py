@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import UsageError
-from cdc_views.operations.damage import naming_damage
 from cdc_views.report.collecting import RECENT, collect
 from cdc_views.report.model import RunReport
 from cdc_views.report.results import read_results
@@ -54,19 +53,10 @@ def report_of(
     """
     if recent < 0:
         raise UsageError(f"recent is {recent}; a number of rows, 0 or more, was expected")
-    clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
-    own = project.config.engine
-    run = RunReport(
-        project.config.name,
-        version("cdc-views"),
-        engine=own if engine is None else engine,
-        now=clock,
-        as_of=clock if as_of is None else epoch_seconds(as_of),
-        tests_from="" if results is None else results.name,
-        has_values=with_values,
-    )
-    shown, known, found = tuple(dict.fromkeys(dialects)) or (own,), None if results is None else read_results(results), []
-    for table in tables or project.tables:
-        with naming_damage(table):
-            found.append(collect(table, run, dialects=shown, recent=recent, results=known))
+    own, clock = project.config.engine, epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
+    at, tests_from = clock if as_of is None else epoch_seconds(as_of), "" if results is None else results.name
+    ours, where = version("cdc-views"), own if engine is None else engine
+    run = RunReport(project.config.name, ours, where, clock, at, tests_from, has_values=with_values)
+    shown, known = tuple(dict.fromkeys(dialects)) or (own,), None if results is None else read_results(results)
+    found = [collect(table, run, dialects=shown, recent=recent, results=known) for table in tables or project.tables]
     return replace(run, tables=tuple(found))

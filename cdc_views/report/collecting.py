@@ -10,6 +10,7 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.formats.base import WriteOrder
 from cdc_views.landing import exists, open_raw
 from cdc_views.landing.raw_table import is_delta
+from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.explained import KEYS_AND_VALUES, candidate_rows, verdict
 from cdc_views.operations.fidelity import fidelity_of
 from cdc_views.operations.generating import generate_view
@@ -25,7 +26,6 @@ from cdc_views.quality.validating import validate_table
 from cdc_views.report.figures import RawReader, extent_of
 from cdc_views.report.lineage import lineage_of
 from cdc_views.report.model import RawFigures, RecentRow, RunReport, StateFigures, TableReport, ViewText
-from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.sql.dialects import dialect
 from cdc_views.state.retention_check import dropped_through
 from cdc_views.state.state_table import StateTable
@@ -43,14 +43,7 @@ _DROPPED = "events were dropped from raw, so that this would be wrong"
 def collect(
     table: TableContext, run: RunReport, *, dialects: Sequence[str], recent: int, results: Mapping[str, tuple[Check, ...]] | None
 ) -> TableReport:
-    """Return the report of one table.
-
-    Args:
-        table: The table.
-        run: The report that it is for, with its clocks and its engine.
-        dialects: Whose SQL to show.
-        recent: How many of the rows written most recently to explain.
-        results: Checks by table to tell instead of running the data tests; None to run them.
+    """Return the report of one table for `run`, by its clocks and engine; `results`, if any, are told instead of running tests.
 
     Raises:
         UsageError: An unknown dialect or engine.
@@ -58,32 +51,33 @@ def collect(
     """
     for name in dialects:
         dialect(name)
-    adapted(table)
-    has_landed = exists(table.raw) and bool(open_raw(table.raw).file_uris())
-    figures = _landed(table, run) if has_landed else {}
-    counted, no_replicas = _replicas(table) if has_landed else (None, _NOTHING_LANDED)
-    checks, no_checks = _tests(table, run, results) if has_landed or results is not None else ((), _NOTHING_LANDED)
-    rows, no_recent = _recent(table, run, recent) if has_landed else ((), _NOTHING_LANDED)
-    waiting = quarantine(table.raw)
-    return TableReport(
-        name=table.name,
-        view=f"{table.config.keyspace}.{table.config.view_name}",
-        page=page_of(table.name),
-        format=table.format.name,
-        fidelity=tuple(fidelity_of(table)),
-        texts=tuple(_text(table, name) for name in dialects),
-        lineage=lineage_of(table.relation),
-        micros=table.relation.order is WriteOrder.MICROS,
-        quarantined=waiting.broken or 0,
-        first_quarantined="".join(waiting.where),
-        replicas=counted,
-        no_replicas=no_replicas,
-        checks=checks,
-        no_checks=no_checks,
-        recent=rows,
-        no_recent=no_recent,
-        **figures,
-    )
+    with naming_damage(table):
+        adapted(table)
+        has_landed = exists(table.raw) and bool(open_raw(table.raw).file_uris())
+        figures = _landed(table, run) if has_landed else {}
+        counted, no_replicas = _replicas(table) if has_landed else (None, _NOTHING_LANDED)
+        checks, no_checks = _tests(table, run, results) if has_landed or results is not None else ((), _NOTHING_LANDED)
+        rows, no_recent = _recent(table, run, recent) if has_landed else ((), _NOTHING_LANDED)
+        waiting = quarantine(table.raw)
+        return TableReport(
+            name=table.name,
+            view=f"{table.config.keyspace}.{table.config.view_name}",
+            page=page_of(table.name),
+            format=table.format.name,
+            fidelity=tuple(fidelity_of(table)),
+            texts=tuple(_text(table, name) for name in dialects),
+            lineage=lineage_of(table.relation),
+            micros=table.relation.order is WriteOrder.MICROS,
+            quarantined=waiting.broken or 0,
+            first_quarantined="".join(waiting.where),
+            replicas=counted,
+            no_replicas=no_replicas,
+            checks=checks,
+            no_checks=no_checks,
+            recent=rows,
+            no_recent=no_recent,
+            **figures,
+        )
 
 
 def page_of(name: str) -> str:
@@ -157,10 +151,7 @@ def _recent(table: TableContext, run: RunReport, most: int) -> tuple[tuple[Recen
     rows = []
     for key, written in keys:
         explanation = explain_row(table, key, as_of=run.as_of)
-        shown = tuple(row if run.has_values else _without_values(row) for row in candidate_rows(explanation))
+        hidden = () if run.has_values else KEYS_AND_VALUES
+        shown = tuple({name: text for name, text in row.items() if name not in hidden} for row in candidate_rows(explanation))
         rows.append(RecentRow(written, key if run.has_values else "", verdict(explanation), shown))
     return tuple(rows), "" if rows else "raw has no fact about a row"
-
-
-def _without_values(row: JsonRow) -> JsonRow:
-    return {name: text for name, text in row.items() if name not in KEYS_AND_VALUES}
