@@ -36,28 +36,6 @@ class OnError(str, Enum):
     EXIT = "exit"
 
 
-TablesOption = Annotated[
-    list[str] | None,
-    typer.Option("--table", metavar="TABLE", help="Only this table; may be repeated. Default: all of the source's raw format."),
-]
-OnErrorOption = Annotated[
-    OnError, typer.Option("--on-error", metavar="log|exit", help="What to do after a bad event went to quarantine.")
-]
-ListenOption = Annotated[
-    str,
-    typer.Option(
-        "--listen",
-        metavar="HOST:PORT",
-        help="Where to serve /healthz and /metrics; port 0: any free one, logged at start; none: nowhere.",
-    ),
-]
-ToOption = Annotated[
-    str, typer.Option("--to", metavar="kafka://HOST:PORT", help="Publish rows there, by key, instead of landing in raw tables.")
-]
-TopicPrefixOption = Annotated[str, typer.Option("--topic-prefix", metavar="NAME", help="With --to: topics are NAME.TABLE.")]
-OutputFormatOption = Annotated[str, typer.Option("--output-format", metavar="json|avro", help="With --to: their format.")]
-
-
 class ProducerGroup(TyperGroup):
     """The commands of the installed producers, each loaded on use."""
 
@@ -109,16 +87,24 @@ def _runner(producer: Producer) -> Command:
 
 def _parameters(producer: Producer) -> Iterator[inspect.Parameter]:
     yield keyword("project_", ProjectOption, DEFAULT_PROJECT)
-    yield keyword("table_", TablesOption, None)
+    which = "Only this table; may be repeated. Default: all of the source's raw format."
+    yield _option("--table", list[str] | None, None, "TABLE", which)
     yield from _own_parameters(producer)
     if producer.publishes:
-        yield keyword("to_", ToOption, "")
-        yield keyword("topic_prefix_", TopicPrefixOption, "")
-        yield keyword("output_format_", OutputFormatOption, "json")
+        yield _option("--to", str, "", "kafka://HOST:PORT", "Publish rows there, by key, instead of landing in raw tables.")
+        yield _option("--topic-prefix", str, "", "NAME", "With --to: topics are NAME.TABLE.")
+        yield _option("--output-format", str, "json", "json|avro", "With --to: their format.")
     if not producer.serves:
-        yield keyword("on_error_", OnErrorOption, OnError.LOG)
-        yield keyword("listen_", ListenOption, "127.0.0.1:0")
+        yield _option("--on-error", OnError, OnError.LOG, "log|exit", "What to do after a bad event went to quarantine.")
+        where = "Where to serve /healthz and /metrics; port 0: any free one, logged at start; none: nowhere."
+        yield _option("--listen", str, "127.0.0.1:0", "HOST:PORT", where)
     yield keyword("log_format_", LogFormatOption, "text")
+
+
+def _option(flag: str, kind: Any, default: Any, metavar: str, help: str) -> inspect.Parameter:
+    """An option of all producers; its name ends with `_`, so that none of a producer's own has it."""
+    name = flag.removeprefix("--").replace("-", "_") + "_"
+    return keyword(name, Annotated[kind, typer.Option(flag, metavar=metavar, help=help)], default)
 
 
 def _own_parameters(producer: Producer) -> Iterator[inspect.Parameter]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc_views.errors import UsageError
-from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.schema import Role, TableSchema
 from cdc_views.model.types import Kind, contains
 
 ROLES = {Role.PARTITION: "partition key", Role.CLUSTERING: "clustering key", Role.STATIC: "static", Role.REGULAR: "regular"}
@@ -17,11 +17,6 @@ def grain(schema: TableSchema) -> str:
     """Return what one row of a table's view stands for, as a sentence."""
     statics = ", and one per partition that has only live static columns" if schema.statics else ""
     return f"One row per ({', '.join(column.name for column in schema.row_key)}){statics}."
-
-
-def never_null(schema: TableSchema, column: Column) -> bool:
-    """Whether the key says that a column has a value; a partition with live statics alone has no clustering (W3)."""
-    return column.role is Role.PARTITION or (column.role is Role.CLUSTERING and not schema.statics)
 
 
 def compares_as_keys(schema: TableSchema) -> bool:

@@ -1,13 +1,20 @@
-"""Data tests of single rows as conditions, in DuckDB's dialect."""
+"""Data tests of single rows as conditions, in DuckDB's dialect, and what a key promises of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cdc_views.engines.duckdb.types import literal, quoted
 from cdc_views.model.conditions import Condition
+from cdc_views.model.schema import Column, Role, TableSchema
 
 if TYPE_CHECKING:
     from cdc_views.project.models import DataTest
+
+
+def never_null(schema: TableSchema, column: Column) -> bool:
+    """Whether the key says that a column has a value; a partition with live statics alone has no clustering (W3)."""
+    return column.role is Role.PARTITION or (column.role is Role.CLUSTERING and not schema.statics)
 
 
 def test_name(test: DataTest) -> str:
@@ -34,13 +41,10 @@ def is_of_rows(test: DataTest) -> bool:
 
 
 def _text_of(test: DataTest) -> str | None:
-    column = '"' + (test.column or "").replace('"', '""') + '"'
+    column = quoted(test.column or "")
     if test.not_null:
         return f"{column} IS NOT NULL"
     if test.one_of is not None:
-        return f"{column} IN ({', '.join(map(_literal, test.one_of))}) OR {column} IS NULL"
+        values = (literal(value) if isinstance(value, str) else str(value) for value in test.one_of)
+        return f"{column} IN ({', '.join(values)}) OR {column} IS NULL"
     return test.holds
-
-
-def _literal(value: str | int) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)

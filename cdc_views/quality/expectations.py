@@ -23,7 +23,7 @@ from cdc_views.model.schema import Role
 from cdc_views.model.severity import Severity
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.quality.checks import Check, Report, Status
-from cdc_views.quality.conditions import test_name
+from cdc_views.quality.conditions import never_null, test_name
 
 with needs("Great Expectations' suites", extra="quality"):
     from great_expectations import ExpectationSuite
@@ -112,10 +112,8 @@ def _ours(expectation: Any, why: str, severity: Severity = Severity.ERROR) -> An
 
 def _key(schema: TableSchema) -> Iterator[Any]:
     key = [column for column in schema.columns if column.role in (Role.PARTITION, Role.CLUSTERING)]
-    may_lack = any(column.role is Role.STATIC for column in schema.columns)
     for column in key:
-        # a partition of static values alone shows as one row without clustering columns
-        if column.role is Role.PARTITION or not may_lack:
+        if never_null(schema, column):
             yield gxe.ExpectColumnValuesToNotBeNull(column=column.name)
     if not all(isinstance(column.type, Scalar) and column.type.kind not in _INEXACT for column in key):
         return

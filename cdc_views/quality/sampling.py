@@ -84,7 +84,8 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
     for keys in stored:
         for record in keys.to_pylist():
             identity = _identity(relation, key_of(relation.schema.partition, record))
-            if identity not in found and _is_in(relation.schema, record, prefix):
+            texts = (_stored_text(record.get(names.identity(column))) for column in relation.schema.partition)
+            if identity not in found and digest(*texts).startswith(prefix):
                 found[identity] = record
     drawn = random.sample(sorted(found), min(size, len(found)))
     rows = [{name: found[identity].get(name) for name in columns} for identity in drawn]
@@ -228,23 +229,13 @@ def _keys_in(path: str, relation: Relation, random: Random) -> pa.Table:
     """Partition keys of some rows of a file that lie side by side."""
     file = pq.ParquetFile(path)
     known = set(file.schema_arrow.names)
-    wanted = [name for name in relation.arrow_schema().names if name in known and name in _key_columns(relation)]
+    of_key = {name for c in relation.schema.partition for name in (*names.grouping(c), *names.shown_as(c))}
+    wanted = [name for name in relation.arrow_schema().names if name in known & {names.KIND, *of_key}]
     if not file.metadata.num_row_groups:
         return file.schema_arrow.empty_table().select(wanted)
     group = file.read_row_group(random.randrange(file.metadata.num_row_groups), columns=wanted)
     group = group.slice(random.randrange(max(1, group.num_rows - _MOST_KEYS + 1)), _MOST_KEYS)
     return group.filter(pc.not_equal(group[names.KIND], FactKind.TABLE.value))
-
-
-def _key_columns(relation: Relation) -> set[str]:
-    columns = relation.schema.partition
-    return {names.KIND, *(name for c in columns for name in (*names.grouping(c), *names.shown_as(c)))}
-
-
-def _is_in(schema: TableSchema, record: dict[str, Any], prefix: str) -> bool:
-    """Whether the state keeps the partition under `prefix`."""
-    texts = (_stored_text(record.get(names.identity(column))) for column in schema.partition)
-    return digest(*texts).startswith(prefix)
 
 
 def _stored_text(value: Any) -> str:
@@ -285,7 +276,11 @@ def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
     looked_at = 0
     for group in _drawn(snapshot, Random(seed)):
         if looked_at >= most:
-            return SampledRaw(_of_groups(sample, groups), looked_at, is_whole=False)
+            facts = []
+            for file in dict.fromkeys(file for file, _ in groups):
+                ranges = [rows for its_file, rows in groups if its_file == file]
+                facts += facts_from(sample, from_row_groups(file, ranges, pq.read_schema(file), raw))
+            return SampledRaw(facts, looked_at, is_whole=False)
         groups.append(group)
         looked_at += len(group[1])
     rows = looked_at if snapshot.arrow is None else snapshot.arrow.num_rows
@@ -310,14 +305,6 @@ def _groups(file: str) -> Iterator[_Group]:
         count = metadata.row_group(number).num_rows
         yield file, range(first, first + count)
         first += count
-
-
-def _of_groups(sample: Sample, groups: list[_Group]) -> list[Fact]:
-    found: list[Fact] = []
-    for file in dict.fromkeys(file for file, _ in groups):
-        ranges = [rows for its_file, rows in groups if its_file == file]
-        found += facts_from(sample, from_row_groups(file, ranges, pq.read_schema(file), sample.sources.raw))
-    return found
 
 
 @dataclass(frozen=True, slots=True)

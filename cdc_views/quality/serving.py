@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.engines.duckdb.types import quoted
+from cdc_views.engines.duckdb.types import literal, quoted
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_rows
 from cdc_views.quality.checks import Check
@@ -112,5 +112,4 @@ def _plain(text: str) -> str:
 
 
 def _reading(files: Sequence[str]) -> str:
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    return f"read_parquet([{listed}], union_by_name = true)"
+    return f"read_parquet([{', '.join(map(literal, files))}], union_by_name = true)"

@@ -12,15 +12,15 @@ from pydantic import ValidationError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from cdc_views.engines.duckdb.types import quoted
 from cdc_views.errors import CdcViewsError
 from cdc_views.export.contracts.document import VENDOR, Contract, Element
 from cdc_views.export.contracts.spans import SPANS, span_of
 from cdc_views.export.contracts.writing import INVARIANTS, is_unique
-from cdc_views.export.exporting import never_null
 from cdc_views.model.schema import TableSchema
 from cdc_views.plan.where import parse_where
 from cdc_views.project.models import DataTest
-from cdc_views.quality.conditions import condition_of
+from cdc_views.quality.conditions import condition_of, never_null
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
@@ -147,7 +147,7 @@ def _of_query(rule: Element, table: TableContext, column: str) -> RuleTest:
     if column:
         names = {table.schema.full_name, table.schema.name}
         for place in ("${property}", "${column}", "{property}", "{column}"):
-            query = query.replace(place, _quoted(column))
+            query = query.replace(place, quoted(column))
     condition = counted_condition(query, names)
     if isinstance(condition, NoTest):
         return condition
@@ -190,10 +190,6 @@ def _uncounted(said: Mapping[str, Any]) -> NoTest:
     return NoTest(f"{said.get('metric') or said.get('rule')!r} is not counted")
 
 
-def _quoted(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
-
-
 def _unique(column: str, schema: TableSchema) -> RuleTest:
     is_key = schema.has(column) and is_unique(schema, schema.column(column))
     return "one_row_per_key" if is_key else NoTest("only a key is known to be unique")
@@ -218,12 +214,12 @@ def _none_of(column: str, values: list[Any]) -> RuleTest:
 
 
 def _of_option(column: Element, option: str, value: Any) -> RuleTest:
-    quoted = _quoted(column.name)
+    name = quoted(column.name)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if option in _BOUNDS and is_number and column.value.get("logicalType") in ("integer", "number"):
-        return {"name": f"{option}.{column.name}", "holds": f"{quoted} {_BOUNDS[option]} {value}"}
+        return {"name": f"{option}.{column.name}", "holds": f"{name} {_BOUNDS[option]} {value}"}
     if option in _LENGTHS and is_number:
-        return {"name": f"{option}.{column.name}", "holds": f"length({quoted}) {_LENGTHS[option]} {value}"}
+        return {"name": f"{option}.{column.name}", "holds": f"length({name}) {_LENGTHS[option]} {value}"}
     if option in ("uniqueItems", "minItems", "maxItems"):
         return NoTest("values inside lists are not tested")
     return NoTest(f"{option!r} is not tested; say it with `holds`")

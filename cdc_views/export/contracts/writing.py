@@ -17,11 +17,12 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.export.contracts.document import VENDOR, WRITTEN
 from cdc_views.export.contracts.source import PROPERTY, source_form
 from cdc_views.export.contracts.spans import SPANS, span_parts
-from cdc_views.export.exporting import ROLES, compares_as_keys, grain, mark_of, never_null
+from cdc_views.export.exporting import ROLES, compares_as_keys, grain, mark_of
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.severity import Severity
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.project.paths import is_url
+from cdc_views.quality.conditions import never_null
 from cdc_views.sql.dialects import dialect
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from cdc_views.engines.duckdb.types import quoted
+from cdc_views.engines.duckdb.types import literal, quoted
 from cdc_views.errors import UnsupportedError
-from cdc_views.export.exporting import ROLES, Exported, compares_as_keys, grain, is_marked, mark_of, never_null, write_files
+from cdc_views.export.exporting import ROLES, Exported, compares_as_keys, grain, is_marked, mark_of, write_files
 from cdc_views.model.conditions import Condition
 from cdc_views.model.naming import physical_name
 from cdc_views.model.severity import Severity
 from cdc_views.operations.raw_files import plain_name, raw_variable
 from cdc_views.plan.build import Ask
-from cdc_views.quality.conditions import condition_of
+from cdc_views.quality.conditions import condition_of, never_null
 from cdc_views.sql import rows_sql
 
 if TYPE_CHECKING:
@@ -73,16 +73,16 @@ def model_sql(table: Table, *, mark: str) -> str:
         Ask(table.relation), dialect_name="duckdb", strategy=table.config.view.strategy.value, table=raw, clock=_CLOCK
     )
     schedule = table.config.materialize.schedule
-    described = [f"{quoted(column.name)} = {_text(f'{ROLES[column.role]}, {column.type}')}" for column in schema.columns]
+    described = [f"{quoted(column.name)} = {literal(f'{ROLES[column.role]}, {column.type}')}" for column in schema.columns]
     model = _MODEL.format(
         mark=mark,
         name=model_name(table.name),
-        cron=f"\n  cron {_text(schedule)}," if schedule else "",
-        description=_text(f"The latest row of every key of {table.name}. {grain(schema)}"),
+        cron=f"\n  cron {literal(schedule)}," if schedule else "",
+        description=literal(f"The latest row of every key of {table.name}. {grain(schema)}"),
         grain=", ".join(quoted(column.name) for column in schema.row_key),
         columns=",\n    ".join(described),
         audits=",\n    ".join(_audits(table)),
-        table=_text(table.name),
+        table=literal(table.name),
         query=query,
     )
     _check(table.name, query=query, model=model)
@@ -117,10 +117,6 @@ def _check(table: str, *, query: str, model: str) -> None:
             f"{table} has a name or a test with `{found[0]}` in it, which SQLMesh would read as a variable or a template",
             remedy="leave the table out with --select",
         )
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 COMMAND = "cdc-views sqlmesh export"
