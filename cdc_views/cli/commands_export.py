@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from cdc_views.export.exporting import Exported
 
 contract = typer.Typer(help="Data contracts (ODCS).", no_args_is_help=True, rich_markup_mode=None)
+dbt = typer.Typer(help="Models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
+sqlmesh = typer.Typer(help="Models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
+for group in (dbt, sqlmesh):
+    group.callback()(lambda: None)  # a group, though it has one command
 
 _COLUMNS = ("table", "element", "difference", "contract", "found", "verdict", "where")
 _FILES = ("file", "state")
@@ -83,14 +87,6 @@ def import_rules(asked: Request, *, file: ContractArgument) -> None:
     sys.stdout.write(tests_yaml(found))
 
 
-dbt = typer.Typer(help="Models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@dbt.callback()
-def _dbt_group() -> None:
-    """A group with one command."""
-
-
 @dbt.command("export")
 @shared("project", "select", "format")
 def export_dbt(
@@ -102,14 +98,6 @@ def export_dbt(
     _print_exported(asked, export_tables(asked.project.config.name, asked.tables, out))
     if not (out / "dbt_project.yml").is_file():
         log.warning(f"{out} has no dbt_project.yml yet; docs/dbt.md shows one, packages.yml and profiles.yml")
-
-
-sqlmesh = typer.Typer(help="Models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@sqlmesh.callback()
-def _sqlmesh_group() -> None:
-    """A group with one command."""
 
 
 @sqlmesh.command("export")

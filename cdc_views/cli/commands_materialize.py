@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_views.cli.log import log
-from cdc_views.cli.messages import exit_code, log_error, warn_of_late, warn_of_quarantine
+from cdc_views.cli.log import exit_code, log, log_error, warn_of_late, warn_of_quarantine
 from cdc_views.cli.printing import as_json_rows, fields_of
 from cdc_views.cli.shared import EngineOption, Request, shared
 from cdc_views.errors import CheckFailedError, UsageError
@@ -140,7 +139,6 @@ def _keep_running(asked: Request, jobs: list[Job]) -> None:
 
 
 def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
-    """Follow the tables' streams; prints a row when a run ends."""
     from cdc_views.operations.following import follow_tables
 
     def print_run(name: str, outcome: RunOutcome) -> None:

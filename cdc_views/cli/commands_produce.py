@@ -125,7 +125,6 @@ def _own_parameters(producer: Producer) -> Iterator[inspect.Parameter]:
 
 
 def _run(producer: Producer, given: Mapping[str, Any]) -> None:
-    """Run a producer until a signal stops it."""
     from cdc_views.cli.producing import with_destination
     from cdc_views.operations.scheduling import run_until_stopped
 
@@ -141,7 +140,6 @@ def _run(producer: Producer, given: Mapping[str, Any]) -> None:
 
 
 def _order(producer: Producer, given: Mapping[str, Any]) -> ProducerOrder:
-    """Return a producer's order, without its own options."""
     from cdc_views.cli.producing import facts_of, targets_of
     from cdc_views.landing.targets import ProducerOrder
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_views.cli.log import log
-from cdc_views.cli.messages import warn_of_quarantine
+from cdc_views.cli.log import log, warn_of_quarantine
 from cdc_views.cli.printing import fields_of
 from cdc_views.cli.shared import EngineOption, Request, StrategyOption, shared
 from cdc_views.errors import UsageError

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_views.cli.log import log
-from cdc_views.cli.messages import warn_of_quarantine
-from cdc_views.cli.printing import as_json_rows, fields_of, is_json, print_rows
+from cdc_views.cli.log import log, warn_of_quarantine
+from cdc_views.cli.printing import fields_of, is_json
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, StrategyOption, TableArgument, shared
 from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema
-    from cdc_views.operations.explaining import Explanation
     from cdc_views.operations.replication import ReplicaReport
     from cdc_views.operations.replication.listing import PartialFact
     from cdc_views.operations.result import Answer
@@ -122,20 +120,16 @@ def explain(
 ) -> None:
     """Print the candidates for each cell of a row, the winner, the deciding rule, and where each candidate came from."""
     from cdc_views.operations.explained import CANDIDATE_COLUMNS, candidate_rows, verdict
+    from cdc_views.rules.codec.jsontext import to_json
 
     target = asked.table(table)
     explanation = target.explain(key, column=column, as_of=as_of)
     warn_of_quarantine(target)
     if asked.format == "table":
-        print(f"{target.name}, {_key_of(explanation)}: {verdict(explanation)}")
+        kinds = {column.name: column.type for column in explanation.schema.row_key}
+        shown = ", ".join(f"{name} = {to_json(kinds[name], value)}" for name, value in explanation.key.items())
+        print(f"{target.name}, {shown}: {verdict(explanation)}")
     asked.print_json(CANDIDATE_COLUMNS, candidate_rows(explanation))
-
-
-def _key_of(explanation: Explanation) -> str:
-    from cdc_views.rules.codec.jsontext import to_json
-
-    kinds = {column.name: column.type for column in explanation.schema.row_key}
-    return ", ".join(f"{name} = {to_json(kinds[name], value)}" for name, value in explanation.key.items())
 
 
 @shared("project", "select", "format")
@@ -189,7 +183,10 @@ def replicas(
         facts = list_partial(target, expected, only_on=only_on, incomplete=missing)
         asked.print_json(_FACT_COLUMNS, _fact_rows(target.schema, facts))
     elif asked.format == "table":
-        _print_tables(report)
+        records = list(_records(report))
+        print(f"{report.table}: {report.facts} cell facts; {report.factor} copies of each are expected")
+        asked.print(_COPIES_COLUMNS, (r for r in records if r["part"] == "copies"))
+        asked.print(_NODE_COLUMNS, (r for r in records if r["part"] == "node"))
     else:
         asked.print(_COLUMNS, _records(report))
     if report.incomplete:
@@ -197,15 +194,7 @@ def replicas(
         raise typer.Exit(1)
 
 
-def _print_tables(report: ReplicaReport) -> None:
-    records = list(_records(report))
-    print(f"{report.table}: {report.facts} cell facts; {report.factor} copies of each are expected")
-    print_rows(_COPIES_COLUMNS, as_json_rows(r for r in records if r["part"] == "copies"), format="table")
-    print_rows(_NODE_COLUMNS, as_json_rows(r for r in records if r["part"] == "node"), format="table")
-
-
 def _records(report: ReplicaReport) -> Iterator[dict[str, object]]:
-    """One record per number of copies, then one per node."""
     from cdc_views.rules.codec.times import timestamp_text
 
     nothing = dict.fromkeys(_COLUMNS)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_views.cli.log import log
-from cdc_views.cli.messages import warn_of_late
+from cdc_views.cli.log import log, warn_of_late
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
 from cdc_views.errors import UsageError, did_you_mean
 

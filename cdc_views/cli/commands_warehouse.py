@@ -90,7 +90,9 @@ def cost(
     place, config = _priced(found), found.project.config
     view = taken_away(found, place)
     costs = place.costs(config, view, load, measured)
-    asked.print(_COSTS, ({name: _shown(value) for name, value in fields_of(way, _COSTS).items()} for way in costs))
+    asked.print(
+        _COSTS, ({n: round(v, 4) if isinstance(v, float) else v for n, v in fields_of(way, _COSTS).items()} for way in costs)
+    )
     if plot is not None:
         text = cost_plot(lambda changed: place.costs(config, view, changed, measured), load, title=table)
         try:
@@ -115,7 +117,6 @@ def _priced(table: Table) -> WarehousePlugin:
 
 
 def _measured(table: Table) -> Measured | None:
-    """Measure the raw table in BigQuery, by its statistics and a dry run."""
     from cdc_views.engines.warehouses import Measured
     from cdc_views.operations.generating import definition_of
 
@@ -123,7 +124,3 @@ def _measured(table: Table) -> Measured | None:
         found = engine.plan(definition_of(table))
     reads = found.raw_bytes if found.estimate is None else found.estimate.reads
     return Measured(found.raw_rows, found.raw_bytes, reads) if found.raw_rows else None
-
-
-def _shown(value: object) -> object:
-    return round(value, 4) if isinstance(value, float) else value

@@ -16,8 +16,7 @@ from typing import Any
 import typer
 
 from cdc_views.cli.app import app
-from cdc_views.cli.log import log
-from cdc_views.cli.messages import FAILED, log_error, named
+from cdc_views.cli.log import FAILED, log, log_error, named
 from cdc_views.cli.shared import running
 from cdc_views.errors import CdcViewsError, did_you_mean
 from cdc_views.model.extras import missing_extra
@@ -27,7 +26,9 @@ _INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: this process's) and return its exit code."""
-    _write_utf8()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     log.format = "text"
     running.project_file = None
     try:
@@ -89,9 +90,3 @@ def _usage(error: Any) -> int:
     command = error.ctx.command_path if getattr(error, "ctx", None) else "cdc-views"
     log.error(f"{message} (see `{command} --help`)", kind="UsageError")
     return int(error.exit_code)
-
-
-def _write_utf8() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")

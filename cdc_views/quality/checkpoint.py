@@ -9,11 +9,13 @@ suite              is
 =================  ===================================================================================
 
 Everything stored is Great Expectations' own, so the project opens, runs and saves without an import of ours. Rows are given
-to it in memory and not kept.
+to it in memory and not kept. The user's suite is read as the JSON that is stored: an expectation of a class that is not imported
+here would be dropped by a load and a save.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.model.extras import needs
 from cdc_views.model.severity import Severity
+from cdc_views.model.whole_files import write_whole
 from cdc_views.operations.querying import Query, query_table
 from cdc_views.quality.checks import Check, Report
-from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations, suite_file
 
 with needs("`validate` without --no-docs", extra="quality"):
     import great_expectations as gx
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
 _SITE = "local_site"
 _SOURCE = "cdc-views"
+_BEFORE = "expect_nothing_broken"
+"""The type of each expectation that earlier versions wrote."""
 _SUITE = Check("expectations", "Great Expectations finds the rows as the suite of cdc-views expects them", unit="expectations")
 _LOADED = Check("custom.can_be_loaded", "each expectation of the suite is of a class that is known here", unit="expectations")
 
@@ -102,16 +106,20 @@ class _Run:
 
     @property
     def custom(self) -> str:
-        return custom_name(self.report.table)
+        return f"{self.report.table}.custom"
 
     def keep_theirs(self) -> int:
         """Make the user's suite where there is none, and move into it what was added to ours; returns how many."""
         self._check_loadable()
-        added = added_to_ours(self.folder, self.report.table, owner=OWNER)
-        if not suite_file(self.folder, self.custom).exists():  # one that cannot be loaded is not listed, and must stay
+        ours, file = stored_expectations(self.folder, self.report.table), _suite_file(self.folder, self.custom)
+        added = [e for e in ours if e.get("type") != _BEFORE and OWNER not in (e.get("meta") or {})]
+        if not file.exists():  # one that cannot be loaded is not listed, and must stay
             self.context.suites.add(gx.ExpectationSuite(self.custom))
         if added:
-            move_to_custom(self.folder, self.custom, added)
+            suite = json.loads(file.read_text("utf-8"))
+            known = {expectation.get("id") for expectation in suite["expectations"]}
+            suite["expectations"] += [expectation for expectation in added if expectation.get("id") not in known]
+            write_whole(file, json.dumps(suite, indent=2, ensure_ascii=False) + "\n")
         return len(added)
 
     def _check_loadable(self) -> None:
@@ -120,7 +128,7 @@ class _Run:
             try:
                 get_expectation_impl(str(stored.get("type")))
             except ExpectationNotFoundError as error:
-                file = suite_file(self.folder, self.custom)
+                file = _suite_file(self.folder, self.custom)
                 raise ConfigError(f"{file}: cannot be loaded: {error}; take that expectation out, or use --no-docs") from error
 
     def judged(self) -> Report:
@@ -171,7 +179,6 @@ class _Run:
         return made.add_batch_definition_whole_dataframe("all")
 
     def _ran(self, name: str, definitions: list[Any], frame: Any) -> Any:
-        """Store a checkpoint and run it."""
         form: dict[str, Any] = {"result_format": "BASIC", "partial_unexpected_count": 20 if self.with_values else 0}
         checkpoint = gx.Checkpoint(
             name=name, validation_definitions=definitions, actions=[UpdateDataDocsAction(name="docs")], result_format=form
@@ -182,7 +189,6 @@ class _Run:
 
 
 def _failed(results: Sequence[Any]) -> Iterator[Check]:
-    """A check for all expectations of ours that failed."""
     failed = [result for result in results if not result.success]
     if failed:
         worst = min(map(_severity, failed), key=lambda one: one is not Severity.ERROR)
@@ -235,3 +241,24 @@ def _raised(result: Any) -> list[str]:
 def _severity(result: Any) -> Severity:
     severity = result.expectation_config.severity
     return Severity.ERROR if str(getattr(severity, "value", severity)) == "critical" else Severity.WARNING
+
+
+def _suite_file(folder: Path, name: str) -> Path:
+    """Where Great Expectations keeps a suite: it makes folders of the dots."""
+    *folders, last = name.split(".")
+    return folder.joinpath("gx", "expectations", *folders, f"{last}.json")
+
+
+def stored_expectations(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Return the expectations of a stored suite, as they are written; none where there is no suite.
+
+    Raises `ConfigError` for a file that is no suite.
+    """
+    file = _suite_file(folder, name)
+    try:
+        found: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["expectations"]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{file}: is no suite of Great Expectations ({error!r}); mend it, or move it away") from error
+    return found

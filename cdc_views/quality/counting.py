@@ -150,7 +150,6 @@ def _facts(checks: _Counted, source: Source) -> Node:
 
 
 def _beside(parts: list[Node]) -> Node:
-    """One row of all the parts' columns."""
     joined = parts[0]
     for number, part in enumerate(parts[1:]):
         columns = tuple((n, col(n, "l")) for n in joined.output()) + tuple((n, col(n, "r")) for n in part.output())
@@ -159,7 +158,6 @@ def _beside(parts: list[Node]) -> Node:
 
 
 def _row_checks(relation: Relation) -> _Counted:
-    """Of rows that show."""
     keys = [is_null(col(names.identity(column))) for column in relation.schema.partition]
     is_row = col(names.IS_ROW)
     for column in relation.schema.clustering:

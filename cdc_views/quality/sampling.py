@@ -8,7 +8,7 @@ one of them has is noticed.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -191,25 +191,21 @@ def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Ro
 
     Equal keys of other spellings are the same: a state has only those of the facts that it kept (rule K1).
     """
-    wanted, shown = (dict(_keyed(schema, rows)) for rows in (expected, found))
+    wanted, shown = (
+        {tuple(comparison_key(c, row[c.name]) for c in schema.row_key): row for row in rows} for rows in (expected, found)
+    )
     places: list[tuple[str, str]] = []
     for key in wanted.keys() | shown.keys():
         mine, theirs = wanted.get(key), shown.get(key)
+        either = theirs if mine is None else mine
+        assert either is not None
+        named = key_text(schema.row_key, [either[column.name] for column in schema.row_key])
         if mine is None or theirs is None:
-            what = "the row is missing" if theirs is None else "the row is not expected"
-            places.append((_named(schema, mine or theirs or {}), what))
+            places.append((named, "the row is missing" if theirs is None else "the row is not expected"))
             continue
         unlike = (c.name for c in schema.columns if comparison_key(c, mine[c.name]) != comparison_key(c, theirs[c.name]))
-        places += [(_named(schema, mine), f"column {name} differs") for name in unlike]
+        places += [(named, f"column {name} differs") for name in unlike]
     return [f"{key}: {what}" for key, what in sorted(places)]
-
-
-def _keyed(schema: TableSchema, rows: Iterable[Row]) -> Iterator[tuple[tuple[Hashable, ...], Row]]:
-    return ((tuple(comparison_key(c, row[c.name]) for c in schema.row_key), row) for row in rows)
-
-
-def _named(schema: TableSchema, row: Row) -> str:
-    return key_text(schema.row_key, [row[column.name] for column in schema.row_key])
 
 
 def _prefix(sources: Sources, random: Random) -> str:

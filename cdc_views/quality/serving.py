@@ -102,13 +102,13 @@ def _spelled_alike(text: str) -> str:
 
     In a map, values that differ by such zeros alone are taken for the same, too.
     """
-    return _DECIMAL.sub(lambda found: _plain(found[0]), text)
 
+    def plain(found: re.Match[str]) -> str:
+        sign, digits, exponent = Decimal(found[0]).as_tuple()
+        counted = "".join(map(str, digits)).rstrip("0")
+        return str(Decimal((sign, tuple(map(int, counted)), len(digits) - len(counted) + int(exponent)))) if counted else "0"
 
-def _plain(text: str) -> str:
-    sign, digits, exponent = Decimal(text).as_tuple()
-    counted = "".join(map(str, digits)).rstrip("0")
-    return str(Decimal((sign, tuple(map(int, counted)), len(digits) - len(counted) + int(exponent)))) if counted else "0"
+    return _DECIMAL.sub(plain, text)
 
 
 def _reading(files: Sequence[str]) -> str:

@@ -52,7 +52,8 @@ def agreement(schema: TableSchema, source: CapturedTruth, shown: Iterable[Row]) 
     Values are compared as the JSON they are; a place names the key and the column, and no value but the key's.
     """
     wanted = _keyed(schema, source.answers)
-    found = _keyed(schema, (_answer(schema, row) for row in shown))
+    texts = ({c.name: to_json(c.type, row[c.name]) for c in schema.columns} for row in shown)
+    found = _keyed(schema, ({name: json.loads(text, parse_float=Decimal) for name, text in row.items()} for row in texts))
     places = [f"{key}: the view has no such row" for key in sorted(wanted.keys() - found.keys())]
     places += [f"{key}: the source has no such row" for key in sorted(found.keys() - wanted.keys())]
     broken = len(places)
@@ -84,10 +85,6 @@ def _lines(text: str) -> list[str]:
 def _plain(name: str) -> str:
     """SELECT JSON puts quotes inside the key of a name with capitals."""
     return name[1:-1].replace('""', '"') if len(name) > 1 and name[0] == name[-1] == '"' else name
-
-
-def _answer(schema: TableSchema, row: Row) -> Answer:
-    return {c.name: json.loads(to_json(c.type, row[c.name]), parse_float=Decimal) for c in schema.columns}
 
 
 def _keyed(schema: TableSchema, rows: Iterable[Answer]) -> dict[str, Answer]:

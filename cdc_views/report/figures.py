@@ -50,7 +50,8 @@ class RawReader:
         """Return what landed when, in the order of time."""
         scan = Scan("landed", "fact", ((names.LANDED, col(names.LANDED)),))
         found = self._rows(Aggregate("landings", "landing", scan, (names.LANDED,), _counted()))
-        return tuple(sorted((Landing(_micros(row[names.LANDED]), int(row[_FACTS])) for row in found), key=lambda one: one.at))
+        counts = {pa.scalar(row[names.LANDED], pa.timestamp("us", tz="UTC")).value: int(row[_FACTS]) for row in found}
+        return tuple(Landing(int(at), facts) for at, facts in sorted(counts.items()))
 
     def distinct(self) -> int:
         """Return how many facts differ in more than in where and when they were read."""
@@ -74,12 +75,7 @@ def _counted() -> Named:
     return ((_FACTS, Agg(Fold.COUNT, Lit(1))),)
 
 
-def _micros(instant: Any) -> int:
-    return int(pa.scalar(instant, pa.timestamp("us", tz="UTC")).value)
-
-
 def _recent(relation: Relation, most: int) -> Node:
-    """The row keys of the largest write times."""
     keys = [names.identity(column) for column in relation.schema.row_key]
     shown = [name for column in relation.schema.row_key for name in names.shown_as(column) if name not in keys]
     columns = {name: col(name) for name in dict.fromkeys((*keys, *shown))}

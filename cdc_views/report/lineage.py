@@ -155,7 +155,6 @@ def _uses(value: Expr, *, gives: bool) -> Iterator[tuple[Col, bool]]:
 
 
 def _asked(value: Expr) -> tuple[Expr, ...]:
-    """The parts of an expression that only decide."""
     match value:
         case Case(branches=branches):
             return tuple(condition for condition, _ in branches)

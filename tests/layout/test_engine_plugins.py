@@ -16,7 +16,7 @@ OWN = {"engines/duckdb", "sql/dialects"}
 NAMES_SOMETHING_ELSE = {
     "export/contracts/writing.py",  # the dialect that types are written in
     "export/dbt/macros.py",  # dbt's adapters
-    "export/sqlmesh/export.py",  # SQLMesh's connection
+    "export/sqlmesh/__init__.py",  # SQLMesh's connection
     "model/extras.py",  # extras of the wheel
 }  # fmt: skip
 DIALECT_ARGUMENTS = {"dialect", "read", "dialect_name", "extra"}

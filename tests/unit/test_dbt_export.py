@@ -14,9 +14,8 @@ from helpers.tiny_project import CQL
 from cdc_views.api import Project
 from cdc_views.cli import main
 from cdc_views.errors import ConfigError
-from cdc_views.export.dbt.export import files_of
+from cdc_views.export.dbt import check_names_differ, files_of
 from cdc_views.export.dbt.jinja import filled, literal
-from cdc_views.export.dbt.naming import check_names_differ
 from cdc_views.operations.raw_files import plain_name
 from cdc_views.plan.build import Ask
 from cdc_views.sql import rows_sql

@@ -160,7 +160,6 @@ class _Table:
     def _unlike(
         self, part: Element, said: Mapping[str, Any], ours: Mapping[str, Any], key: str, path: tuple[str, ...]
     ) -> Iterator[ContractDifference]:
-        """Of what is under one key, where both say something."""
         if said.get(key) is None or key not in ours:
             return
         fit = fit_of(said[key], ours[key], key=key, dialect=dialect(self.table.project.config.engine).sqlglot_name)
@@ -169,7 +168,6 @@ class _Table:
             yield self._difference(part, ".".join(path), fit.value, said[key], ours[key], verdict)
 
     def _key(self, ours: dict[str, Any], flag: str, position: str, what: str) -> Iterator[ContractDifference]:
-        """Of the columns of a key, in order."""
         said = _key_of([part.value for part in self.described.parts("properties")], flag, position)
         found = _key_of(ours["properties"], flag, position)
         if said and said != found:

@@ -15,8 +15,7 @@ from sqlglot.errors import SqlglotError
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.errors import CdcViewsError
 from cdc_views.export.contracts.document import VENDOR, Contract, Element
-from cdc_views.export.contracts.spans import SPANS, span_of
-from cdc_views.export.contracts.writing import INVARIANTS, is_unique
+from cdc_views.export.contracts.writing import INVARIANTS, SPANS, is_unique, span_of
 from cdc_views.model.schema import TableSchema
 from cdc_views.plan.where import parse_where
 from cdc_views.project.models import DataTest
@@ -30,16 +29,6 @@ _PLACE = re.compile(r"\$?\{+\s*(object|table|model)\s*\}+", re.IGNORECASE)
 _TABLE = "cdc_views_object"
 _ALLOWED = {"expressions", "from_", "from", "where", "kind", "hint", "distinct", "limit", "operation_modifiers"}
 _MINOR = frozenset({"warning", "warn", "info", "minor", "low"})
-_OPERATORS = (
-    "mustBe",
-    "mustNotBe",
-    "mustBeGreaterThan",
-    "mustBeGreaterOrEqualTo",
-    "mustBeLessThan",
-    "mustBeLessOrEqualTo",
-    "mustBeBetween",
-    "mustNotBeBetween",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +45,7 @@ def severity_of(rule: Mapping[str, Any]) -> str:
 
 def is_none(rule: Mapping[str, Any]) -> bool:
     """Whether the rule says that what it counts must not occur at all, in whichever way."""
-    given = {name: rule[name] for name in _OPERATORS if name in rule}
+    given = {name: value for name, value in rule.items() if name.startswith(("mustBe", "mustNotBe"))}
     if len(given) != 1:
         return False
     ((name, bound),) = given.items()

@@ -9,7 +9,6 @@ import yaml
 
 from cdc_views.export.dbt.jinja import literal, value
 from cdc_views.export.dbt.macros import MARK
-from cdc_views.export.dbt.naming import SOURCE, state_name
 from cdc_views.export.exporting import ROLES, compares_as_keys, grain
 from cdc_views.model.schema import Column
 from cdc_views.model.types import LogicalType, MapOf, children
@@ -21,8 +20,15 @@ if TYPE_CHECKING:
 
     from cdc_views.table import Table
 
+SOURCE = "cdc_views_raw"
+"""The dbt source of raw tables."""
 _ON_SPARK = "target.type in ('spark', 'databricks')"
 _PLUGIN = "cdc_views.export.dbt.duckdb_plugin"
+
+
+def state_name(table: str) -> str:
+    """Return the name of the model that keeps a table's state."""
+    return f"{plain_name(table)}__state"
 
 
 def sources_yaml(tables: Sequence[Table]) -> str:
@@ -86,7 +92,6 @@ def _rows(table: Table) -> dict[str, Any]:
 
 
 def _compared(table: Table, facts: str) -> dict[str, Any]:
-    """Arguments of a test that compares rows with those of `facts`."""
     columns = [literal(column.name) for column in table.schema.columns if not _has_map(column.type)]
     return {"facts": facts, "table": literal(table.name), "columns": columns}
 
