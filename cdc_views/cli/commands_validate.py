@@ -101,12 +101,14 @@ def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **optio
     with quietly():
         from cdc_views.quality.checkpoint import publish
 
-        found = publish(reports, folder, **options)
-    for name, count in found.moved.items():
+        index, judged, moved = publish(reports, folder, **options)
+    for name, count in moved.items():
+        if not count:
+            continue
         what = f"{count} expectations that you added to the suite {name}, which validate writes anew, are now in {name}.custom"
         log.warning(f"{what}, which is yours", table=name)
-    log.info(f"Data Docs: {found.index}")
-    return list(found.reports)
+    log.info(f"Data Docs: {index}")
+    return judged
 
 
 def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | None) -> None:

@@ -74,13 +74,7 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """The shared options of a command, as given.
-
-    Attributes:
-        project_file: The project file.
-        select: Names of the tables wanted; empty for all.
-        format: The format of rows.
-    """
+    """The shared options of a command, as given; `select` names the tables wanted, all where it is empty."""
 
     project_file: Path = DEFAULT_PROJECT
     select: Sequence[str] = ()

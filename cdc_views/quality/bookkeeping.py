@@ -46,12 +46,8 @@ _LAG = Check("state_lag", "the state takes in what landed soon enough", unit="se
 def kept(location: str, raw: RawTable, *, transaction: str, schema: pa.Schema, what: str) -> Iterator[Check]:
     """Yield the checks of a state's or a serving table's log, files and types.
 
-    Args:
-        location: Where the table is.
-        raw: The raw table that it is made of.
-        transaction: The id of the marks that count now; those of earlier ones are ours as well.
-        schema: The columns expected; it may have more, dropped ones.
-        what: `state` or `serving`.
+    `transaction` is the id of the marks that count now; those of earlier ones are ours as well. The table may have more columns
+    than `schema`: dropped ones.
     """
     yield from _watermark(location, raw, transaction=transaction, what=what)
     yield from whole(location, what)

@@ -53,22 +53,9 @@ _SUITE = Check("expectations", "Great Expectations finds the rows as the suite o
 _LOADED = Check("custom.can_be_loaded", "each expectation of the suite is of a class that is known here", unit="expectations")
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What Great Expectations made of some reports.
-
-    Attributes:
-        index: The first page of the Data Docs.
-        reports: The reports, with a check for each of the user's expectations and one for those of ours that failed.
-        moved: For each table, how many expectations were moved from our suite into the user's.
-    """
-
-    index: Path
-    reports: tuple[Report, ...]
-    moved: dict[str, int]
-
-
-def publish(reports: Iterable[tuple[TableContext, Report]], folder: Path, *, with_values: bool, most_rows: int) -> Published:
+def publish(
+    reports: Iterable[tuple[TableContext, Report]], folder: Path, *, with_values: bool, most_rows: int
+) -> tuple[Path, list[Report], dict[str, int]]:
     """Run a checkpoint per table in the project of Great Expectations in `folder`, and write its Data Docs.
 
     Args:
@@ -76,6 +63,10 @@ def publish(reports: Iterable[tuple[TableContext, Report]], folder: Path, *, wit
         folder: The project's; made where it is not there, kept from run to run.
         with_values: Whether Data Docs may show values of rows that fail; without it counts, rules and keys alone.
         most_rows: Of a table; one of more is judged by its counts alone.
+
+    Returns:
+        The first page of the Data Docs; the reports, with a check for each of the user's expectations and one for those of
+        ours that failed; and for each table how many expectations were moved from our suite into the user's.
 
     Raises:
         UnsupportedError: The user has a suite for a table whose rows are not brought here.
@@ -86,11 +77,10 @@ def publish(reports: Iterable[tuple[TableContext, Report]], folder: Path, *, wit
     context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]  # a dict is what its store reads
     runs = [_Run(context, folder, table, report, with_values, most_rows) for table, report in reports]
     moved = {run.report.table: run.keep_theirs() for run in runs}
-    judged = tuple(run.judged() for run in runs)
+    judged = [run.judged() for run in runs]
     context.build_data_docs(site_names=[_SITE])
     (site,) = context.get_docs_sites_urls(site_name=_SITE)
-    index = Path(str(site["site_url"]).removeprefix("file://"))
-    return Published(index, judged, {name: count for name, count in moved.items() if count})
+    return Path(str(site["site_url"]).removeprefix("file://")), judged, moved
 
 
 @dataclass(frozen=True, slots=True)

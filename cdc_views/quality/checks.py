@@ -149,12 +149,7 @@ def records(reports: Iterable[Report]) -> list[dict[str, Any]]:
             "table": report.table,
             "check": check.name,
             "status": check.status.value,
-            "severity": check.severity.value,
-            "broken": check.broken,
-            "unit": check.unit,
-            "rule": check.rule,
-            "where": list(check.where),
-            "note": check.note,
+            **{name: getattr(check, name) for name in ("severity", "broken", "unit", "rule", "where", "note")},
         }
         for report in reports
         for check in report.checks

@@ -51,19 +51,18 @@ _Counted = dict[Check, Expr]
 """Checks and the conditions that break them, over the rows of the view or over facts."""
 
 
-def counts(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
+def counts(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
     """Return the checks that counting decides.
 
     Args:
         engine: Where to count.
-        relation: The table.
-        sources: Its facts: of its state and since, or of raw.
+        sources: Facts of the table: of its state and since, or of raw.
         as_of: Epoch seconds: the clock of rule C4.
-        wanted: Name of a test of the user's → condition that must not be false for any row of the view, and how much
-            it matters.
+        wanted: Name of a test of the user's → condition that must not be false for any row, and how much it matters.
     """
+    relation = sources.raw.relation
     of_rows = _row_checks(relation) | _wanted(wanted)
-    places = _places(relation, sources, as_of=as_of)
+    places = _places(sources, as_of=as_of)
     split = sources.split(leaves_out_covered=engine.leaves_out_covered)
     parts = [_rows(relation, split, of_rows, as_of=as_of), *(_facts(checks, source) for source, checks in places.items())]
     found = engine.rows(_beside(parts), sources).to_pylist()[0]
@@ -76,19 +75,17 @@ def counts(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, 
     return [first, *shown, *(replace(check, broken=broken) for check, broken in stored.items())]
 
 
-def counts_apart(
-    engine: Engine, relation: Relation, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]
-) -> list[Check]:
+def counts_apart(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
     """Return `counts`; where the engine cannot evaluate a condition of `wanted`, that test alone is in error.
 
     Raises `EngineError` where the engine fails without them, too.
     """
     try:
-        return counts(engine, relation, sources, as_of=as_of, wanted=wanted)
+        return counts(engine, sources, as_of=as_of, wanted=wanted)
     except EngineError:
         if not wanted:
             raise
-    checks = counts(engine, relation, sources, as_of=as_of, wanted={})
+    checks, relation = counts(engine, sources, as_of=as_of, wanted={}), sources.raw.relation
     split = sources.split(leaves_out_covered=engine.leaves_out_covered)
     for check, broken in _wanted(wanted).items():
         try:
@@ -107,8 +104,9 @@ def why_unreadable(counted: Iterable[Check]) -> str:
     return f"{', '.join(broken)} must hold first" if broken else ""
 
 
-def _places(relation: Relation, sources: Sources, *, as_of: int) -> dict[Source, _Counted]:
+def _places(sources: Sources, *, as_of: int) -> dict[Source, _Counted]:
     """What is counted of the facts in each place; each file is in one, so that it is read once."""
+    relation = sources.raw.relation
     of_facts = _fact_checks(relation, as_of)
     if not sources.parts.has(Source.BASE):
         return {Source.ALL: of_facts}

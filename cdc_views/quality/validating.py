@@ -128,7 +128,7 @@ def _remote(table: TableContext, engine: Engine, *, as_of: int, size: int, seed:
     read = Read(raw, as_of=as_of, is_ordered=False)
     read = replace(read, sources=remote_sources(table, read, as_of=as_of))
     wanted, unreadable = _conditions(table)
-    counted = counts_apart(engine, raw.relation, Sources(raw, 0, is_raw=True), as_of=as_of, wanted=wanted)
+    counted = counts_apart(engine, Sources(raw, 0, is_raw=True), as_of=as_of, wanted=wanted)
     yield from counted
     if why := why_unreadable(counted):
         yield SAMPLE.skipped(why)
@@ -199,7 +199,7 @@ def _read(run: _Run, sources: Sources | None) -> Iterator[Check]:
     wanted, unreadable = _conditions(run.table)
     with ThreadPoolExecutor(1, "sample") as beside:
         drawn = beside.submit(_recomputed, run, sources) if sources is not None and not why else None
-        counted = counts_apart(run.engine, run.raw.relation, facts, as_of=run.as_of, wanted=wanted)
+        counted = counts_apart(run.engine, facts, as_of=run.as_of, wanted=wanted)
     yield from counted
     yield from unreadable
     why = why_unreadable(counted) or why

@@ -43,14 +43,7 @@ class RawColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """Where one column of a view comes from.
-
-    Attributes:
-        column: Its name.
-        type: Its type, as the schema has it.
-        given: What its values are taken from.
-        decided: What decides whether a value shows, and which.
-    """
+    """Where one column of a view comes from: what its values are taken from, and what decides whether one shows, and which."""
 
     column: str
     type: str

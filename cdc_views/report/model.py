@@ -36,14 +36,10 @@ class Landing:
 
 @dataclass(frozen=True, slots=True)
 class RawFigures:
-    """What a raw table holds.
+    """What a raw table holds: its files, facts, and landings in the order of time.
 
-    Attributes:
-        extent: Its files.
-        facts: Its rows.
-        distinct: How many of them differ in more than in where and when they were read.
-        landings: In the order of time.
-        dropped_through: µs since the epoch before which events were dropped; None where raw is whole.
+    `distinct` facts differ in more than in where and when they were read. Events before `dropped_through`, µs since the epoch,
+    were dropped; None where raw is whole.
     """
 
     extent: Extent
@@ -60,12 +56,9 @@ class RawFigures:
 
 @dataclass(frozen=True, slots=True)
 class StateFigures:
-    """What a state holds, and what it lacks.
+    """The files of a state, whose rows are facts, the version of raw that it covers, and what landed since.
 
-    Attributes:
-        extent: Its files; rows are facts.
-        raw_version: The version of raw that it covers; None where it holds nothing of this raw table.
-        tail: What landed since; None without such a version.
+    Both are None where it holds nothing of this raw table.
     """
 
     extent: Extent
@@ -120,26 +113,10 @@ class Results:
 class TableReport:
     """Everything told of one table. Where a part is None or empty, the field of its name with `no_` says why.
 
-    Attributes:
-        name: Full name, as in the project file.
-        view: Full name of the view.
-        page: File name of its page.
-        format: Its raw format.
-        raw: None where nothing has landed.
-        ages: None where nothing has landed.
-        shown: Rows that the view has; None where nothing has landed.
-        state: None where there is none.
-        serving: None where there is none.
-        quarantined: Events that wait in quarantine.
-        first_quarantined: Where the first of them stood, file and line; empty for none.
-        late: Facts that landed after the lateness horizon.
-        replicas: None where copies cannot be counted.
-        checks: Its data tests.
-        fidelity: How far each column can be trusted.
-        texts: The view's SQL, per dialect.
-        lineage: Where the view's columns come from.
-        recent: Rows written most recently, newest first.
-        micros: Whether write times are µs since the epoch; else positions of a log.
+    `raw`, `ages` and `shown` (rows of the view) are None where nothing has landed, `state` and `serving` where there is none,
+    `replicas` where copies cannot be counted. `first_quarantined` is the file and line of the first event that waits in
+    quarantine. `late` counts facts that landed after the lateness horizon. `recent` are the rows written most recently, newest
+    first. With `micros`, write times are µs since the epoch; else they are positions of a log.
     """
 
     name: str
@@ -178,17 +155,13 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A report of a project.
+    """A report of a project, made by a `version` of cdc-views on an `engine`.
 
     Attributes:
-        project: Its name.
-        version: Of cdc-views.
-        engine: Where queries and tests ran.
         now: Epoch seconds: when the report was made, which ages are counted to.
         as_of: Epoch seconds: the clock that cells expire by (rule C4).
         tests_from: The file that the tests' results were read from; empty where they ran for this report.
         has_values: Whether keys and values are told.
-        tables: In the order asked for.
     """
 
     project: str

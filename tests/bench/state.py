@@ -198,7 +198,7 @@ def validation(reader: Reader, scan: float) -> dict[str, float]:
     relation = reader.raw.relation
 
     def counted() -> None:
-        found = counts(engine, relation, sources, as_of=NOW, wanted={})  # type: ignore[arg-type]
+        found = counts(engine, sources, as_of=NOW, wanted={})  # type: ignore[arg-type]
         assert not any(check.broken for check in found), [check.line() for check in found]
 
     def both() -> None:

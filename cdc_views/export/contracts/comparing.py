@@ -63,8 +63,8 @@ class ContractDifference:
         table: The table's full name, or the object's where there is no such table.
         element: The column, a part of it, or nothing for the whole table.
         what: What is different, in words.
-        contract: What the contract says; empty where it says nothing.
-        found: What the table is; empty where it has nothing.
+        contract: What the contract says, if anything.
+        found: What the table is, if anything.
         verdict: Whether it breaks a promise.
         where: `file:line` in the contract.
     """
@@ -79,15 +79,9 @@ class ContractDifference:
 
 
 def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection: bool) -> list[ContractDifference]:
-    """Return the differences between a contract and some tables.
+    """Return the differences between a contract and tables of a project; raises `ConfigError` where it describes none.
 
-    Args:
-        contract: The contract.
-        tables: The tables of a project.
-        is_selection: Whether the tables were picked: then each must be in the contract, and it may have others.
-
-    Raises:
-        ConfigError: The contract describes nothing, so that there is nothing to compare.
+    `is_selection`: the tables were picked, so that each must be in the contract, and it may have others.
     """
     if not contract.objects:
         raise ConfigError(f"{contract.path}: describes no table; `schema` with an object per table was expected")

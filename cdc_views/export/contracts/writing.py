@@ -62,12 +62,7 @@ def contract_yaml(document: dict[str, Any]) -> str:
 
 
 def contract_of(tables: Sequence[TableContext], *, version: str, name: str = "") -> dict[str, Any]:
-    """Return the contract of some tables of a project, at least one.
-
-    Args:
-        tables: The tables.
-        version: The contract's own version.
-        name: What it is about, where that is not the whole project: a table.
+    """Return the contract of some tables of a project, at least one; `name` is a table's where it is about that alone.
 
     Raises:
         UnsupportedError: The project's engine keeps its views where they are not run here.
