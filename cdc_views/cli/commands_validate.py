@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc_views.cli.log import log, quietly
+from cdc_views.cli.printing import fields_of
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, shared
 from cdc_views.errors import UsageError, did_you_mean
-from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.api import Project
@@ -62,7 +62,9 @@ def validate(
     reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in tables]
     if docs:
         reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
-    asked.print_json(_COLUMNS, _rows(reports))
+    checks = [(report.table, check) for report in reports for check in report.checks]
+    told = ("status", "severity")
+    asked.print(_COLUMNS, ({"table": t, "check": c.name, **fields_of(c, told), "result": c.line()} for t, c in checks))
     _write(reports, junit=junit, json_file=json_file)
     _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
 
@@ -81,18 +83,9 @@ def _validation(contract: Path | None) -> Callable[..., Report]:
 
         return validate_table
     from cdc_views.export.contracts import read_contract
-    from cdc_views.export.contracts.validating import validate_with
+    from cdc_views.export.contracts.comparing import validate_with
 
     return partial(validate_with, read_contract(contract))
-
-
-def _rows(reports: Sequence[Report]) -> Iterator[JsonRow]:
-    from cdc_views.rules.codec.jsontext import quote
-
-    for report in reports:
-        for check in report.checks:
-            values = (report.table, check.name, check.status.value, check.severity.value, check.line())
-            yield dict(zip(_COLUMNS, map(quote, values), strict=True))
 
 
 def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **options: Any) -> list[Report]:

@@ -65,8 +65,16 @@ class ExpectNothingBroken(ExpectColumnValuesToBeBetween):
         return {**found, "success": bool(found["success"]) and has_rows and nulls == 0}
 
 
-def expectation_of(check: Check) -> ExpectColumnMaxToBeBetween:
-    """Return the expectation of one check, whose column is called like it: what it observes is how often the rule broke."""
+def suite_of(report: Report, name: str | None = None) -> ExpectationSuite:
+    """Return the suite of a report, an expectation per check that was not skipped; by default called like the table.
+
+    Each looks at the column of that check's name: what it observes is how often the rule broke.
+    """
+    expectations = [_of_check(check) for check in report.checks if check.status is not Status.SKIPPED]
+    return ExpectationSuite(name=name or report.table, expectations=expectations)
+
+
+def _of_check(check: Check) -> ExpectColumnMaxToBeBetween:
     notes = [*check.where, *([check.note] if check.note else [])]
     return ExpectColumnMaxToBeBetween(
         column=check.name,
@@ -77,12 +85,6 @@ def expectation_of(check: Check) -> ExpectColumnMaxToBeBetween:
         severity=_SEVERITIES[check.severity],
         meta={OWNER: True},
     )
-
-
-def suite_of(report: Report, name: str | None = None) -> ExpectationSuite:
-    """Return the suite of a report, an expectation per check that was not skipped; by default called like the table."""
-    expectations = [expectation_of(check) for check in report.checks if check.status is not Status.SKIPPED]
-    return ExpectationSuite(name=name or report.table, expectations=expectations)
 
 
 def counts_of(checks: tuple[Check, ...]) -> dict[str, list[int]]:

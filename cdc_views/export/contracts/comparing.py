@@ -1,4 +1,4 @@
-"""What a contract says of tables against what their views are: each difference, and whether it breaks a promise.
+"""What a contract says of tables against what their views are, and the data tests of a table with those of a contract.
 
 A contract says less than a table may be: what it leaves out is not compared.
 """
@@ -6,8 +6,9 @@ A contract says less than a table may be: what it leaves out is not compared.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -19,11 +20,14 @@ from cdc_views.export.contracts.rules import rules_for
 from cdc_views.export.contracts.source import PROPERTY, source_schema
 from cdc_views.export.contracts.writing import object_of
 from cdc_views.model.schema import Column, TableSchema
+from cdc_views.quality.checks import MOST_PLACES, Check, Report
+from cdc_views.quality.conditions import is_of_rows, test_name
+from cdc_views.quality.validating import validate_table
 from cdc_views.sql.dialects import dialect
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
-
+    from cdc_views.project.models import DataTest
 
 _T = exp.DataType.Type
 _ORDERS: tuple[tuple[Any, ...], ...] = (
@@ -36,6 +40,8 @@ _ORDERS: tuple[tuple[Any, ...], ...] = (
 """From narrow to wide."""
 _OLDER = {("object", "map"), ("array", "map"), ("array", "vector")}
 """What versions before 3.2 of the standard could say at most."""
+_MATCHES = Check("matches_contract", "the view is what the contract says: columns, types, keys", unit="differences")
+_COVERED = Check("contract_is_tested", "each rule of the contract is a data test", unit="rules")
 
 
 class Fit(Enum):
@@ -255,3 +261,37 @@ def _sized(promised: exp.DataType, there: exp.DataType) -> Fit:
 def _sizes(kind: exp.DataType) -> list[int]:
     texts = [part.name for part in kind.expressions]
     return [int(text) for text in texts] if texts and all(text.isdecimal() for text in texts) else []
+
+
+def validate_with(contract: Contract, table: TableContext, **options: Any) -> Report:
+    """Run the data tests of a table, those of a contract, and compare the two; `options` are `validate_table`'s.
+
+    A rule that is no data test is no failure: `contract_is_tested` is skipped then, and says which.
+    """
+    if contract.object_of(table) is None:
+        report = validate_table(table, **options)
+        return replace(report, checks=(*report.checks, _MATCHES.skipped(f"{contract.path} does not describe the table")))
+    rules = rules_for(contract, table)
+    report = validate_table(with_tests(table, rules.tests), **options)
+    found = compare(contract, [with_tests(table, rules.tests)], is_selection=True)
+    broken = [f"{d.where}: {d.element or d.table}: {d.what}" for d in found if d.verdict is ContractVerdict.DIFFERS]
+    matches = replace(_MATCHES, broken=len(broken), where=tuple(broken[:MOST_PLACES]))
+    told = "; ".join(map(str, rules.unexpressed))
+    covered = _COVERED.skipped(told) if told else replace(_COVERED, note=f"{len(rules.tests) + len(rules.kept)} rules")
+    return replace(report, checks=(*report.checks, matches, covered))
+
+
+def with_tests(table: TableContext, tests: Sequence[DataTest]) -> TableContext:
+    """Return the table with more data tests, each but once and under a name of its own."""
+    kept = list(table.config.tests)
+    taken = {test_name(test) for test in kept if is_of_rows(test)}
+    for test in tests:
+        if test in kept:
+            continue
+        if is_of_rows(test):
+            names = (test_name(test) if n == 1 else f"{test_name(test)}.{n}" for n in count(1))
+            name = next(name for name in names if name not in taken)
+            taken.add(name)
+            test = test if name == test_name(test) else test.model_copy(update={"name": name})
+        kept.append(test)
+    return replace(table, config=table.config.model_copy(update={"tests": tuple(kept)}))
