@@ -24,9 +24,7 @@ _COLUMNS = ("table", "is_new", "raw_version", "facts", "late", "outcome")
 _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
 _TriggerOption = Annotated[
     str | None,
-    typer.Option(
-        "--trigger", metavar="TRIGGER", help='Follow raw by Spark\'s streams: available-now, or an interval as "30 seconds".'
-    ),
+    typer.Option(metavar="TRIGGER", help='Follow raw by Spark\'s streams: available-now, or an interval as "30 seconds".'),
 ]
 
 
@@ -122,7 +120,6 @@ def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
 
 
 def _keep_running(asked: Request, jobs: list[Job]) -> None:
-    """Run the schedule; prints a row when a run completes, and logs the rest."""
     from cdc_views.operations.scheduling import SystemClock, run_schedule
 
     def work(stop: Event) -> None:
@@ -154,7 +151,6 @@ def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
 
 
 def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
-    """The completed runs; logs everything else."""
     from cdc_views.operations.scheduling import Completed
 
     for happening in happenings:

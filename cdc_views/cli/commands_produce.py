@@ -22,7 +22,7 @@ from cdc_views.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from cdc_views.landing.producers import Producer
-    from cdc_views.landing.targets import Destination, ProducerOrder
+    from cdc_views.landing.targets import Destination
 
 _NOWHERE = "none"
 _NOT_YET = ("mysql",)
@@ -125,26 +125,12 @@ def _own_parameters(producer: Producer) -> Iterator[inspect.Parameter]:
 
 
 def _run(producer: Producer, given: Mapping[str, Any]) -> None:
-    from cdc_views.cli.producing import with_destination
+    from cdc_views.cli.producing import facts_of, targets_of, with_destination
+    from cdc_views.landing.targets import ProducerOrder
     from cdc_views.operations.scheduling import run_until_stopped
 
-    order = _order(producer, given)
-    options = producer.chosen(order.project, given)
-    order = with_destination(order)
-    announced = "stopping: what was read lands first; a second signal ends at once, and loses nothing either"
-    with shown_snapshots() as progress:
-        run_until_stopped(
-            lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=lambda: log.info(announced)
-        )
-    log.info("stopped")
-
-
-def _order(producer: Producer, given: Mapping[str, Any]) -> ProducerOrder:
-    from cdc_views.cli.producing import facts_of, targets_of
-    from cdc_views.landing.targets import ProducerOrder
-
     project, listen = given["project_"], given.get("listen_", _NOWHERE)
-    return ProducerOrder(
+    order = ProducerOrder(
         targets=targets_of(project, given["table_"] or (), format_name=producer.raw_format, log=log),
         log=log,
         stop=Event(),
@@ -153,6 +139,14 @@ def _order(producer: Producer, given: Mapping[str, Any]) -> ProducerOrder:
         project=facts_of(project),
         to=_destination(given) if producer.publishes else None,
     )
+    options = producer.chosen(order.project, given)
+    order = with_destination(order)
+    announced = "stopping: what was read lands first; a second signal ends at once, and loses nothing either"
+    with shown_snapshots() as progress:
+        run_until_stopped(
+            lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=lambda: log.info(announced)
+        )
+    log.info("stopped")
 
 
 def _destination(given: Mapping[str, Any]) -> Destination | None:

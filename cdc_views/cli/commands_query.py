@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from cdc_views.operations.result import Answer
     from cdc_views.table import Table
 
-_WhereOption = Annotated[str | None, typer.Option("--where", metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
-_ColumnsOption = Annotated[list[str] | None, typer.Option("--columns", metavar="COLUMN", help="A column; may be repeated.")]
-_LandedOption = Annotated[str | None, typer.Option("--landed-as-of", metavar="INSTANT", help="Without what landed later.")]
-_WrittenOption = Annotated[str | None, typer.Option("--written-as-of", metavar="INSTANT", help="Without what was written later.")]
+_WhereOption = Annotated[str | None, typer.Option(metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
+_ColumnsOption = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="A column; may be repeated.")]
+_LandedOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Without what landed later.")]
+_WrittenOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Without what was written later.")]
 _KeyOption = Annotated[
-    str | None, typer.Option("--key", metavar="JSON", help="Only this row, or partition, as a JSON object of its key columns.")
+    str | None, typer.Option(metavar="JSON", help="Only this row, or partition, as a JSON object of its key columns.")
 ]
 _MoreColumnsOption = Annotated[
     list[str] | None, typer.Option("--columns", "--column", metavar="COLUMN", help="A column beside the key; may be repeated.")

@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,19 +40,7 @@ class Log:
             raise UsageError(f"--log-format is {name!r}{did_you_mean(name, LOG_FORMATS)}")
         self.format = name
 
-    def info(self, message: str, **facts: Any) -> None:
-        """Log what was done."""
-        self._write("info", message, facts)
-
-    def warning(self, message: str, **facts: Any) -> None:
-        """Log what deserves attention."""
-        self._write("warning", message, facts)
-
-    def error(self, message: str, **facts: Any) -> None:
-        """Log why the command ends."""
-        self._write("error", message, facts)
-
-    def _write(self, level: str, message: str, facts: dict[str, Any]) -> None:
+    def _write(self, level: str, message: str, **facts: Any) -> None:
         if self.format == "json":
             line = json.dumps({"level": level, "message": message, **facts}, ensure_ascii=False, default=str)
         else:
@@ -59,6 +48,13 @@ class Log:
         # one write: several threads log
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
+
+    info = partialmethod(_write, "info")
+    """What was done."""
+    warning = partialmethod(_write, "warning")
+    """What deserves attention."""
+    error = partialmethod(_write, "error")
+    """Why the command ends."""
 
 
 log = Log()

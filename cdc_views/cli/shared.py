@@ -48,21 +48,16 @@ LogFormatOption = Annotated[
     str, typer.Option("--log-format", metavar="text|json", help="The format of the log.", callback=_use_log_format, is_eager=True)
 ]
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="keyspace.table, as in the project file.")]
-EngineOption = Annotated[
-    str | None, typer.Option("--engine", metavar="ENGINE", help="duckdb, spark or bigquery; default: the project's.")
-]
+EngineOption = Annotated[str | None, typer.Option(metavar="ENGINE", help="duckdb, spark or bigquery; default: the project's.")]
 StrategyOption = Annotated[
-    str | None, typer.Option("--strategy", metavar="STRATEGY", help="auto, aggregate, window or self_join; default: the view's.")
+    str | None, typer.Option(metavar="STRATEGY", help="auto, aggregate, window or self_join; default: the view's.")
 ]
 AsOfOption = Annotated[
-    str | None,
-    typer.Option("--as-of", metavar="INSTANT", help="The clock cells expire by: epoch seconds or ISO 8601; default: now."),
+    str | None, typer.Option(metavar="INSTANT", help="The clock cells expire by: epoch seconds or ISO 8601; default: now.")
 ]
 
-_SelectOption = Annotated[list[str] | None, typer.Option("--select", metavar="TABLE", help="Only this table; may be repeated.")]
-_FormatOption = Annotated[
-    str, typer.Option("--format", metavar="table|json|jsonl|csv", help="The format of rows.", callback=check_format)
-]
+_SelectOption = Annotated[list[str] | None, typer.Option(metavar="TABLE", help="Only this table; may be repeated.")]
+_FormatOption = Annotated[str, typer.Option(metavar="table|json|jsonl|csv", help="The format of rows.", callback=check_format)]
 _OPTIONS: Mapping[str, tuple[Any, Any]] = {
     "project": (ProjectOption, DEFAULT_PROJECT),
     "select": (_SelectOption, None),

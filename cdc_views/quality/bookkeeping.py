@@ -34,6 +34,9 @@ UNCHANGED = "files_are_as_written"
 _UNCHANGED = Check(UNCHANGED, "no file's bytes have changed since it was written", unit="files")
 _TYPED = Check("types_as_the_schema_says", "each stored column has the type that the schema gives it", unit="columns")
 
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view)
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_BLOBS = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 _REMEDIES = {
     "raw": "put this file back from a backup, or land its events anew",
     "state": "build the state anew: `cdc-views materialize --full`",
@@ -117,18 +120,12 @@ def _is_alike(stored: Any, expected: pa.DataType) -> bool:
     if pa.types.is_struct(stored) and pa.types.is_struct(expected):
         known = {field.name: field.type for field in stored}
         return all(field.name not in known or _is_alike(known[field.name], field.type) for field in expected)
-    if _is_listed(stored) and _is_listed(expected):
+    if all(any(is_kind(one) for is_kind in _LISTS) for one in (stored, expected)):
         return _is_alike(stored.value_type, expected.value_type)
-    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    blobs = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
-    for widths in (texts, blobs):
+    for widths in (_TEXTS, _BLOBS):
         if any(is_kind(expected) for is_kind in widths):
             return any(is_kind(stored) for is_kind in widths)
     return is_same_type(stored, expected)
-
-
-def _is_listed(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind))
 
 
 def quarantine(raw: RawTable) -> Check:
@@ -147,12 +144,9 @@ def late(state: StateTable) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """How old a raw table is, and how far its state is behind.
+    """Seconds since something landed in raw, the versions of raw that its state lacks, and seconds since the oldest of them.
 
-    Attributes:
-        landed: Seconds since something was last committed to raw.
-        versions: Versions of raw that are not in the state yet; 0 without a state.
-        behind: Seconds since the oldest of those was committed; 0 for none.
+    Both of the latter are 0 without a state.
     """
 
     landed: int

@@ -215,7 +215,6 @@ def _unloadable(stored: Sequence[dict[str, Any]], results: Sequence[Any]) -> Ite
 
 
 def _name(result: Any) -> str:
-    """An expectation's type and column, in short."""
     config = result.expectation_config
     column = config.kwargs.get("column")
     return str(config.type).removeprefix("expect_") + (f".{column}" if column else "")

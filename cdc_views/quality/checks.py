@@ -91,11 +91,8 @@ class Report:
     """All tests of one table.
 
     Attributes:
-        table: Its full name.
-        engine: Where they ran.
         as_of: Epoch seconds: the clock they were judged at (rule C4).
         raw_version: Version of the raw table that they looked at; None where nothing has landed.
-        seconds: How long they took.
         checks: In the order they ran.
     """
 

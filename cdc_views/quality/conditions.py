@@ -31,20 +31,19 @@ def condition_of(test: DataTest) -> Condition | None:
     Raises:
         UsageError: What the test asks for is no condition.
     """
-    text = _text_of(test)
-    return None if text is None else Condition(text, called=f"the condition of data test {test_name(test)!r}:")
+    column = quoted(test.column or "")
+    if test.not_null:
+        text = f"{column} IS NOT NULL"
+    elif test.one_of is not None:
+        values = (literal(value) if isinstance(value, str) else str(value) for value in test.one_of)
+        text = f"{column} IN ({', '.join(values)}) OR {column} IS NULL"
+    elif test.holds is not None:
+        text = test.holds
+    else:
+        return None
+    return Condition(text, called=f"the condition of data test {test_name(test)!r}:")
 
 
 def is_of_rows(test: DataTest) -> bool:
     """Whether a test is a condition on rows, sound or not."""
-    return _text_of(test) is not None
-
-
-def _text_of(test: DataTest) -> str | None:
-    column = quoted(test.column or "")
-    if test.not_null:
-        return f"{column} IS NOT NULL"
-    if test.one_of is not None:
-        values = (literal(value) if isinstance(value, str) else str(value) for value in test.one_of)
-        return f"{column} IN ({', '.join(values)}) OR {column} IS NULL"
-    return test.holds
+    return test.column is not None or test.holds is not None

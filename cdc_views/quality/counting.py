@@ -174,7 +174,6 @@ def _wanted(wanted: Mapping[str, Wanted]) -> _Counted:
 
 
 def _cells(relation: Relation) -> list[Expr]:
-    """The row marker and the single cells of a fact."""
     columns = relation.schema.regulars + relation.schema.statics
     return [col(names.LIVE), *(col(physical_name(c.name)) for c in columns if not c.type.is_multicell)]
 

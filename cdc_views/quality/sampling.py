@@ -305,15 +305,7 @@ def _groups(file: str) -> Iterator[_Group]:
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """Drawn partitions, and what they have to show.
-
-    Attributes:
-        sample: The partitions.
-        landed: What raw has of them, all or a part.
-        kept: What state and tail have of them.
-        expected: The oracle's rows.
-        as_of: Epoch seconds: the clock of rule C4.
-    """
+    """Drawn partitions, what raw has of them, what state and tail kept, and the oracle's rows at `as_of` (rule C4)."""
 
     sample: Sample
     landed: SampledRaw

@@ -88,14 +88,13 @@ def _plain(name: str) -> str:
 
 
 def _keyed(schema: TableSchema, rows: Iterable[Answer]) -> dict[str, Answer]:
+    def text(value: Any) -> str:
+        return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str, sort_keys=True)
+
     def key(row: Answer) -> str:
-        return "{" + ", ".join(f"{quote(c.name)}: {_canonical(row.get(c.name))}" for c in schema.row_key) + "}"
+        return "{" + ", ".join(f"{quote(c.name)}: {text(row.get(c.name))}" for c in schema.row_key) + "}"
 
     return {key(row): row for row in rows}
-
-
-def _canonical(value: Any) -> str:
-    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str, sort_keys=True)
 
 
 def _is_same(left: Any, right: Any) -> bool:
@@ -106,10 +105,6 @@ def _is_same(left: Any, right: Any) -> bool:
         return names.keys() == others.keys() and all(_is_same(value, others[name]) for name, value in names.items())
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(_is_same, left, right))
-    if _is_number(left) and _is_number(right):
+    if all(isinstance(value, (int, Decimal)) and not isinstance(value, bool) for value in (left, right)):
         return bool(Decimal(left) == Decimal(right))
     return type(left) is type(right) and bool(left == right)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, Decimal)) and not isinstance(value, bool)

@@ -171,7 +171,6 @@ def _checks(run: _Run) -> Iterator[Check]:
 
 
 def _kept(run: _Run) -> Iterator[Check]:
-    """Logs, files and types of what is kept."""
     yield bookkeeping.KNOWN
     yield from bookkeeping.whole(run.raw.location, "raw")
     if run.state is None:
@@ -194,7 +193,9 @@ def _landed(run: _Run) -> Iterator[Check]:
 
 def _read(run: _Run, sources: Sources | None) -> Iterator[Check]:
     """Counts, and a sample that is read from files while the engine counts."""
-    why = _why_unsampled(run, sources)
+    why = _DROPPED if _lacks_events(run) else ""
+    if sources is None or run.state is None:
+        why = "there is no state: the view is computed from raw each time"
     facts = sources or Sources(run.raw, open_raw(run.raw).version(), is_raw=True)
     wanted, unreadable = _conditions(run.table)
     with ThreadPoolExecutor(1, "sample") as beside:
@@ -242,12 +243,6 @@ def _conditions(table: TableContext) -> tuple[dict[str, Wanted], list[Check]]:
     return found, unreadable
 
 
-def _why_unsampled(run: _Run, sources: Sources | None) -> str:
-    if sources is None or run.state is None:
-        return "there is no state: the view is computed from raw each time"
-    return _DROPPED if _lacks_events(run) else ""
-
-
 def _lacks_events(run: _Run) -> bool:
     """Whether the state holds facts that raw has not: they were dropped from it, or raw was taken while it lacked them."""
     return dropped_through(run.raw.location) is not None or (run.state is not None and run.state.is_sole)
@@ -279,7 +274,6 @@ def _served(run: _Run) -> Iterator[Check]:
 
 
 def _agreeing(table: TableContext, engine: Engine) -> Iterator[Check]:
-    """With each captured answer of the source."""
     for test in table.config.tests:
         if test.truth is None:
             continue

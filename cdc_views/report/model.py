@@ -77,13 +77,9 @@ class ViewText:
 
 @dataclass(frozen=True, slots=True)
 class RecentRow:
-    """A row written lately, explained.
+    """A row written lately: its largest write time (µs since the epoch, or a log position), and what `explain` says of it.
 
-    Attributes:
-        written: Its largest write time: µs since the epoch, or a log position.
-        key: Its key as JSON, empty where values are not to be told.
-        verdict: As `explain` words it.
-        rows: Its candidates and deletions, as `explain` has them; without keys and values unless those are to be told.
+    `key` is JSON; `rows` are candidates and deletions. Where values are not to be told, it is empty, and they have none.
     """
 
     written: int

@@ -229,13 +229,7 @@ def _inside(column: Element, *path: str) -> Iterator[Rule]:
 
 @dataclass(slots=True)
 class Rules:
-    """What a contract asks of one table.
-
-    Attributes:
-        tests: As the project file's `tests:` would say it.
-        kept: Rules that `validate` tests without being told.
-        unexpressed: The rest: where each stands, and why no data test says it.
-    """
+    """What a contract asks of one table: data tests, checks that are always made, and where and why a rule is neither."""
 
     tests: list[DataTest] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)

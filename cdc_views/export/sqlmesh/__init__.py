@@ -88,7 +88,6 @@ def model_sql(table: Table, *, mark: str) -> str:
 
 
 def _audits(table: Table) -> Iterator[str]:
-    """What the key promises, then the project file's tests of rows."""
     schema = table.schema
     keys = [quoted(column.name) for column in schema.row_key]
     if compares_as_keys(schema):
