@@ -67,7 +67,6 @@ def materialize(
 
 
 def _run_once(asked: Request, jobs: Iterable[Job], *, full: bool, wait: float) -> None:
-    """Run each job once; prints a row for each that succeeds, and logs why others failed."""
     records, codes = [], []
     is_whole = True
     for job in jobs:

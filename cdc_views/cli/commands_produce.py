@@ -6,7 +6,7 @@ The sources are the entry points of group `cdc_views.producers`; each declares i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from enum import Enum
 from threading import Event
@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from cdc_views.cli.log import log
 from cdc_views.cli.progress import shown_snapshots
-from cdc_views.cli.shared import DEFAULT_PROJECT, Command, LogFormatOption, ProjectOption, declared, keyword
+from cdc_views.cli.shared import DEFAULT_PROJECT, LogFormatOption, ProjectOption, declared, keyword
 from cdc_views.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -66,23 +66,16 @@ def _command_of(source: str) -> Any:
     made = typer.Typer(add_completion=False, rich_markup_mode=None)
     producer = find_producer(source)
     if producer is None:
+
+        def refuse(context: typer.Context) -> None:
+            raise UnsupportedError(f"`produce {source}` is not there yet", remedy="`land` appends event files, or standard input")
+
         settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-        made.command(source, help="Not there yet.", context_settings=settings)(_refusal(source))
+        made.command(source, help="Not there yet.", context_settings=settings)(refuse)
     else:
-        made.command(source, help=producer.help)(_runner(producer))
+        run = declared(lambda **given: _run(producer, given), list(_parameters(producer)))
+        made.command(source, help=producer.help)(run)
     return typer.main.get_command(made)
-
-
-def _refusal(source: str) -> Callable[[typer.Context], None]:
-    def refuse(context: typer.Context) -> None:
-        raise UnsupportedError(f"`produce {source}` is not there yet", remedy="`land` appends event files, or standard input")
-
-    return refuse
-
-
-def _runner(producer: Producer) -> Command:
-    """Return a function for typer; its parameters are the options of all producers, and the producer's own."""
-    return declared(lambda **given: _run(producer, given), list(_parameters(producer)))
 
 
 def _parameters(producer: Producer) -> Iterator[inspect.Parameter]:
@@ -150,7 +143,6 @@ def _run(producer: Producer, given: Mapping[str, Any]) -> None:
 
 
 def _destination(given: Mapping[str, Any]) -> Destination | None:
-    """Return the destination by `--to` and its options; None: raw tables."""
     from cdc_views.landing.targets import Destination
 
     if given["to_"]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log, warn_of_quarantine
-from cdc_views.cli.printing import fields_of, is_json
+from cdc_views.cli.printing import fields_of
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, StrategyOption, TableArgument, shared
 from cdc_views.rules.codec.jsontext import JsonRow
 
@@ -73,7 +73,8 @@ def query(
 def _print_rows(asked: Request, table: Table, found: Answer, columns: Sequence[str]) -> None:
     if found.note:
         (log.warning if table.is_external else log.info)(found.note)
-    asked.print_json(columns, found.json_rows() if is_json(asked.format) else found.shown_rows())
+    is_json = asked.format in ("json", "jsonl")  # which has neither NaN nor infinities
+    asked.print_json(columns, found.json_rows() if is_json else found.shown_rows())
 
 
 @shared("project", "select", "format")

@@ -146,17 +146,13 @@ def _cost_plot(costs: Callable[[Load], Sequence[Cost]], load: Load, *, title: st
         lines.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
         x, y = places[-1]
         lines.append(f'<text x="{x + 8:.1f}" y="{y + 4 - 12 * index:.1f}" fill="{color}">{escape(way.way)}</text>')
-    heading = f"{title}: money per month ({points[0][0].currency}) by reads in a day"
-    return "\n".join([_head(heading), *_axes(low, high), *lines, "</svg>", ""])
-
-
-def _head(heading: str) -> str:
-    shown = escape(heading)
-    return (
+    shown = escape(f"{title}: money per month ({points[0][0].currency}) by reads in a day")
+    head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" font-family="sans-serif" '
         f'font-size="12"><title>{shown}</title><rect width="100%" height="100%" fill="#fff"/>'
         f'<text x="{_LEFT}" y="22" font-size="14">{shown}</text>'
     )
+    return "\n".join([head, *_axes(low, high), *lines, "</svg>", ""])
 
 
 def _axes(low: int, high: int) -> list[str]:

@@ -34,11 +34,12 @@ class Log:
 
     format = "text"
 
-    def use(self, name: str) -> None:
-        """Change the format; raises `UsageError` for an unknown one."""
+    def use(self, name: str) -> str:
+        """Change the format, and return it; raises `UsageError` for an unknown one."""
         if name not in LOG_FORMATS:
             raise UsageError(f"--log-format is {name!r}{did_you_mean(name, LOG_FORMATS)}")
         self.format = name
+        return name
 
     def _write(self, level: str, message: str, **facts: Any) -> None:
         if self.format == "json":

@@ -26,11 +26,6 @@ def check_format(name: str) -> str:
     return name
 
 
-def is_json(format: str) -> bool:
-    """Whether a format is JSON, which has neither NaN nor infinities."""
-    return format in {"json", "jsonl"}
-
-
 def print_rows(columns: Sequence[str], rows: Iterable[JsonRow], *, format: str) -> None:
     """Print the rows; `columns` are in the order wanted."""
     _PRINTERS[check_format(format)](columns, rows)

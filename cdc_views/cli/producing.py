@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 
 from cdc_views.api import Project
 from cdc_views.errors import CdcViewsError, ConfigError, UnsupportedError
+from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.extras import load
 from cdc_views.operations.ingest import check_lands
+from cdc_views.project.paths import is_url
 
 if TYPE_CHECKING:
     from cdc_views.formats.base import RawFormat
     from cdc_views.landing.producers import Producer
     from cdc_views.landing.streams import StreamLander
-    from cdc_views.landing.targets import ProducerLog, ProducerOrder, ProducerProject, Publish
+    from cdc_views.landing.targets import ProducerLog, ProducerOrder, Publish
     from cdc_views.model.schema import TableSchema
     from cdc_views.storage.relation import RawTable
     from cdc_views.table import Table
@@ -191,9 +193,6 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | N
 
 def facts_of(project_file: Path) -> ProducerProject:
     """Return a project for a producer."""
-    from cdc_views.landing.targets import ProducerProject
-    from cdc_views.project.paths import is_url
-
     project = Project.load(project_file)
     return ProducerProject(
         name="cdc_views_" + re.sub(r"[^a-z0-9_]", "_", project.config.name.lower())[:50],

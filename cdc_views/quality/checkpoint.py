@@ -58,11 +58,8 @@ def publish(
 ) -> tuple[Path, list[Report], dict[str, int]]:
     """Run a checkpoint per table in the project of Great Expectations in `folder`, and write its Data Docs.
 
-    Args:
-        reports: Tables, and what their data tests found.
-        folder: The project's; made where it is not there, kept from run to run.
-        with_values: Whether Data Docs may show values of rows that fail; without it counts, rules and keys alone.
-        most_rows: Of a table; one of more is judged by its counts alone.
+    The folder is made where it is not there, and kept from run to run. Data Docs show values of rows that fail only
+    `with_values`, else counts, rules and keys alone. A table of more than `most_rows` is judged by its counts alone.
 
     Returns:
         The first page of the Data Docs; the reports, with a check for each of the user's expectations and one for those of

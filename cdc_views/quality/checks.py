@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from cdc_views.errors import UsageError
 from cdc_views.model.schema import Column
 from cdc_views.model.severity import Severity
 from cdc_views.rules.codec.jsontext import quote, to_json
 
 MOST_PLACES = 5
+_EXPECTED = "a file that `cdc-views validate --json FILE` wrote was expected"
 
 
 class Status(str, Enum):
@@ -151,3 +155,44 @@ def records(reports: Iterable[Report]) -> list[dict[str, Any]]:
         for report in reports
         for check in report.checks
     ]
+
+
+def read_results(path: Path) -> Mapping[str, tuple[Check, ...]]:
+    """Return the checks in a file of results, by table, in order.
+
+    Raises `UsageError` where the file cannot be read, or is no such file.
+    """
+    try:
+        records = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}; {_EXPECTED}") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: is no JSON: {error}; {_EXPECTED}") from error
+    if not isinstance(records, list):
+        raise UsageError(f"{path}: holds no list of results; {_EXPECTED}")
+    found: dict[str, list[Check]] = {}
+    for number, record in enumerate(records, start=1):
+        try:
+            found.setdefault(str(record["table"]), []).append(_check(record))
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"{path}: result {number} is none: {type(error).__name__}: {error}; {_EXPECTED}") from error
+    return {table: tuple(checks) for table, checks in found.items()}
+
+
+def _check(record: Mapping[str, Any]) -> Check:
+    broken = record["broken"]
+    if broken is not None and (not isinstance(broken, int) or isinstance(broken, bool)):
+        raise ValueError(f"broken is {broken!r}, a number or null was expected")
+    check = Check(
+        str(record["check"]),
+        str(record["rule"]),
+        Severity(record["severity"]),
+        broken,
+        str(record["unit"]),
+        tuple(map(str, record["where"])),
+        str(record["note"]),
+        is_evaluated=record["status"] != Status.ERROR.value,
+    )
+    if check.status is not Status(record["status"]):
+        raise ValueError(f"status is {record['status']!r}, but broken is {broken!r}")
+    return check

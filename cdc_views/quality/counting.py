@@ -52,13 +52,9 @@ _Counted = dict[Check, Expr]
 
 
 def counts(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
-    """Return the checks that counting decides.
+    """Return the checks that counting decides, of facts of a state and since, or of raw; `as_of`: the clock of rule C4.
 
-    Args:
-        engine: Where to count.
-        sources: Facts of the table: of its state and since, or of raw.
-        as_of: Epoch seconds: the clock of rule C4.
-        wanted: Name of a test of the user's → condition that must not be false for any row, and how much it matters.
+    `wanted`: name of a test of the user's → condition that must not be false for any row of the view, and how much it matters.
     """
     relation = sources.raw.relation
     of_rows = _row_checks(relation) | _wanted(wanted)
@@ -140,7 +136,6 @@ def _rows(relation: Relation, split: Parts | None, checks: _Counted, *, as_of: i
 
 
 def _facts(checks: _Counted, source: Source) -> Node:
-    """One row: how many facts in a place break each check."""
     flags: Named = tuple((_column(check, source), broken) for check, broken in checks.items())
     scan = Scan(f"{source.label}_facts", "fact", flags, None, source)
     counted = tuple((name, _count(col(name))) for name, _ in flags)

@@ -53,12 +53,9 @@ Identity = tuple[bytes, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some partitions, and what is read of them.
+    """Some partitions, and the state's files of their bucket with all events since.
 
-    Attributes:
-        sources: The state's files of their bucket, and all events since.
-        keys: One row per partition: the stored columns that tell its key apart.
-        identities: The same as the oracle compares them.
+    `keys` has a row per partition, the stored columns that tell its key apart; `identities` the same as the oracle compares them.
     """
 
     sources: Sources
@@ -74,12 +71,16 @@ class Sample:
 def draw(sources: Sources, *, size: int, seed: int) -> Sample:
     """Return a sample of at most `size` partitions of raw and of state."""
     random = Random(seed)
-    prefix = _prefix(sources, random)
+    parts = sorted(set(map(part_in, sources.paths(Source.BASE))), key=lambda part: (-len(part), part))
+    longest = [part[1:] for part in parts if len(part) == len(parts[0])]
+    prefix = random.choice(longest) if longest else ""  # digits that a bucket of the base begins with
     chosen = in_buckets(sources, [prefix])
     relation = sources.raw.relation
     kept = [names.grouping(column) for column in relation.schema.partition]
     columns = list(dict.fromkeys(name for group in kept for name in group))
-    stored = [_keys_in(path, relation, random) for path in (*chosen.paths(), *_some_files(sources, random))]
+    of_raw = [path for path in snapshot_of(sources.raw, version=sources.raw_version).files if "://" not in path]
+    some = [*of_raw[-1:], *random.sample(of_raw[:-1], min(3, max(0, len(of_raw) - 1)))]  # the newest among them
+    stored = [_keys_in(path, relation, random) for path in (*chosen.paths(), *some)]
     found: dict[Identity, dict[str, Any]] = {}
     for keys in stored:
         for record in keys.to_pylist():
@@ -206,19 +207,6 @@ def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Ro
         unlike = (c.name for c in schema.columns if comparison_key(c, mine[c.name]) != comparison_key(c, theirs[c.name]))
         places += [(named, f"column {name} differs") for name in unlike]
     return [f"{key}: {what}" for key, what in sorted(places)]
-
-
-def _prefix(sources: Sources, random: Random) -> str:
-    """Digits that a bucket of the base begins with."""
-    parts = sorted(set(map(part_in, sources.paths(Source.BASE))), key=lambda part: (-len(part), part))
-    longest = [part[1:] for part in parts if len(part) == len(parts[0])]
-    return random.choice(longest) if longest else ""
-
-
-def _some_files(sources: Sources, random: Random) -> list[str]:
-    """A few of raw's files, the newest among them."""
-    files = [path for path in snapshot_of(sources.raw, version=sources.raw_version).files if "://" not in path]
-    return [*files[-1:], *random.sample(files[:-1], min(3, max(0, len(files) - 1)))]
 
 
 def _keys_in(path: str, relation: Relation, random: Random) -> pa.Table:

@@ -66,7 +66,10 @@ def agreement(schema: TableSchema, source: CapturedTruth, shown: Iterable[Row]) 
 
 def _parsed(text: str) -> tuple[Any, list[dict[str, Any]]]:
     """When the source answered, None where the file does not say, and its rows."""
-    said, rows = None, [json.loads(line, parse_float=Decimal) for line in _lines(text)]
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines and lines[0].strip() in ("{", "["):  # one JSON text over all lines, else one a line
+        lines = [text]
+    said, rows = None, [json.loads(line, parse_float=Decimal) for line in lines]
     if len(rows) == 1 and isinstance(rows[0], dict) and isinstance(rows[0].get("rows"), list):
         said, rows = rows[0].get("as_of"), rows[0]["rows"]
     found = [json.loads(row, parse_float=Decimal) if isinstance(row, str) else row for row in rows]
@@ -74,12 +77,6 @@ def _parsed(text: str) -> tuple[Any, list[dict[str, Any]]]:
     if strange is not None:
         raise ValueError(f"{str(strange)[:40]!r} is no object of column and value")
     return said, found
-
-
-def _lines(text: str) -> list[str]:
-    """One JSON text a line, or one over all of them."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return [text] if lines and lines[0].strip() in ("{", "[") else lines
 
 
 def _plain(name: str) -> str:

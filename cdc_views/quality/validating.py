@@ -183,7 +183,6 @@ def _kept(run: _Run) -> Iterator[Check]:
 
 
 def _landed(run: _Run) -> Iterator[Check]:
-    """Events: quarantine, lateness, freshness, replicas."""
     yield bookkeeping.quarantine(run.raw)
     if run.state is not None:
         yield bookkeeping.late(run.state)

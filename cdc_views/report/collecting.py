@@ -40,7 +40,6 @@ from cdc_views.report.model import Extent, Landing, RawFigures, RecentRow, RunRe
 from cdc_views.rules.facts import FactKind
 from cdc_views.sql.dialects import dialect
 from cdc_views.state.retention_check import dropped_through
-from cdc_views.state.state_table import StateTable
 from cdc_views.state.tail import tail_of
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import key_of
@@ -123,26 +122,19 @@ def _landed(table: TableContext, run: RunReport) -> dict[str, Any]:
         landings, distinct = reader.landings(), reader.distinct()
     facts = sum(landing.facts for landing in landings)
     key = table.schema.row_key[0].name
-    serving = table.serving_location
+    serving, covered = table.serving_location, None if state is None else state.raw_version
+    tail = None if covered is None else tail_of(open_raw(raw), after=covered)
     return {
         "raw": RawFigures(extent, facts, distinct, landings, dropped_through(raw.location)),
         "ages": ages(raw, state, now=run.now),
         "shown": len(query_table(table, Query(as_of=run.as_of, columns=(key,)), engine=run.engine)),
-        "state": None if state is None else _state(table, state),
+        "state": None if state is None else StateFigures(extent_of(state.location), state.raw_version, tail),
         "serving": extent_of(serving) if serving is not None and is_delta(serving) else None,
         "late": state.rows(Source.LATE) if state is not None else 0,
     }
 
 
-def _state(table: TableContext, state: StateTable) -> StateFigures:
-    extent = extent_of(state.location)
-    if state.raw_version is None:
-        return StateFigures(extent, None)
-    return StateFigures(extent, state.raw_version, tail_of(open_raw(table.raw), after=state.raw_version))
-
-
 def _replicas(table: TableContext) -> tuple[ReplicaReport | None, str]:
-    """Copies, or why they cannot be counted."""
     if not table.format.carries_node:
         return None, f"events of {table.format.name} do not say which replica they come from"
     if table.config.replication_factor is None:

@@ -17,20 +17,32 @@ from markupsafe import Markup
 from cdc_views.errors import UsageError
 from cdc_views.formats.base import Verdict
 from cdc_views.operations.replication import ReplicaReport
-from cdc_views.quality.checks import Status
+from cdc_views.quality.checks import Check, Status
 from cdc_views.report import plots, wording
 from cdc_views.report.model import RawFigures, RunReport, TableReport
 from cdc_views.report.plots import BarPart
-from cdc_views.report.results import outcome, places
 from cdc_views.sql.statements import template_folder
 
 INDEX = "index.html"
+_NAME_NO_KEYS = frozenset(
+    {
+        "files_are_whole",
+        "freshness",
+        "nothing_in_quarantine",
+        "only_our_commits",
+        "replica_coverage",
+        "state_lag",
+        "types_as_the_schema_says",
+        "watermark_never_goes_back",
+    }
+)
+"""Tests whose places are files, columns, nodes or commits. Those of any other test may be keys."""
 
 
 def pages_of(report: RunReport) -> dict[str, str]:
     """Return the HTML of each page, by file name, the first page last."""
     environment = _environment()
-    shared = {"run": report, **_inlined(), "places_of": lambda check: places(check, with_values=report.has_values)}
+    shared = {"run": report, **_inlined(), "places_of": lambda check: _places(check, with_values=report.has_values)}
     found = {}
     for table in report.tables:
         found[table.page] = environment.get_template("table.html.j2").render(table=table, **shared)
@@ -64,7 +76,7 @@ def _environment() -> jinja2.Environment:
     words = ("size", "span", "second", "micros", "share", "plain", "counted")
     found.filters |= {name: getattr(wording, name) for name in words}
     found.filters |= {"thousands": lambda amount: f"{amount:,}", "fromjson": json.loads}
-    found.filters |= {"outcome": outcome, "worst": worst, "ticked": ticked}
+    found.filters |= {"outcome": _outcome, "worst": worst, "ticked": ticked}
     found.globals |= {"copies_bar": _copies_bar, "distinct_bar": _distinct_bar, "landings_plot": _landings_plot}
     found.globals |= {"cost_bar": _cost_bar, "Status": Status, "Verdict": Verdict}
     return found
@@ -77,6 +89,19 @@ def _inlined() -> Mapping[str, Any]:
     style, script = ((folder / name).read_text("utf-8") for name in ("style.css", "script.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {"style": Markup(style), "script": Markup(script), "digest": digest}
+
+
+def _outcome(check: Check) -> str:
+    """How a test ended, in words, without the places that it names."""
+    if check.status is Status.FAILED:
+        return f"does not hold for {check.broken:,} {check.unit}"
+    return check.note if check.status is Status.SKIPPED else check.line()
+
+
+def _places(check: Check, *, with_values: bool) -> tuple[str, ...]:
+    """Where a test does not hold; without values nothing that may name a key."""
+    names_no_key = check.name.partition(".")[0] in _NAME_NO_KEYS
+    return check.where if with_values or names_no_key else ()
 
 
 def worst(table: TableReport) -> Verdict:

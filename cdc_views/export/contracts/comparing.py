@@ -63,16 +63,10 @@ class ContractVerdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ContractDifference:
-    """One difference.
+    """One difference, in words: what the contract says and what was found, each empty where there is nothing.
 
-    Attributes:
-        table: The table's full name, or the object's where there is no such table.
-        element: The column, a part of it, or nothing for the whole table.
-        what: What is different, in words.
-        contract: What the contract says, if anything.
-        found: What the table is, if anything.
-        verdict: Whether it breaks a promise.
-        where: `file:line` in the contract.
+    `table` is the object's name where there is no such table; `element` is a column or a part of one, empty for the whole table;
+    `where` is `file:line` in the contract.
     """
 
     table: str
@@ -174,7 +168,6 @@ class _Table:
             yield self._difference(self.described, "", f"{what} differs", ", ".join(said), ", ".join(found))
 
     def _untested(self) -> Iterator[ContractDifference]:
-        """Rules of the contract that the project file has no test for."""
         tests = {(test.column, test.not_null) for test in self.table.config.tests}
         for test in rules_for(self.contract, self.table).tests:
             part = next((p for p in self.described.parts("properties") if p.name == test.column), self.described)

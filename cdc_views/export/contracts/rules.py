@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _PLACE = re.compile(r"\$?\{+\s*(object|table|model)\s*\}+", re.IGNORECASE)
 _TABLE = "cdc_views_object"
-_ALLOWED = {"expressions", "from_", "from", "where", "kind", "hint", "distinct", "limit", "operation_modifiers"}
 _MINOR = frozenset({"warning", "warn", "info", "minor", "low"})
 
 
@@ -65,25 +64,18 @@ def counted_condition(query: str, names: Set[str]) -> str | NoTest:
         (tree,) = sqlglot.parse(_PLACE.sub(_TABLE, query), read="duckdb")
     except (SqlglotError, ValueError, RecursionError):
         return _OTHER
-    if not isinstance(tree, exp.Select) or any(value for key, value in tree.args.items() if key not in _ALLOWED):
+    source, where = (tree.find(exp.From), tree.args.get("where")) if isinstance(tree, exp.Select) else (None, None)
+    if tree is None or source is None or where is None or not isinstance(source.this, exp.Table):
         return _OTHER
-    source, where = tree.args.get("from_") or tree.args.get("from"), tree.args.get("where")
-    if not _counts_all(tree) or source is None or where is None or tree.args.get("distinct") or tree.args.get("limit"):
-        return _OTHER
-    table = source.this
-    if not isinstance(table, exp.Table) or any(value for key, value in table.args.items() if key not in ("this", "db")):
+    table, counted = source.this, [one.unalias() for one in tree.expressions]
+    understood = exp.select("COUNT(*)", dialect="duckdb").from_(table.copy()).where(where.this.copy())
+    tree.set("expressions", counted)
+    if tree != understood or any(value for key, value in table.args.items() if key not in ("this", "db")):
         return _OTHER
     named = ".".join(part.name for part in table.parts)
     if named != _TABLE and named not in names:
         return _OTHER
     return str(where.this.sql(dialect="duckdb"))
-
-
-def _counts_all(tree: exp.Select) -> bool:
-    if len(tree.expressions) != 1:
-        return False
-    counted = tree.expressions[0].unalias()
-    return isinstance(counted, exp.Count) and isinstance(counted.this, exp.Star) and not counted.expressions
 
 
 RuleTest = dict[str, Any] | str | NoTest
