@@ -195,8 +195,6 @@ def validation(reader: Reader, scan: float) -> dict[str, float]:
     assert sources is not None
     engine = Watched(reader.engine)
 
-    relation = reader.raw.relation
-
     def counted() -> None:
         found = counts(engine, sources, as_of=NOW, wanted={})  # type: ignore[arg-type]
         assert not any(check.broken for check in found), [check.line() for check in found]
