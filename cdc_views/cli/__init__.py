@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cdc_views.cli.main import main, produce
+from cdc_views.cli.app import main, produce
 
 __all__ = ["main", "produce"]

@@ -1,28 +1,37 @@
-"""The commands, in the order `--help` lists them."""
+"""The command line: its commands, in the order `--help` lists them, and the entry point that runs one.
+
+Errors become messages and exit codes: 0 done, 1 a check failed, 2 usage or configuration, 3 the engine or a source failed; 130
+interrupted.
+"""
 
 from __future__ import annotations
 
+import io
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from cdc_views.cli import (
-    commands_erasure,
     commands_events,
     commands_export,
     commands_materialize,
     commands_produce,
     commands_project,
-    commands_quarantine,
     commands_query,
-    commands_replicas,
-    commands_report,
     commands_state,
-    commands_tail,
     commands_validate,
     commands_warehouse,
 )
+from cdc_views.cli.log import FAILED, log, log_error, named
+from cdc_views.cli.shared import running
+from cdc_views.errors import CdcViewsError, did_you_mean
+from cdc_views.model.extras import missing_extra
 
 app = typer.Typer(
     name="cdc-views",
@@ -53,8 +62,8 @@ def _options(
 app.command("init")(commands_project.init)
 app.command("land")(commands_events.land)
 app.command("replay")(commands_events.replay)
-app.add_typer(commands_quarantine.quarantine, name="quarantine")
-app.command("tail")(commands_tail.tail)
+app.add_typer(commands_events.quarantine, name="quarantine")
+app.command("tail")(commands_events.tail)
 app.command("generate")(commands_project.generate)
 app.command("plan")(commands_project.plan)
 app.command("apply")(commands_project.apply)
@@ -62,17 +71,84 @@ app.command("status")(commands_warehouse.status)
 app.command("cost")(commands_warehouse.cost)
 app.command("materialize")(commands_materialize.materialize)
 app.command("rebuild")(commands_state.rebuild)
-app.command("late")(commands_quarantine.late)
+app.command("late")(commands_events.late)
 app.command("maintain")(commands_state.maintain)
-app.command("forget")(commands_erasure.forget)
+app.command("forget")(commands_state.forget)
 app.command("query")(commands_query.query)
 app.command("explain")(commands_query.explain)
 app.command("history")(commands_query.history)
 app.command("fidelity")(commands_query.fidelity)
-app.command("replicas")(commands_replicas.replicas)
+app.command("replicas")(commands_query.replicas)
 app.command("validate")(commands_validate.validate)
-app.command("report")(commands_report.report)
+app.command("report")(commands_validate.report)
 app.add_typer(commands_export.contract, name="contract")
 app.add_typer(commands_export.dbt, name="dbt")
 app.add_typer(commands_export.sqlmesh, name="sqlmesh")
 app.add_typer(commands_produce.produce, name="produce")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (default: this process's) and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    log.format = "text"
+    running.project_file = None
+    try:
+        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # the reader has closed our output; Python would complain again when it closes stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def produce() -> int:
+    """Run `cdc-views produce SOURCE` with this process's arguments, as the script `cdc-produce-SOURCE`."""
+    return main(["produce", Path(sys.argv[0]).stem.removeprefix("cdc-produce-"), *sys.argv[1:]])
+
+
+@cache  # typer reads every command's signature anew each time
+def _command() -> Any:
+    return typer.main.get_command(app)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code = _command().main(arguments, standalone_mode=False, prog_name="cdc-views")
+        return code if isinstance(code, int) else 0
+    except CdcViewsError as error:
+        log_error(named(error, running.project_file))
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        log.error("interrupted; what was committed stays, and the same command goes on from there")
+        return 130
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # typer ends with 1 there
+            raise error.__context__ from None
+        raise
+    except BrokenPipeError:
+        raise
+    except ImportError as error:
+        missing = missing_extra(error, what="this command")
+        log_error(missing or error)
+        return FAILED if missing is None else missing.exit_code
+    except Exception as error:
+        if hasattr(error, "format_message"):  # typer's own, whose base class moved between versions
+            return _usage(error)
+        log_error(named(error, running.project_file))
+        return FAILED
+
+
+def _usage(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message(), file=sys.stderr)
+        return int(error.exit_code)
+    message = str(error.format_message()).split(" (Possible options")[0]
+    if getattr(error, "option_name", None) and getattr(error, "ctx", None):
+        known = [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("--")]
+        message = f"{message}{did_you_mean(error.option_name, known)}"
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "cdc-views"
+    log.error(f"{message} (see `{command} --help`)", kind="UsageError")
+    return int(error.exit_code)

@@ -1,21 +1,26 @@
-"""`land` and `replay`: land events in raw tables."""
+"""`land`, `replay`, `tail`, `quarantine` and `late`: events land in raw tables, or wait in quarantine."""
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import TableArgument
+from cdc_views.cli.printing import fields_of
 from cdc_views.cli.progress import shown_progress
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.shared import Request, TableArgument, shared
 from cdc_views.errors import CdcViewsError, UsageError, did_you_mean
+from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
-    from cdc_views.landing import LandingReport, Rejection
+    from cdc_views.landing import Rejection
     from cdc_views.model.schema import TableSchema
+    from cdc_views.operations.lateness import LatePart
     from cdc_views.table import Table
 
 WithValuesOption = Annotated[
@@ -23,6 +28,17 @@ WithValuesOption = Annotated[
 ]
 _FILE_COLUMNS = ("file", "events", "facts", "quarantined", "skipped_bytes", "landed_bytes")
 _REPLAY_COLUMNS = ("table", "events", "facts", "waiting")
+_TAIL_SECONDS = 0.3
+quarantine = typer.Typer(help="Events that could not land: list, show, discard, replay.", no_args_is_help=True)
+
+_LISTED = ("table", "event", "source", "line", "quarantined_at", "reason")
+_SHOWN = (*_LISTED, "content")
+_DISCARDED = ("table", "discarded")
+_LATE = ("key", "what", "column", "path", "written", "purged_through", "value", "landed_at", "node", "segment", "position")
+_ID = 12
+"""Shown digits of an event's id, enough to name it."""
+
+EventOption = Annotated[list[str] | None, typer.Option("--event", metavar="ID", help="Only this event; may be repeated.")]
 
 
 @shared("project", "select", "format")
@@ -33,7 +49,7 @@ def land(
         str, typer.Argument(metavar="FORMAT", help="cassandra-mutation, debezium-cassandra, debezium or key-value.")
     ],
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Event files, plain or gzip; - is standard input.")],
-    table: Annotated[str, typer.Option("--table", metavar="TABLE", help="keyspace.table, as in the project file.")],
+    table: Annotated[str, typer.Option(metavar="TABLE", help="keyspace.table, as in the project file.")],
     force: Annotated[bool, typer.Option("--force", help="Land a file even if none of its first events decodes.")] = False,
     with_values: WithValuesOption = False,
 ) -> None:
@@ -53,7 +69,7 @@ def land(
     with shown_progress() as progress:
         now = datetime.now(timezone.utc)
         report = land_files(target, files, now=now, progress=progress, refuses_wrong_files=not force)
-    asked.print(_FILE_COLUMNS, _file_records(report))
+    asked.print(_FILE_COLUMNS, ({"file": file.name, **fields_of(file, _FILE_COLUMNS[1:])} for file in report.files))
     if report.facts:
         _refresh(target)
     for file in report.files:
@@ -75,20 +91,6 @@ def _refresh(table: Table) -> None:
             log.info(f"view {table.config.keyspace}.{table.config.view_name} shows them")
     except CdcViewsError as error:
         log.warning(f"the events have landed, but the view does not show them yet: {error}; run `cdc-views apply`")
-
-
-def _file_records(report: LandingReport) -> list[dict[str, object]]:
-    return [
-        {
-            "file": file.name,
-            "events": file.events,
-            "facts": file.facts,
-            "quarantined": file.quarantined,
-            "skipped_bytes": file.skipped_bytes,
-            "landed_bytes": file.landed_bytes,
-        }
-        for file in report.files
-    ]
 
 
 def _warn_of_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *, schema: TableSchema | None) -> None:
@@ -114,9 +116,122 @@ def replay(asked: Request, *, table: TableArgument, with_values: WithValuesOptio
     report = target.replay()
     if report.facts:
         _refresh(target)
-    record = {"table": table, "events": report.events, "facts": report.facts, "waiting": report.waiting}
-    asked.print(_REPLAY_COLUMNS, [record])
+    asked.print(_REPLAY_COLUMNS, [{"table": table, **fields_of(report, _REPLAY_COLUMNS[1:])}])
     _warn_of_rejections(table, report.rejections, report.waiting, schema=None if with_values else target.schema)
     _warn_of_forgotten(table, report.forgotten)
     if report.waiting:
         raise typer.Exit(1)
+
+
+@shared("project", "select")
+def tail(
+    asked: Request,
+    *,
+    table: TableArgument,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Start with the facts that have already landed.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop after the facts that have landed by now.")] = False,
+) -> None:
+    """Print the facts of a table as they land, one JSON object a line, until interrupted."""
+    from cdc_views.operations.tailing import BEFORE_ALL, current_version, landed_after
+
+    target = asked.table(table)
+    try:
+        version = BEFORE_ALL if from_start else current_version(target)
+        while True:
+            landed = landed_after(target, version)
+            if landed.note:
+                log.warning(landed.note)
+            for line in landed.lines:
+                sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+            version = landed.version
+            if once:
+                return
+            time.sleep(_TAIL_SECONDS)
+    except KeyboardInterrupt:
+        return
+
+
+quarantine.command("replay")(replay)
+
+
+@quarantine.command("list")
+@shared("project", "select", "format")
+def list_waiting(asked: Request) -> None:
+    """List the events that wait in quarantine and why, without their content."""
+    _print_waiting(asked, asked.tables, events=(), columns=_LISTED)
+
+
+@quarantine.command("show")
+@shared("project", "format")
+def show(asked: Request, *, table: TableArgument, event: EventOption = None) -> None:
+    """Show waiting events: their bytes as text, or in hex if they are not UTF-8."""
+    _print_waiting(asked, [asked.table(table)], events=event or (), columns=_SHOWN)
+
+
+@quarantine.command("discard")
+@shared("project", "format")
+def discard_waiting(
+    asked: Request,
+    *,
+    table: TableArgument,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why they must not land; kept beside them.")],
+    event: EventOption = None,
+    is_all: Annotated[bool, typer.Option("--all", help="All that wait.")] = False,
+) -> None:
+    """Discard waiting events: tests and replays skip them; their bytes stay, with the reason."""
+    from cdc_views.operations.quarantining import discard
+
+    if is_all == bool(event):
+        raise UsageError("give either --event ID, as `quarantine list` shows it, or --all")
+    count = discard(asked.table(table), events=event or (), why=reason)
+    asked.print(_DISCARDED, [{"table": table, "discarded": count}])
+    log.info(f"{table}: {count:,} events of quarantine are discarded; their bytes and reasons stay there")
+
+
+def _print_waiting(asked: Request, tables: Sequence[Table], *, events: Sequence[str], columns: Sequence[str]) -> None:
+    from cdc_views.operations.quarantining import waiting_of
+
+    records = [
+        {
+            "table": table.name,
+            "event": one.event_id[:_ID],
+            **fields_of(one, ("source", "line", "reason")),
+            "quarantined_at": one.landed_at.isoformat(),
+            "content": _text(one.event),
+        }
+        for table in tables
+        for one in waiting_of(table, events=events)
+    ]
+    asked.print(columns, records)
+
+
+def _text(event: bytes) -> str:
+    try:
+        return event.decode()
+    except UnicodeDecodeError:
+        return f"0x{event.hex()}"
+
+
+@shared("project", "select", "format")
+def late(asked: Request, *, table: TableArgument) -> None:
+    """List, cell by cell, the facts in quarantine that landed after a table's lateness horizon."""
+    target = asked.table(table)
+    asked.print_json(_LATE, _late_rows(target.schema, target.late()))
+
+
+def _late_rows(schema: TableSchema, parts: Iterable[LatePart]) -> Iterator[JsonRow]:
+    from cdc_views.operations.explained import part_row, value_text
+    from cdc_views.rules.codec.jsontext import quote
+    from cdc_views.rules.codec.times import timestamp_text
+
+    for part in parts:
+        yield {
+            **part_row(schema, part),
+            "purged_through": str(part.purged_through),
+            "value": "null" if part.column is None or part.value is None else value_text(part.column.type, part.path, part.value),
+            "landed_at": quote(timestamp_text(part.landed_at // 1000)),
+            "node": quote(part.origin.node),
+            "segment": quote(part.origin.segment),
+            "position": str(part.origin.position),
+        }

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.printing import print_exported
 from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.export.exporting import Exported
 
 contract = typer.Typer(help="Data contracts (ODCS).", no_args_is_help=True, rich_markup_mode=None)
+dbt = typer.Typer(help="Models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
+sqlmesh = typer.Typer(help="Models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
+for group in (dbt, sqlmesh):
+    group.callback()(lambda: None)  # a group, though it has one command
 
 _COLUMNS = ("table", "element", "difference", "contract", "found", "verdict", "where")
+_FILES = ("file", "state")
 ContractArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A data contract: ODCS 3, YAML or JSON.")]
 
 
@@ -29,8 +33,7 @@ def export(
     asked: Request,
     *,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE|DIR", help="One contract; in a folder, one per table; default: standard output."),
+        Path | None, typer.Option(metavar="FILE|DIR", help="One contract; in a folder, one per table; default: standard output.")
     ] = None,
     version: Annotated[str, typer.Option("--contract-version", metavar="V", help="The contract's own version.")] = "1.0.0",
 ) -> None:
@@ -46,20 +49,10 @@ def export(
     if out.suffix in (".yml", ".yaml") and not out.is_dir():
         texts, folder = {out.name: contract_yaml(contract_of(tables, version=version))}, out.parent
     else:
-        texts, folder = _texts(tables, version), out
+        each = {table.config.slug: contract_of([table], version=version, name=table.name) for table in tables}
+        texts, folder = {f"{slug}.odcs.yaml": contract_yaml(document) for slug, document in each.items()}, out
     for path in write_files(folder, texts, command=COMMAND).written:
         log.info(f"written: {path}")
-
-
-def _texts(tables: Sequence[Table], version: str) -> dict[str, str]:
-    """One contract per table, by file name."""
-    from cdc_views.export.contracts import contract_of, contract_yaml
-
-    names = {table.name: table.config.slug for table in tables}
-    return {
-        f"{names[table.name]}.odcs.yaml": contract_yaml(contract_of([table], version=version, name=table.name))
-        for table in tables
-    }
 
 
 @contract.command("check")
@@ -71,8 +64,7 @@ def check(asked: Request, *, file: ContractArgument) -> None:
 
     tables = asked.tables
     found = compare(read_contract(file), tables, is_selection=bool(asked.select))
-    rows = [(d.table, d.element, d.what, d.contract, d.found, d.verdict.value, d.where) for d in found]
-    asked.print(_COLUMNS, [dict(zip(_COLUMNS, row, strict=True)) for row in rows])
+    asked.print(_COLUMNS, ({**asdict(one), "difference": one.what} for one in found))
     if any(difference.verdict is ContractVerdict.DIFFERS for difference in found):
         raise typer.Exit(1)
 
@@ -95,46 +87,30 @@ def import_rules(asked: Request, *, file: ContractArgument) -> None:
     sys.stdout.write(tests_yaml(found))
 
 
-dbt = typer.Typer(help="Models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@dbt.callback()
-def _dbt_group() -> None:
-    """A group with one command."""
-
-
 @dbt.command("export")
 @shared("project", "select", "format")
 def export_dbt(
-    asked: Request,
-    *,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The dbt project to write into.")] = Path("."),
+    asked: Request, *, out: Annotated[Path, typer.Option(metavar="DIR", help="The dbt project to write into.")] = Path(".")
 ) -> None:
     """Write sources, models, tests, docs and exposures, and the macros they need, into a dbt project."""
     from cdc_views.export.dbt import export as export_tables
 
-    done = export_tables(asked.project.config.name, asked.tables, out)
-    print_exported(done, format=asked.format)
+    _print_exported(asked, export_tables(asked.project.config.name, asked.tables, out))
     if not (out / "dbt_project.yml").is_file():
         log.warning(f"{out} has no dbt_project.yml yet; docs/dbt.md shows one, packages.yml and profiles.yml")
-
-
-sqlmesh = typer.Typer(help="Models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
-
-
-@sqlmesh.callback()
-def _sqlmesh_group() -> None:
-    """A group with one command."""
 
 
 @sqlmesh.command("export")
 @shared("project", "select", "format")
 def export_sqlmesh(
-    asked: Request,
-    *,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The SQLMesh project to write into.")] = Path("."),
+    asked: Request, *, out: Annotated[Path, typer.Option(metavar="DIR", help="The SQLMesh project to write into.")] = Path(".")
 ) -> None:
     """Write a model per table, and a missing config.yaml, into a SQLMesh project on DuckDB."""
     from cdc_views.export.sqlmesh import export as export_tables
 
-    print_exported(export_tables(asked.tables, out), format=asked.format)
+    _print_exported(asked, export_tables(asked.tables, out))
+
+
+def _print_exported(asked: Request, done: Exported) -> None:
+    files = [(path, "written") for path in done.written] + [(path, "removed") for path in done.removed]
+    asked.print(_FILES, (dict(zip(_FILES, file, strict=True)) for file in files))

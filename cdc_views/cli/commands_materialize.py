@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_views.cli.log import log
-from cdc_views.cli.messages import exit_code, log_error
-from cdc_views.cli.options import EngineOption
-from cdc_views.cli.printing import as_json_rows
-from cdc_views.cli.quarantined import warn_of_late, warn_of_quarantine
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.log import exit_code, log, log_error, warn_of_late, warn_of_quarantine
+from cdc_views.cli.printing import as_json_rows, fields_of
+from cdc_views.cli.shared import EngineOption, Request, shared
 from cdc_views.errors import CheckFailedError, UsageError
-from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from threading import Event
@@ -29,9 +25,7 @@ _COLUMNS = ("table", "is_new", "raw_version", "facts", "late", "outcome")
 _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
 _TriggerOption = Annotated[
     str | None,
-    typer.Option(
-        "--trigger", metavar="TRIGGER", help='Follow raw by Spark\'s streams: available-now, or an interval as "30 seconds".'
-    ),
+    typer.Option(metavar="TRIGGER", help='Follow raw by Spark\'s streams: available-now, or an interval as "30 seconds".'),
 ]
 
 
@@ -44,7 +38,7 @@ def materialize(
     full: Annotated[bool, typer.Option("--full", help="Rebuild state from all of raw, not only from new facts.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what a run would read; change nothing (bigquery).")] = False,
     wait: Annotated[
-        float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another run of a table; default: not.")
+        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another run of a table; default: not.")
     ] = 0,
     trigger: _TriggerOption = None,
     engine: EngineOption = None,
@@ -74,12 +68,25 @@ def materialize(
 
 
 def _run_once(asked: Request, jobs: Iterable[Job], *, full: bool, wait: float) -> None:
-    failures: list[Exception] = []
-    late: list[int] = []
-    asked.print(_COLUMNS, _run_all(jobs, failures, late, full=full, wait=wait))
-    if not failures:  # the failure may come from the count of rows that are no events
+    records, codes = [], []
+    is_whole = True
+    for job in jobs:
+        try:
+            outcome = job.run(full=full, wait=wait)
+        except Exception as error:
+            log_error(error, prefix="" if job.name in str(error) else f"{job.name}: ", table=job.name)
+            codes.append(exit_code(error))
+            is_whole = False
+            continue
+        log.info(f"{job.name}: {outcome.line()}", table=job.name)
+        warn_of_late(job.name, outcome.late)
+        if outcome.late:
+            codes.append(CheckFailedError.exit_code)
+        records.append({"table": job.name, **_record(outcome)})
+    asked.print(_COLUMNS, records)
+    if is_whole:  # the failure may come from the count of rows that are no events
         warn_of_quarantine(*asked.tables)
-    if codes := [*map(exit_code, failures), *[CheckFailedError.exit_code] * any(late)]:
+    if codes:
         raise typer.Exit(max(codes))
 
 
@@ -93,31 +100,8 @@ def _plan(asked: Request, *, full: bool, engine: str | None, others: bool) -> No
     asked.print(_COLUMNS, ({"table": table.name, **_record(plan)} for table, plan in plans))
 
 
-def _run_all(
-    jobs: Iterable[Job], failures: list[Exception], late: list[int], *, full: bool, wait: float
-) -> Iterator[dict[str, object]]:
-    """Run each job once; logs errors and adds them to `failures`; adds counts of late facts to `late`."""
-    for job in jobs:
-        try:
-            outcome = job.run(full=full, wait=wait)
-        except Exception as error:
-            log_error(error, prefix="" if job.name in str(error) else f"{job.name}: ", table=job.name)
-            failures.append(error)
-            continue
-        log.info(f"{job.name}: {outcome.line()}", table=job.name)
-        warn_of_late(job.name, outcome.late)
-        late.append(outcome.late)
-        yield {"table": job.name, **_record(outcome)}
-
-
 def _record(outcome: Materialization) -> dict[str, object]:
-    return {
-        "is_new": outcome.is_new,
-        "raw_version": outcome.raw_version,
-        "facts": outcome.facts,
-        "late": outcome.late,
-        "outcome": outcome.line(),
-    }
+    return {**fields_of(outcome, _COLUMNS[1:-1]), "outcome": outcome.line()}
 
 
 def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
@@ -128,17 +112,15 @@ def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
         advice = 'give one `materialize: {schedule: "*/15 * * * *"}`, or run `cdc-views materialize --once`'
         raise UsageError(f"{project}: no table has a schedule (of {names}); {advice}")
     for job in jobs:
-        cron = job.cron.expression if job.cron is not None else None
-        if cron is None:
+        if job.cron is None:
             log.warning(f"{job.name}: has no schedule and is not run", table=job.name)
         else:
-            log.info(f"{job.name}: runs by {cron}, in UTC", table=job.name, schedule=cron)
+            log.info(f"{job.name}: runs by {job.cron.expression}, in UTC", table=job.name, schedule=job.cron.expression)
     return scheduled
 
 
 def _keep_running(asked: Request, jobs: list[Job]) -> None:
-    """Run the schedule; prints a row when a run completes, and logs the rest."""
-    from cdc_views.operations.scheduling import SystemClock, run_schedule, run_until_stopped
+    from cdc_views.operations.scheduling import SystemClock, run_schedule
 
     def work(stop: Event) -> None:
         completed = _completed(run_schedule(jobs, clock=SystemClock(stop), stop=stop))
@@ -146,16 +128,15 @@ def _keep_running(asked: Request, jobs: list[Job]) -> None:
             for run in completed:
                 print(f"{run.table}: {_instant(run.tick)}: {run.outcome.line()}", flush=True)
         else:
-            asked.print_json(_SCHEDULED_COLUMNS, map(_scheduled_row, completed))
+            records = ({"table": run.table, "tick": _instant(run.tick), **_record(run.outcome)} for run in completed)
+            asked.print_json(_SCHEDULED_COLUMNS, (as_json_rows([record])[0] for record in records))
 
-    run_until_stopped(work, on_stop=_announce_stop)
+    _run_until_stopped(work)
     log.info("stopped")
 
 
 def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
-    """Follow the tables' streams; prints a row when a run ends."""
     from cdc_views.operations.following import follow_tables
-    from cdc_views.operations.scheduling import run_until_stopped
 
     def print_run(name: str, outcome: Materialization) -> None:
         if asked.format == "table":
@@ -164,20 +145,12 @@ def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
             asked.print(_COLUMNS, [{"table": name, **_record(outcome)}])
             sys.stdout.flush()
 
-    def work(stop: Event) -> None:
-        follow_tables(asked.tables, trigger=trigger, engine=engine, stop=stop, on_run=print_run)
-
     if asked.format in ("json", "csv"):
         raise UsageError(f"--trigger prints rows as they come, which {asked.format} cannot; use --format table or jsonl")
-    run_until_stopped(work, on_stop=_announce_stop)
-
-
-def _scheduled_row(run: Completed) -> JsonRow:
-    return as_json_rows([{"table": run.table, "tick": _instant(run.tick), **_record(run.outcome)}])[0]
+    _run_until_stopped(lambda stop: follow_tables(asked.tables, trigger=trigger, engine=engine, stop=stop, on_run=print_run))
 
 
 def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
-    """The completed runs; logs everything else."""
     from cdc_views.operations.scheduling import Completed
 
     for happening in happenings:
@@ -209,5 +182,8 @@ def _instant(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%dT%H:%MZ")
 
 
-def _announce_stop() -> None:
-    log.info("stopping after the run at hand; a second signal ends it at once, and what was committed stays")
+def _run_until_stopped(work: Callable[[Event], None]) -> None:
+    from cdc_views.operations.scheduling import run_until_stopped
+
+    announced = "stopping after the run at hand; a second signal ends it at once, and what was committed stays"
+    run_until_stopped(work, on_stop=lambda: log.info(announced))

@@ -6,7 +6,7 @@ The sources are the entry points of group `cdc_views.producers`; each declares i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from enum import Enum
 from threading import Event
@@ -16,14 +16,13 @@ import typer
 from typer.core import TyperGroup
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import LogFormatOption, ProjectOption
 from cdc_views.cli.progress import shown_snapshots
-from cdc_views.cli.shared import DEFAULT_PROJECT
+from cdc_views.cli.shared import DEFAULT_PROJECT, LogFormatOption, ProjectOption, declared, keyword
 from cdc_views.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from cdc_views.landing.producers import Producer
-    from cdc_views.landing.targets import Destination, ProducerOrder
+    from cdc_views.landing.targets import Destination
 
 _NOWHERE = "none"
 _NOT_YET = ("mysql",)
@@ -35,28 +34,6 @@ class OnError(str, Enum):
 
     LOG = "log"
     EXIT = "exit"
-
-
-TablesOption = Annotated[
-    list[str] | None,
-    typer.Option("--table", metavar="TABLE", help="Only this table; may be repeated. Default: all of the source's raw format."),
-]
-OnErrorOption = Annotated[
-    OnError, typer.Option("--on-error", metavar="log|exit", help="What to do after a bad event went to quarantine.")
-]
-ListenOption = Annotated[
-    str,
-    typer.Option(
-        "--listen",
-        metavar="HOST:PORT",
-        help="Where to serve /healthz and /metrics; port 0: any free one, logged at start; none: nowhere.",
-    ),
-]
-ToOption = Annotated[
-    str, typer.Option("--to", metavar="kafka://HOST:PORT", help="Publish rows there, by key, instead of landing in raw tables.")
-]
-TopicPrefixOption = Annotated[str, typer.Option("--topic-prefix", metavar="NAME", help="With --to: topics are NAME.TABLE.")]
-OutputFormatOption = Annotated[str, typer.Option("--output-format", metavar="json|avro", help="With --to: their format.")]
 
 
 class ProducerGroup(TyperGroup):
@@ -89,44 +66,38 @@ def _command_of(source: str) -> Any:
     made = typer.Typer(add_completion=False, rich_markup_mode=None)
     producer = find_producer(source)
     if producer is None:
+
+        def refuse(context: typer.Context) -> None:
+            raise UnsupportedError(f"`produce {source}` is not there yet", remedy="`land` appends event files, or standard input")
+
         settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-        made.command(source, help="Not there yet.", context_settings=settings)(_refusal(source))
+        made.command(source, help="Not there yet.", context_settings=settings)(refuse)
     else:
-        made.command(source, help=producer.help)(_runner(source, producer))
+        run = declared(lambda **given: _run(producer, given), list(_parameters(producer)))
+        made.command(source, help=producer.help)(run)
     return typer.main.get_command(made)
 
 
-def _refusal(source: str) -> Callable[[typer.Context], None]:
-    def refuse(context: typer.Context) -> None:
-        raise UnsupportedError(f"`produce {source}` is not there yet", remedy="`land` appends event files, or standard input")
-
-    return refuse
-
-
-def _runner(source: str, producer: Producer) -> Callable[..., None]:
-    """Return a function for typer; its parameters are the options of all producers, and the producer's own."""
-
-    def run(**given: Any) -> None:
-        _run(source, producer, given)
-
-    parameters = list(_parameters(producer))
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
-
-
 def _parameters(producer: Producer) -> Iterator[inspect.Parameter]:
-    yield _parameter("project_", ProjectOption, DEFAULT_PROJECT)
-    yield _parameter("table_", TablesOption, None)
+    yield keyword("project_", ProjectOption, DEFAULT_PROJECT)
+    which = "Only this table; may be repeated. Default: all of the source's raw format."
+    yield _option("--table", list[str] | None, None, "TABLE", which)
     yield from _own_parameters(producer)
     if producer.publishes:
-        yield _parameter("to_", ToOption, "")
-        yield _parameter("topic_prefix_", TopicPrefixOption, "")
-        yield _parameter("output_format_", OutputFormatOption, "json")
+        yield _option("--to", str, "", "kafka://HOST:PORT", "Publish rows there, by key, instead of landing in raw tables.")
+        yield _option("--topic-prefix", str, "", "NAME", "With --to: topics are NAME.TABLE.")
+        yield _option("--output-format", str, "json", "json|avro", "With --to: their format.")
     if not producer.serves:
-        yield _parameter("on_error_", OnErrorOption, OnError.LOG)
-        yield _parameter("listen_", ListenOption, "127.0.0.1:0")
-    yield _parameter("log_format_", LogFormatOption, "text")
+        yield _option("--on-error", OnError, OnError.LOG, "log|exit", "What to do after a bad event went to quarantine.")
+        where = "Where to serve /healthz and /metrics; port 0: any free one, logged at start; none: nowhere."
+        yield _option("--listen", str, "127.0.0.1:0", "HOST:PORT", where)
+    yield keyword("log_format_", LogFormatOption, "text")
+
+
+def _option(flag: str, kind: Any, default: Any, metavar: str, help: str) -> inspect.Parameter:
+    """An option of all producers; its name ends with `_`, so that none of a producer's own has it."""
+    name = flag.removeprefix("--").replace("-", "_") + "_"
+    return keyword(name, Annotated[kind, typer.Option(flag, metavar=metavar, help=help)], default)
 
 
 def _own_parameters(producer: Producer) -> Iterator[inspect.Parameter]:
@@ -142,38 +113,17 @@ def _own_parameters(producer: Producer) -> Iterator[inspect.Parameter]:
             kind, default = list[str], None
         elif one.computed is not None:
             default = None
-        declared = typer.Option(one.flag, metavar="|".join(choices) or one.metavar or None, help=one.help, min=one.at_least)
-        yield _parameter(name, Annotated[kind if default is not None else kind | None, declared], default)
+        how = typer.Option(one.flag, metavar="|".join(choices) or one.metavar or None, help=one.help, min=one.at_least)
+        yield keyword(name, Annotated[kind if default is not None else kind | None, how], default)
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _run(source: str, producer: Producer, given: Mapping[str, Any]) -> None:
-    """Run a producer until a signal stops it."""
-    from cdc_views.cli.producing import with_destination
+def _run(producer: Producer, given: Mapping[str, Any]) -> None:
+    from cdc_views.cli.producing import facts_of, targets_of, with_destination
+    from cdc_views.landing.targets import ProducerOrder
     from cdc_views.operations.scheduling import run_until_stopped
 
-    order = _order(producer, given)
-    options = producer.chosen(order.project, given)
-    order = with_destination(order)
-
-    def announce_stop() -> None:
-        log.info("stopping: what was read lands first; a second signal ends at once, and loses nothing either")
-
-    with shown_snapshots() as progress:
-        run_until_stopped(lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=announce_stop)
-    log.info("stopped")
-
-
-def _order(producer: Producer, given: Mapping[str, Any]) -> ProducerOrder:
-    """Return a producer's order, without its own options."""
-    from cdc_views.cli.producing import facts_of, targets_of
-    from cdc_views.landing.targets import ProducerOrder
-
     project, listen = given["project_"], given.get("listen_", _NOWHERE)
-    return ProducerOrder(
+    order = ProducerOrder(
         targets=targets_of(project, given["table_"] or (), format_name=producer.raw_format, log=log),
         log=log,
         stop=Event(),
@@ -182,10 +132,17 @@ def _order(producer: Producer, given: Mapping[str, Any]) -> ProducerOrder:
         project=facts_of(project),
         to=_destination(given) if producer.publishes else None,
     )
+    options = producer.chosen(order.project, given)
+    order = with_destination(order)
+    announced = "stopping: what was read lands first; a second signal ends at once, and loses nothing either"
+    with shown_snapshots() as progress:
+        run_until_stopped(
+            lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=lambda: log.info(announced)
+        )
+    log.info("stopped")
 
 
 def _destination(given: Mapping[str, Any]) -> Destination | None:
-    """Return the destination by `--to` and its options; None: raw tables."""
     from cdc_views.landing.targets import Destination
 
     if given["to_"]:

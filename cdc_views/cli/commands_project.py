@@ -9,30 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_views.cli.log import log
-from cdc_views.cli.options import EngineOption, StrategyOption
-from cdc_views.cli.printing import as_json_rows, print_rows
-from cdc_views.cli.quarantined import warn_of_quarantine
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.log import log, warn_of_quarantine
+from cdc_views.cli.printing import fields_of
+from cdc_views.cli.shared import EngineOption, Request, StrategyOption, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
     from cdc_views.operations.applying import TablePlan
-    from cdc_views.table import Table
 
 _COLUMNS = ("table", "view", "change", "raw_version", "raw_rows", "raw_bytes")
-_PRICED = ("table", "view", "change", "raw_rows", "raw_bytes", "read_bytes", "money", "currency", "most_bytes")
+_PRICE = ("read_bytes", "money", "currency", "most_bytes")
+_PRICED = ("table", "view", "change", "raw_rows", "raw_bytes", *_PRICE)
+_APPLY_COLUMNS = ("table", "view", "engine", "state")
 
 
-def print_plans(plans: Sequence[TablePlan], *, format: str) -> None:
+def _print_plans(asked: Request, plans: Sequence[TablePlan]) -> None:
     """Print one row per table, then the differences; with the cost of a read if the engine knows it."""
     is_priced = any(planned.is_remote for planned in plans)
     columns = _PRICED if is_priced else _COLUMNS
-    if format != "table":
-        columns = (*columns, "schema", "diff") if is_priced else (*columns, "diff")
-    print_rows(columns, as_json_rows([{name: _record(planned)[name] for name in columns} for planned in plans]), format=format)
-    if format != "table":
+    if asked.format != "table":
+        asked.print((*columns, "schema", "diff") if is_priced else (*columns, "diff"), map(_record, plans))
         return
+    asked.print(columns, map(_record, plans))
     for planned in plans:
         for line in planned.schema:
             print(line)
@@ -40,24 +38,9 @@ def print_plans(plans: Sequence[TablePlan], *, format: str) -> None:
 
 
 def _record(planned: TablePlan) -> dict[str, Any]:
-    estimate = planned.estimate
-    return {
-        "table": planned.table,
-        "view": planned.view,
-        "change": planned.change,
-        "raw_version": planned.raw_version,
-        "raw_rows": planned.raw_rows,
-        "raw_bytes": planned.raw_bytes,
-        "read_bytes": None if estimate is None else estimate.reads,
-        "money": None if estimate is None else round(estimate.money, 6),
-        "currency": None if estimate is None else estimate.currency,
-        "most_bytes": None if estimate is None else estimate.limit,
-        "schema": list(planned.schema),
-        "diff": planned.diff,
-    }
-
-
-_APPLY_COLUMNS = ("table", "view", "engine", "state")
+    one, known = planned.estimate, fields_of(planned, (*_COLUMNS, "schema", "diff"))
+    price = (None,) * 4 if one is None else (one.reads, round(one.money, 6), one.currency, one.limit)
+    return {**known, **dict(zip(_PRICE, price, strict=True))}
 
 
 @shared("select", "format")
@@ -68,16 +51,14 @@ def init(
         Path | None, typer.Option("--from", metavar="SCHEMA", help="A CQL or SQL file, an .avsc, or a YAML schema.")
     ] = None,
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write cdc_views.yml.")] = Path("."),
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The project's name; default: the folder's.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The project's name; default: the folder's.")] = None,
     raw_format: Annotated[
-        str | None, typer.Option("--raw-format", metavar="FORMAT", help="The events' raw format; default: by the schema.")
+        str | None, typer.Option(metavar="FORMAT", help="The events' raw format; default: by the schema.")
     ] = None,
     json_schema: Annotated[
         bool, typer.Option("--json-schema", help="Print the project file's JSON Schema, for editors.")
     ] = False,
-    project: Annotated[
-        Path | None, typer.Option("--project", metavar="FILE", help="The file to write; default: in --dir.")
-    ] = None,
+    project: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to write; default: in --dir.")] = None,
 ) -> None:
     """Write a project that runs: every table of a schema file, engine duckdb."""
     from cdc_views.operations.starting import start_project
@@ -99,11 +80,9 @@ def init(
 def generate(
     asked: Request,
     *,
-    dialect: Annotated[
-        str | None, typer.Option("--dialect", metavar="DIALECT", help="duckdb, spark, …; default: the engine's.")
-    ] = None,
+    dialect: Annotated[str | None, typer.Option(metavar="DIALECT", help="duckdb, spark, …; default: the engine's.")] = None,
     strategy: StrategyOption = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write one file per view instead of printing.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write one file per view instead of printing.")] = None,
 ) -> None:
     """Print the SQL that creates the views."""
     from cdc_views.operations.generating import sql_folder
@@ -115,7 +94,7 @@ def generate(
         chosen = None if strategy is None else strategy_of(tables[0], strategy)
         files = sql_folder(tables, dialect or tables[0].project.config.engine, strategy=chosen)
         for path, text in (files or {}).items():
-            _write(out, out / path, text=text)
+            _write(out, path, text=text)
         if files is not None:
             return
     texts = [(table, table.sql(dialect, strategy=strategy)) for table in tables]
@@ -124,14 +103,11 @@ def generate(
         if out is None:
             print(text.rstrip("\n") + "\n")
         else:
-            _write_view(out, table, text=text)
+            _write(out, f"{table.config.slug}.sql", text=text)
 
 
-def _write_view(out: Path, table: Table, *, text: str) -> None:
-    _write(out, out / f"{table.config.slug}.sql", text=text)
-
-
-def _write(out: Path, file: Path, *, text: str) -> None:
+def _write(out: Path, name: str, *, text: str) -> None:
+    file = out / name
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
@@ -146,7 +122,7 @@ def plan(asked: Request) -> None:
     tables = asked.tables
     plans = [table.plan() for table in tables]
     warn_of_quarantine(*tables)
-    print_plans(plans, format=asked.format)
+    _print_plans(asked, plans)
 
 
 @shared("project", "select", "format")
@@ -159,7 +135,7 @@ def apply(
     """Create or replace the views in the engine's catalog."""
     loaded = asked.project
     if dry_run:
-        print_plans([table.plan() for table in asked.tables], format=asked.format)
+        _print_plans(asked, [table.plan() for table in asked.tables])
         return
     records = []
     for table in asked.tables:

@@ -1,32 +1,39 @@
-"""`query`, `history`, `explain` and `fidelity`: what a table holds, what it held, why, and how far to trust it."""
+"""`query`, `history`, `explain`, `fidelity` and `replicas`: what a table holds, what it held, why, and how far to trust it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_views.cli.log import log
-from cdc_views.cli.options import AsOfOption, EngineOption, StrategyOption, TableArgument
-from cdc_views.cli.printing import is_json
-from cdc_views.cli.quarantined import warn_of_quarantine
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.log import log, warn_of_quarantine
+from cdc_views.cli.printing import fields_of
+from cdc_views.cli.shared import AsOfOption, EngineOption, Request, StrategyOption, TableArgument, shared
+from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
-    from cdc_views.operations.explaining import Explanation
+    from cdc_views.model.schema import TableSchema
+    from cdc_views.operations.replication import PartialFact, ReplicaReport
+    from cdc_views.operations.result import Answer
+    from cdc_views.table import Table
 
-_WhereOption = Annotated[str | None, typer.Option("--where", metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
-_ColumnsOption = Annotated[list[str] | None, typer.Option("--columns", metavar="COLUMN", help="A column; may be repeated.")]
-_LandedOption = Annotated[str | None, typer.Option("--landed-as-of", metavar="INSTANT", help="Without what landed later.")]
-_WrittenOption = Annotated[str | None, typer.Option("--written-as-of", metavar="INSTANT", help="Without what was written later.")]
+_WhereOption = Annotated[str | None, typer.Option(metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
+_ColumnsOption = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="A column; may be repeated.")]
+_LandedOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Without what landed later.")]
+_WrittenOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Without what was written later.")]
 _KeyOption = Annotated[
-    str | None, typer.Option("--key", metavar="JSON", help="Only this row, or partition, as a JSON object of its key columns.")
+    str | None, typer.Option(metavar="JSON", help="Only this row, or partition, as a JSON object of its key columns.")
 ]
 _MoreColumnsOption = Annotated[
     list[str] | None, typer.Option("--columns", "--column", metavar="COLUMN", help="A column beside the key; may be repeated.")
 ]
 _FIDELITY_COLUMNS = ("table", "column", "verdict", "reason", "case", "waived")
+_COPIES_COLUMNS = ("copies", "facts", "verdict")
+_NODE_COLUMNS = ("node", "facts", "missing", "oldest_missing", "newest_written", "newest_position", "last_landed", "verdict")
+_COLUMNS = ("part", "copies", *_NODE_COLUMNS)
+_FACT_COLUMNS = ("key", "what", "column", "path", "written", "nodes", "missing_on")
 
 
 @shared("project", "select", "format")
@@ -38,7 +45,7 @@ def query(
     strategy: StrategyOption = None,
     where: _WhereOption = None,
     columns: _ColumnsOption = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="At most N rows.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="At most N rows.")] = None,
     as_of: AsOfOption = None,
     landed_as_of: _LandedOption = None,
     written_as_of: _WrittenOption = None,
@@ -59,9 +66,14 @@ def query(
         landed_as_of=landed_as_of,
         written_as_of=written_as_of,
     )
-    if result.note:
-        (log.warning if target.is_external else log.info)(result.note)
-    asked.print_json(result.columns, result.json_rows() if is_json(asked.format) else result.shown_rows())
+    _print_rows(asked, target, result, result.columns)
+
+
+def _print_rows(asked: Request, table: Table, found: Answer, columns: Sequence[str]) -> None:
+    if found.note:
+        (log.warning if table.is_external else log.info)(found.note)
+    is_json = asked.format in ("json", "jsonl")  # which has neither NaN nor infinities
+    asked.print_json(columns, found.json_rows() if is_json else found.shown_rows())
 
 
 @shared("project", "select", "format")
@@ -72,7 +84,7 @@ def history(
     key: _KeyOption = None,
     columns: _MoreColumnsOption = None,
     where: _WhereOption = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="At most N versions.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="At most N versions.")] = None,
     as_of: AsOfOption = None,
     landed_as_of: _LandedOption = None,
     written_as_of: _WrittenOption = None,
@@ -92,9 +104,7 @@ def history(
         engine=engine,
         strategy=strategy,
     )
-    if found.note:
-        (log.warning if target.is_external else log.info)(found.note)
-    asked.print_json((*found.columns, *found.span_names), found.json_rows() if is_json(asked.format) else found.shown_rows())
+    _print_rows(asked, target, found, (*found.columns, *found.span_names))
 
 
 @shared("project", "select", "format")
@@ -103,27 +113,23 @@ def explain(
     *,
     table: TableArgument,
     key: Annotated[
-        str, typer.Option("--key", metavar="JSON", help="The row key as a JSON object; the partition key alone for its statics.")
+        str, typer.Option(metavar="JSON", help="The row key as a JSON object; the partition key alone for its statics.")
     ],
-    column: Annotated[str | None, typer.Option("--column", metavar="COLUMN", help="Only this column.")] = None,
+    column: Annotated[str | None, typer.Option(metavar="COLUMN", help="Only this column.")] = None,
     as_of: AsOfOption = None,
 ) -> None:
     """Print the candidates for each cell of a row, the winner, the deciding rule, and where each candidate came from."""
     from cdc_views.operations.explained import CANDIDATE_COLUMNS, candidate_rows, verdict
+    from cdc_views.rules.codec.jsontext import to_json
 
     target = asked.table(table)
     explanation = target.explain(key, column=column, as_of=as_of)
     warn_of_quarantine(target)
     if asked.format == "table":
-        print(f"{target.name}, {_key_of(explanation)}: {verdict(explanation)}")
+        kinds = {column.name: column.type for column in explanation.schema.row_key}
+        shown = ", ".join(f"{name} = {to_json(kinds[name], value)}" for name, value in explanation.key.items())
+        print(f"{target.name}, {shown}: {verdict(explanation)}")
     asked.print_json(CANDIDATE_COLUMNS, candidate_rows(explanation))
-
-
-def _key_of(explanation: Explanation) -> str:
-    from cdc_views.rules.codec.jsontext import to_json
-
-    kinds = {column.name: column.type for column in explanation.schema.row_key}
-    return ", ".join(f"{name} = {to_json(kinds[name], value)}" for name, value in explanation.key.items())
 
 
 @shared("project", "select", "format")
@@ -132,20 +138,9 @@ def fidelity(asked: Request) -> None:
     from cdc_views.formats.base import Verdict
 
     lines = [line for table in asked.tables for line in table.fidelity()]
-    records = [
-        {
-            "table": line.table,
-            "column": line.column,
-            "verdict": line.verdict.value,
-            "reason": line.reason,
-            "case": line.case,
-            "waived": line.waived or None,
-        }
-        for line in lines
-    ]
     is_waived = any(line.waived for line in lines)
     columns = _FIDELITY_COLUMNS if is_waived or asked.format != "table" else _FIDELITY_COLUMNS[:-1]
-    asked.print(columns, records)
+    asked.print(columns, ({**fields_of(line, _FIDELITY_COLUMNS), "waived": line.waived or None} for line in lines))
     unsafe = [line for line in lines if line.verdict is Verdict.UNSAFE and not line.waived]
     for line in unsafe:
         what = "whole rows are" if line.column == "*" else f"column {line.column!r} is"
@@ -157,3 +152,83 @@ def fidelity(asked: Request) -> None:
             f"`fidelity: {{waive: {{{column}: why it does not matter here}}}}`"
         )
         raise typer.Exit(1)
+
+
+@shared("project", "select", "format")
+def replicas(
+    asked: Request,
+    *,
+    table: TableArgument,
+    replication_factor: Annotated[
+        int | None, typer.Option(metavar="N", help="Replicas of each mutation; default: the project's.")
+    ] = None,
+    nodes: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Expect this node besides those seen; may be repeated.")
+    ] = None,
+    missing: Annotated[bool, typer.Option("--missing", help="List the facts seen on too few nodes.")] = False,
+    only_on: Annotated[str | None, typer.Option(metavar="NODE", help="List the facts seen on this node alone.")] = None,
+    silent_after: Annotated[
+        str, typer.Option(metavar="SPAN", help="A node is silent if it landed nothing for so long before the newest landing.")
+    ] = "1d",
+) -> None:
+    """Print on how many nodes each cell fact was seen, and each node's status; exit code 1 on too few copies."""
+    from cdc_views.operations.replication import expected_of, list_partial
+    from cdc_views.operations.replication import replicas as count
+
+    target = asked.table(table)
+    expected = expected_of(target, factor=replication_factor, nodes=nodes or (), silent_after=silent_after)
+    report = count(target, expected)
+    warn_of_quarantine(target)
+    if missing or only_on is not None:
+        facts = list_partial(target, expected, only_on=only_on, incomplete=missing)
+        asked.print_json(_FACT_COLUMNS, _fact_rows(target.schema, facts))
+    elif asked.format == "table":
+        records = list(_records(report))
+        print(f"{report.table}: {report.facts} cell facts; {report.factor} copies of each are expected")
+        asked.print(_COPIES_COLUMNS, (r for r in records if r["part"] == "copies"))
+        asked.print(_NODE_COLUMNS, (r for r in records if r["part"] == "node"))
+    else:
+        asked.print(_COLUMNS, _records(report))
+    if report.incomplete:
+        _complain(target, report, is_listed=missing)
+        raise typer.Exit(1)
+
+
+def _records(report: ReplicaReport) -> Iterator[dict[str, object]]:
+    from cdc_views.rules.codec.times import timestamp_text
+
+    nothing = dict.fromkeys(_COLUMNS)
+    for copies, facts in report.copies.items():
+        verdict = "too few" if facts and copies < report.factor else "ok"
+        yield {**nothing, "part": "copies", "copies": copies, "facts": facts, "verdict": verdict}
+    for one in report.nodes:
+        newest = None if one.newest_position is None else ":".join(map(str, one.newest_position))
+        landed = None if one.last_landed is None else timestamp_text(one.last_landed // 1000)
+        yield {
+            **nothing,
+            "part": "node",
+            "node": one.node,
+            "facts": one.seen,
+            "missing": one.lacking,
+            "oldest_missing": one.oldest_lacking,
+            "newest_written": one.newest_written,
+            "newest_position": newest,
+            "last_landed": landed,
+            "verdict": one.status.value,
+        }
+
+
+def _fact_rows(schema: TableSchema, facts: Iterator[PartialFact]) -> Iterator[JsonRow]:
+    from cdc_views.operations.explained import part_row
+
+    for fact in facts:
+        nodes, missing = (json.dumps(names, ensure_ascii=False) for names in (fact.nodes, fact.lacking))
+        yield {**part_row(schema, fact), "nodes": nodes, "missing_on": missing}
+
+
+def _complain(table: Table, report: ReplicaReport, *, is_listed: bool) -> None:
+    few = f"{table.name}: {report.incomplete:,} of {report.facts:,} cell facts were seen on fewer than {report.factor} nodes"
+    advice = "" if is_listed else "; --missing lists them"
+    if len(report.nodes) < report.factor:
+        advice = f"; of only {len(report.nodes)} nodes events have landed or were expected (--nodes)"
+    log.error(few + advice)

@@ -1,20 +1,22 @@
-"""`rebuild` and `maintain`: build a new state beside the old one; keep files few and small."""
+"""`rebuild`, `maintain` and `forget`: a new state beside the old one, few files, and nothing left of a key."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_views.cli.log import log
-from cdc_views.cli.options import EngineOption, TableArgument
-from cdc_views.cli.quarantined import warn_of_late
-from cdc_views.cli.shared import Request, shared
-from cdc_views.errors import UsageError
+from cdc_views.cli.log import log, warn_of_late
+from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
+from cdc_views.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from cdc_views.operations.erasing.forgetting import Erasure
 
 _DIFFERENCES = ("key", "column", "before", "after")
+_REMOVED = ("what", "location", "rows")
 _UPKEEP = ("table", "what", "location", "merged", "removed", "bytes", "log_entries")
 
 
@@ -65,17 +67,13 @@ def maintain(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would remove; change nothing.")] = False,
     retention_hours: Annotated[
-        int, typer.Option("--retention-hours", metavar="HOURS", help="Keep replaced files so long, for readers; default: 168.")
+        int, typer.Option(metavar="HOURS", help="Keep replaced files so long, for readers; default: 168.")
     ] = 168,
     drop_raw_older_than: Annotated[
-        str | None, typer.Option("--drop-raw-older-than", metavar="SPAN", help="Drop raw facts landed longer ago (30d).")
+        str | None, typer.Option(metavar="SPAN", help="Drop raw facts landed longer ago (30d).")
     ] = None,
-    archive: Annotated[
-        Path | None, typer.Option("--archive", metavar="DIR", help="Keep the dropped facts there, as Parquet files.")
-    ] = None,
-    restore_raw: Annotated[
-        Path | None, typer.Option("--restore-raw", metavar="DIR", help="Put dropped facts back from their archive.")
-    ] = None,
+    archive: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the dropped facts there, as Parquet files.")] = None,
+    restore_raw: Annotated[Path | None, typer.Option(metavar="DIR", help="Put dropped facts back from their archive.")] = None,
     engine: EngineOption = None,
 ) -> None:
     """Merge small files and remove files that nothing reads; keeps every event unless you drop raw facts.
@@ -96,3 +94,61 @@ def maintain(
             log.info(f"{table.name}: {'would drop' if dry_run else 'dropped'} {done.line()}")
     upkeep = ((table, table.maintain(retention_hours=retention_hours, dry_run=dry_run)) for table in tables)
     asked.print(_UPKEEP, [{"table": table.name, **asdict(one)} for table, found in upkeep for one in found])
+
+
+@shared("project", "format")
+def forget(
+    asked: Request,
+    *,
+    table: TableArgument,
+    key: Annotated[str, typer.Option(metavar="JSON", help="The row's key; the partition key alone for a whole partition.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would remove; change nothing.")] = False,
+    undecodable: Annotated[
+        str, typer.Option(metavar="fail|keep|drop", help="What to do with quarantined events of unknown key.")
+    ] = "fail",
+    lift: Annotated[
+        bool, typer.Option("--lift", help="Let later events of a forgotten key land from a source without dates.")
+    ] = False,
+    wait: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another run of the table.")] = 0,
+    engine: EngineOption = None,
+) -> None:
+    """Remove a key from raw, quarantine and state, keep it from landing again, and prove that nothing is left.
+
+    Exit code 1 if something is left, or if quarantine has events of unknown key.
+    """
+    from cdc_views.operations.erasing import forgetting
+
+    known = [member.value for member in forgetting.Undecodable]
+    if undecodable not in known:
+        raise UsageError(f"--undecodable is {undecodable!r}{did_you_mean(undecodable, known)}")
+    target = asked.table(table)
+    if lift and dry_run:
+        raise UsageError("--lift and --dry-run do not go together; --lift removes nothing")
+    if lift:
+        forgetting.lift(target, key)
+        log.info(f"{table}: events of that key land again, but those that were removed")
+        return
+    done = target.forget(key, dry_run=dry_run, undecodable=forgetting.Undecodable(undecodable), engine=engine, wait=wait)
+    asked.print(_REMOVED, map(asdict, done.removed))
+    _report_erasure(table, done)
+    if done.proof is not None and not done.is_done:
+        raise typer.Exit(1)
+
+
+def _report_erasure(table: str, done: Erasure) -> None:
+    for note in done.notes:
+        log.warning(f"{table}: {note}")
+    if done.undecodable and not done.is_accepted:
+        mentioning = f" ({done.mentioning:,} hold a text that was removed)" if done.mentioning else ""
+        log.warning(
+            f"{table}: {done.undecodable:,} events in quarantine cannot be decoded, so nobody knows whose they are{mentioning}; "
+            "mend and `replay` them, or pass --undecodable drop, or keep"
+        )
+    if done.proof is None:
+        return
+    for leftover in done.proof.leftovers:
+        advice = "run the command again once nothing writes there, and a file that no commit names is an hour old"
+        log.error(f"{table}: {leftover.what}: {leftover.file}: {leftover.found} left; {advice}")
+    if done.proof.is_clean:
+        proof = done.proof
+        log.info(f"{table}: nothing of the key is left in {proof.files:,} files ({proof.rows:,} rows, {proof.bytes:,} bytes)")

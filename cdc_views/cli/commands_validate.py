@@ -1,19 +1,20 @@
-"""`validate`: the data tests of the project's tables."""
+"""`validate` and `report`: the data tests of the tables, and a static site of one run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_views.cli.log import log
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.log import log, quietly
+from cdc_views.cli.printing import fields_of
+from cdc_views.cli.shared import AsOfOption, EngineOption, Request, shared
 from cdc_views.errors import UsageError, did_you_mean
-from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.api import Project
@@ -22,38 +23,33 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("table", "check", "status", "severity", "result")
 _SEVERITIES = ("warning", "error")
-_DocsRowsOption = Annotated[
-    int, typer.Option("--docs-rows", min=1, metavar="N", help="Give Great Expectations tables of at most N rows.")
-]
-_WithValuesOption = Annotated[bool, typer.Option("--with-values", help="Show values of rows that break your own expectations.")]
+_REPORT_COLUMNS = ("table", "page", "passed", "failed", "warnings", "skipped")
 
 
 @shared("project", "select", "format")
 def validate(
     asked: Request,
     *,
-    engine: Annotated[str | None, typer.Option("--engine", metavar="E", help="Where to run; default: the project's.")] = None,
-    as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="I", help="The clock that cells expire by; default: now.")
-    ] = None,
+    engine: Annotated[str | None, typer.Option(metavar="E", help="Where to run; default: the project's.")] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="I", help="The clock that cells expire by; default: now.")] = None,
     fail_on: Annotated[
-        str, typer.Option("--fail-on", metavar="warning|error", help="Exit 1 if a test of this severity, or above, fails.")
+        str, typer.Option(metavar="warning|error", help="Exit 1 if a test of this severity, or above, fails.")
     ] = "error",
-    sample: Annotated[
-        int, typer.Option("--sample", min=0, metavar="N", help="Recompute at most N partitions by the rules.")
-    ] = 200,
+    sample: Annotated[int, typer.Option(min=0, metavar="N", help="Recompute at most N partitions by the rules.")] = 200,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Selects the partitions; default: others after each landing.")
+        int | None, typer.Option(metavar="N", help="Selects the partitions; default: others after each landing.")
     ] = None,
-    contract: Annotated[
-        Path | None, typer.Option("--contract", metavar="FILE", help="Also test the rules of a data contract (ODCS).")
-    ] = None,
+    contract: Annotated[Path | None, typer.Option(metavar="FILE", help="Also test the rules of a data contract (ODCS).")] = None,
     docs: Annotated[
         bool, typer.Option("--docs/--no-docs", help="Run Great Expectations too: your own suites, and its Data Docs.")
     ] = True,
-    docs_rows: _DocsRowsOption = 1_000_000,
-    with_values: _WithValuesOption = False,
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
+    docs_rows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Give Great Expectations tables of at most N rows.")
+    ] = 1_000_000,
+    with_values: Annotated[
+        bool, typer.Option("--with-values", help="Show values of rows that break your own expectations.")
+    ] = False,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
 ) -> None:
     """Run the data tests of each table; exit code 1 if one fails."""
@@ -66,14 +62,18 @@ def validate(
     reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in tables]
     if docs:
         reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
-    asked.print_json(_COLUMNS, _rows(reports))
+    checks = [(report.table, check) for report in reports for check in report.checks]
+    told = ("status", "severity")
+    asked.print(_COLUMNS, ({"table": t, "check": c.name, **fields_of(c, told), "result": c.line()} for t, c in checks))
     _write(reports, junit=junit, json_file=json_file)
     _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
 
 
-def _documents(loaded: Project) -> Path:
-    """The folder of Data Docs: in a local warehouse, else beside the project file."""
-    return (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
+def _complain(failed: Sequence[tuple[str, Check]]) -> None:
+    for table, check in failed:
+        log.error(f"{table}: {check.name}: {check.rule}: {check.line()}")
+    if failed:
+        raise typer.Exit(1)
 
 
 def _validation(contract: Path | None) -> Callable[..., Report]:
@@ -83,38 +83,25 @@ def _validation(contract: Path | None) -> Callable[..., Report]:
 
         return validate_table
     from cdc_views.export.contracts import read_contract
-    from cdc_views.export.contracts.validating import validate_with
+    from cdc_views.export.contracts.comparing import validate_with
 
     return partial(validate_with, read_contract(contract))
 
 
-def _complain(failed: Sequence[tuple[str, Check]]) -> None:
-    """Log what failed and where; then the exit code is 1."""
-    for table, check in failed:
-        log.error(f"{table}: {check.name}: {check.rule}: {check.line()}")
-    if failed:
-        raise typer.Exit(1)
-
-
-def _rows(reports: Sequence[Report]) -> Iterator[JsonRow]:
-    from cdc_views.rules.codec.jsontext import quote
-
-    for report in reports:
-        for check in report.checks:
-            values = (report.table, check.name, check.status.value, check.severity.value, check.line())
-            yield dict(zip(_COLUMNS, map(quote, values), strict=True))
-
-
 def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **options: Any) -> list[Report]:
-    """Run Great Expectations; returns the reports with its findings."""
-    from cdc_views.quality.checkpoint import publish
+    """Run Great Expectations; its Data Docs are in a local warehouse, else beside the project file."""
+    folder = (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
+    with quietly():
+        from cdc_views.quality.checkpoint import publish
 
-    found = publish(reports, _documents(loaded), **options)
-    for name, count in found.moved.items():
+        index, judged, moved = publish(reports, folder, **options)
+    for name, count in moved.items():
+        if not count:
+            continue
         what = f"{count} expectations that you added to the suite {name}, which validate writes anew, are now in {name}.custom"
         log.warning(f"{what}, which is yours", table=name)
-    log.info(f"Data Docs: {found.index}")
-    return list(found.reports)
+    log.info(f"Data Docs: {index}")
+    return judged
 
 
 def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | None) -> None:
@@ -124,3 +111,56 @@ def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | N
         junit.write_text(junit_xml(reports), encoding="utf-8")
     if json_file is not None:
         json_file.write_text(json.dumps(records(reports), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@shared("project", "select", "format")
+def report(
+    asked: Request,
+    *,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write index.html and a page per table.")],
+    engine: EngineOption = None,
+    as_of: AsOfOption = None,
+    dialect: Annotated[
+        list[str] | None, typer.Option(metavar="DIALECT", help="SQL to show, repeatable; default: the engine's.")
+    ] = None,
+    recent: Annotated[int, typer.Option(min=0, metavar="N", help="Explain the N rows written last, per table.")] = 5,
+    with_values: Annotated[bool, typer.Option("--with-values", help="Include keys and values of rows.")] = False,
+    results: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Use results of `validate --json`; default: run the tests.")
+    ] = None,
+) -> None:
+    """Write a site: landings, tests, fidelity, cost, and a page per table with SQL, lineage and recent rows."""
+    from cdc_views.report import report_of, write_site
+    from cdc_views.report.wording import counted
+
+    tables = asked.tables
+    if out.is_file():
+        raise UsageError(f"--out {out}: is a file; name a folder")
+    report_with = partial(report_of, asked.project, tables=tables, as_of=as_of, engine=engine, dialects=dialect or ())
+    found = report_with(recent=recent, with_values=with_values, results=results)
+    _check_something_landed(tables)
+    index = write_site(found, out)
+    records = [{"table": table.name, "page": table.page, **asdict(table.results)} for table in found.tables]
+    asked.print(_REPORT_COLUMNS, records)
+    failed = found.failed()
+    if failed:
+        (table, check), tests = failed[0], counted(len(failed), "test")
+        log.warning(f"{tests} did not hold, the first: {table.name}: {check.name}; the report lists them")
+    log.info(f"wrote {index}")
+
+
+def _check_something_landed(tables: Sequence[Table]) -> None:
+    """Refuse a report without any landed event, as `validate` does."""
+    from cdc_views.operations.ingest import check_landed
+
+    missing = []
+    for table in tables:
+        if table.project.is_remote:
+            return
+        try:
+            check_landed(table)
+            return
+        except UsageError as error:
+            missing.append(error)
+    if missing:
+        raise missing[0]

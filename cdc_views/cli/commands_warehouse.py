@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from xml.sax.saxutils import escape
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import TableArgument
-from cdc_views.cli.shared import Request, shared
+from cdc_views.cli.printing import fields_of
+from cdc_views.cli.shared import Request, TableArgument, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdc_views.engines.warehouses import Load, Measured, StateStanding, WarehousePlugin
+    from cdc_views.engines.warehouses import Cost, Load, Measured, StateStanding, WarehousePlugin
     from cdc_views.table import Table
 
-_COLUMNS = (
-    *("table", "raw", "raw_rows", "raw_bytes", "view", "view_state"),
-    *("state", "state_rows", "state_bytes", "state_landed", "state_ran_at"),
-)
+_WAREHOUSE = ("raw", "raw_rows", "raw_bytes", "view", "view_state")
+_STATE = ("state", "state_rows", "state_bytes", "state_landed", "state_ran_at")
 _STANDING = ("table", "raw_version", "raw_facts", "changed_at", "quarantined", "state", "state_version", "unmerged", "problem")
 _COSTS = ("way", "query_bytes", "run_bytes", "kept_bytes", "query_money", "run_money", "kept_money", "money", "currency")
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 420, 70, 110, 40, 50
+_QUERIES = tuple(round(10 ** (step / 4)) for step in range(17))
+"""1 to 10,000 reads in a day."""
+_COLORS = ("#b3261e", "#1f5fa8", "#2e7d32")
 
 
 @shared("project", "select", "format")
@@ -33,8 +39,7 @@ def status(asked: Request) -> None:
     from cdc_views.operations.status import status_of
 
     found = [status_of(table) for table in asked.tables]
-    shown = [{**{name: getattr(one, name) for name in _STANDING}, "problem": one.problem or None} for one in found]
-    asked.print(_STANDING, shown)
+    asked.print(_STANDING, ({**fields_of(one, _STANDING), "problem": one.problem or None} for one in found))
     for one in found:
         if one.problem:
             log.error(one.problem)
@@ -50,17 +55,15 @@ def _remote_status(asked: Request) -> None:
     with asked.project.remote() as engine:
         for table in asked.tables:
             found = engine.standing(definition_of(table))
-            record = {"table": table.name, "raw": found.raw, "raw_rows": found.raw_rows, "raw_bytes": found.raw_bytes}
-            records.append({**record, "view": found.view, "view_state": found.view_state, **_of_state(found.state)})
-    asked.print(_COLUMNS, records)
+            records.append({"table": table.name, **fields_of(found, _WAREHOUSE), **_of_state(found.state)})
+    asked.print(("table", *_WAREHOUSE, *_STATE), records)
 
 
 def _of_state(state: StateStanding | None) -> dict[str, object]:
     if state is None:
-        return dict.fromkeys(("state", "state_rows", "state_bytes", "state_landed", "state_ran_at"))
+        return dict.fromkeys(_STATE)
     landed, ran_at = (None if at is None else at.isoformat() for at in (state.landed, state.ran_at))
-    known = {"state": state.name, "state_rows": state.rows, "state_bytes": state.bytes}
-    return {**known, "state_landed": landed, "state_ran_at": ran_at}
+    return dict(zip(_STATE, (state.name, state.rows, state.bytes, landed, ran_at), strict=True))
 
 
 def _count(what: str) -> Any:
@@ -83,21 +86,22 @@ def cost(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write cost by reads per day, as SVG.")] = None,
 ) -> None:
     """Print what a month costs in BigQuery: a view over raw, a state with the events since, or a serving table."""
-    from cdc_views.cli.cost_plot import cost_plot
     from cdc_views.engines.warehouses import Load
     from cdc_views.operations.generating import taken_away
 
     found = asked.table(table)
     load = Load(rows, facts, facts_per_day, queries_per_day, runs_per_day, text_bytes, share)
     measured = None if offline or not found.project.is_remote else _measured(found)
-    _check_known(load, measured)
+    if load.facts is None and (measured is None or not measured.facts):
+        raise UsageError("how many facts raw holds is not known here; say it with --facts N (and --rows N for the keys)")
     place, config = _priced(found), found.project.config
     view = taken_away(found, place)
     costs = place.costs(config, view, load, measured)
-    records = [{name: _shown(getattr(way, name)) for name in _COSTS} for way in costs]
-    asked.print(_COSTS, records)
+    asked.print(
+        _COSTS, ({n: round(v, 4) if isinstance(v, float) else v for n, v in fields_of(way, _COSTS).items()} for way in costs)
+    )
     if plot is not None:
-        text = cost_plot(lambda changed: place.costs(config, view, changed, measured), load, title=table)
+        text = _cost_plot(lambda changed: place.costs(config, view, changed, measured), load, title=table)
         try:
             plot.write_text(text, encoding="utf-8")
         except OSError as error:
@@ -119,13 +123,7 @@ def _priced(table: Table) -> WarehousePlugin:
     return found
 
 
-def _check_known(load: Load, measured: Measured | None) -> None:
-    if load.facts is None and (measured is None or not measured.facts):
-        raise UsageError("how many facts raw holds is not known here; say it with --facts N (and --rows N for the keys)")
-
-
 def _measured(table: Table) -> Measured | None:
-    """Measure the raw table in BigQuery, by its statistics and a dry run."""
     from cdc_views.engines.warehouses import Measured
     from cdc_views.operations.generating import definition_of
 
@@ -135,5 +133,44 @@ def _measured(table: Table) -> Measured | None:
     return Measured(found.raw_rows, found.raw_bytes, reads) if found.raw_rows else None
 
 
-def _shown(value: object) -> object:
-    return round(value, 4) if isinstance(value, float) else value
+def _cost_plot(costs: Callable[[Load], Sequence[Cost]], load: Load, *, title: str) -> str:
+    """An SVG of cost by reads per day, a line per way of reading; both axes are logarithmic. `costs` takes a load."""
+    points = [costs(replace(load, queries_per_day=queries)) for queries in _QUERIES]
+    money = [max(way.money, 0.001) for ways in points for way in ways]
+    low, high = math.floor(math.log10(min(money))), max(math.ceil(math.log10(max(money))), math.floor(math.log10(min(money))) + 1)
+    lines = []
+    for index, way in enumerate(points[0]):
+        places = [(_x(q), _y(max(ways[index].money, 0.001), low, high)) for q, ways in zip(_QUERIES, points, strict=True)]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        color = _COLORS[index % len(_COLORS)]
+        lines.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
+        x, y = places[-1]
+        lines.append(f'<text x="{x + 8:.1f}" y="{y + 4 - 12 * index:.1f}" fill="{color}">{escape(way.way)}</text>')
+    shown = escape(f"{title}: money per month ({points[0][0].currency}) by reads in a day")
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" font-family="sans-serif" '
+        f'font-size="12"><title>{shown}</title><rect width="100%" height="100%" fill="#fff"/>'
+        f'<text x="{_LEFT}" y="22" font-size="14">{shown}</text>'
+    )
+    return "\n".join([head, *_axes(low, high), *lines, "</svg>", ""])
+
+
+def _axes(low: int, high: int) -> list[str]:
+    found = []
+    for power in range(low, high + 1):
+        y = _y(10.0**power, low, high)
+        found.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
+        found.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{10.0**power:g}</text>')
+    for power in range(5):
+        x = _x(10**power)
+        found.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" stroke="#ddd"/>')
+        found.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="middle">{10**power:,}</text>')
+    return found
+
+
+def _x(queries: int) -> float:
+    return _LEFT + (_WIDTH - _LEFT - _RIGHT) * math.log10(queries) / 4
+
+
+def _y(money: float, low: int, high: int) -> float:
+    return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * (math.log10(money) - low) / (high - low)

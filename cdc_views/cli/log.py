@@ -1,42 +1,47 @@
-"""The log on standard error: plain lines, or one JSON object a line."""
+"""The log on standard error, plain lines or one JSON object a line, and what several commands log: errors and warnings."""
 
 from __future__ import annotations
 
 import json
+import logging
+import os
+import re
 import sys
-from typing import Any
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partialmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from cdc_views.errors import UsageError, did_you_mean
+from cdc_views.errors import CdcViewsError, EngineError, UsageError, did_you_mean
 
+if TYPE_CHECKING:
+    from cdc_views.table import Table
+
+DEBUG_VARIABLE = "CDC_VIEWS_DEBUG"
+FAILED = 3
+"""The exit code of foreign errors."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_BACKTRACE = re.compile(r"\s*(\d+: |at )")
 LOG_FORMATS = ("text", "json")
 
 
 class Log:
     """Writes log lines; `format` is one of `LOG_FORMATS`."""
 
-    def __init__(self) -> None:
-        """Start with text."""
-        self.format = "text"
+    format = "text"
 
-    def use(self, name: str) -> None:
-        """Change the format; raises `UsageError` for an unknown one."""
+    def use(self, name: str) -> str:
+        """Change the format, and return it; raises `UsageError` for an unknown one."""
         if name not in LOG_FORMATS:
             raise UsageError(f"--log-format is {name!r}{did_you_mean(name, LOG_FORMATS)}")
         self.format = name
+        return name
 
-    def info(self, message: str, **facts: Any) -> None:
-        """Log what was done."""
-        self._write("info", message, facts)
-
-    def warning(self, message: str, **facts: Any) -> None:
-        """Log what deserves attention."""
-        self._write("warning", message, facts)
-
-    def error(self, message: str, **facts: Any) -> None:
-        """Log why the command ends."""
-        self._write("error", message, facts)
-
-    def _write(self, level: str, message: str, facts: dict[str, Any]) -> None:
+    def _write(self, level: str, message: str, **facts: Any) -> None:
         if self.format == "json":
             line = json.dumps({"level": level, "message": message, **facts}, ensure_ascii=False, default=str)
         else:
@@ -45,6 +50,91 @@ class Log:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
+    info = partialmethod(_write, "info")
+    """What was done."""
+    warning = partialmethod(_write, "warning")
+    """What deserves attention."""
+    error = partialmethod(_write, "error")
+    """Why the command ends."""
+
 
 log = Log()
 """The log of this process."""
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Keep a library's own logs and warnings off standard error: what matters is in what it returns."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+
+
+def exit_code(error: Exception) -> int:
+    """Return the exit code of a command that failed with this error."""
+    return error.exit_code if isinstance(error, CdcViewsError) else FAILED
+
+
+def log_error(error: Exception, *, prefix: str = "", **facts: Any) -> None:
+    """Log the error, after `prefix`."""
+    log.error(prefix + message_of(error), kind="OSError" if _names_a_file(error) else type(error).__name__, **facts)
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+
+
+def message_of(error: Exception) -> str:
+    """Return the message; puts an engine's text on one line, without colours and backtraces."""
+    if isinstance(error, EngineError):
+        lines = [line.strip(" \t↳") for line in _COLOUR.sub("", str(error)).splitlines() if not _BACKTRACE.match(line)]
+        return ": ".join(line for line in lines if line).replace(": ;", ";")
+    if isinstance(error, CdcViewsError):
+        return str(error)
+    if _names_a_file(error):
+        return f"{error.filename}: {error.strerror}; check the path, its permissions and the free space"  # type: ignore[attr-defined]
+    if isinstance(error, (OSError, MemoryError)):
+        return f"{_first_line(error) or type(error).__name__}; this machine refused it: check disk, memory and permissions"
+    advice = f"this is a bug or a broken installation; set {DEBUG_VARIABLE}=1 to see where it was raised"
+    return f"unexpected {type(error).__name__}: {_first_line(error)}; {advice}"
+
+
+def named(error: Exception, project: Path | None) -> Exception:
+    """Return the error that names the damaged file behind `error`; without one, `error` itself."""
+    from cdc_views.api import Project
+    from cdc_views.operations.damage import damage_behind
+
+    if project is None:
+        return error
+    try:
+        return damage_behind(error, Project.load(project).tables) or error
+    except Exception:  # an unreadable project: the first error says more
+        return error
+
+
+def _names_a_file(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.filename is not None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0]
+
+
+def warn_of_quarantine(*tables: Table) -> None:
+    """Warn of external tables with rows that are no events."""
+    for table in tables:
+        if table.is_external:
+            from cdc_views.operations.ingest import quarantine_note
+
+            if note := quarantine_note(table):
+                log.warning(f"{table.name}: {note}")
+
+
+def warn_of_late(name: str, count: int) -> None:
+    """Warn of facts that a run quarantined because they landed too late."""
+    if count:
+        what = f"{count:,} facts landed after the lateness horizon and are not shown"
+        log.warning(f"{name}: {what}; `cdc-views late {name}` lists them", table=name)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cdc_views.errors import UsageError, did_you_mean
-from cdc_views.export.exporting import Exported
 from cdc_views.rules.codec.jsontext import JsonRow, quote
 
 _UNBOUNDED = 1_000_000
@@ -27,26 +26,19 @@ def check_format(name: str) -> str:
     return name
 
 
-def is_json(format: str) -> bool:
-    """Whether a format is JSON, which has neither NaN nor infinities."""
-    return format in {"json", "jsonl"}
-
-
 def print_rows(columns: Sequence[str], rows: Iterable[JsonRow], *, format: str) -> None:
     """Print the rows; `columns` are in the order wanted."""
     _PRINTERS[check_format(format)](columns, rows)
 
 
+def fields_of(found: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return some attributes of an object as a record."""
+    return {name: getattr(found, name) for name in names}
+
+
 def as_json_rows(records: Iterable[Mapping[str, Any]]) -> list[JsonRow]:
     """Return plain values as JSON texts."""
     return [{name: json.dumps(value, ensure_ascii=False, default=str) for name, value in record.items()} for record in records]
-
-
-def print_exported(done: Exported, *, format: str) -> None:
-    """Print the files that an export wrote and removed."""
-    records = [{"file": str(path), "state": "written"} for path in done.written]
-    records += [{"file": str(path), "state": "removed"} for path in done.removed]
-    print_rows(("file", "state"), as_json_rows(records), format=format)
 
 
 def _object(columns: Sequence[str], row: JsonRow) -> str:

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 
 from cdc_views.api import Project
 from cdc_views.errors import CdcViewsError, ConfigError, UnsupportedError
+from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.extras import load
 from cdc_views.operations.ingest import check_lands
+from cdc_views.project.paths import is_url
 
 if TYPE_CHECKING:
     from cdc_views.formats.base import RawFormat
     from cdc_views.landing.producers import Producer
     from cdc_views.landing.streams import StreamLander
-    from cdc_views.landing.targets import ProducerLog, ProducerOrder, ProducerProject, Publish
+    from cdc_views.landing.targets import ProducerLog, ProducerOrder, Publish
     from cdc_views.model.schema import TableSchema
     from cdc_views.storage.relation import RawTable
     from cdc_views.table import Table
@@ -180,11 +182,8 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | N
             if table.is_external:
                 log.info(f"{table.name}: somebody else lands it (`layout: as-found`); its events are not taken", table=table.name)
     if not chosen:
-        wanted = (
-            f"table with `raw: {{format: {format_name}}}`, which this source's events are"
-            if format_name
-            else "table to land into"
-        )
+        of_source = f"table with `raw: {{format: {format_name}}}`, which this source's events are"
+        wanted = of_source if format_name else "table to land into"
         raise ConfigError(f"{project_file}: has no {wanted}; add one without `layout: as-found`")
     targets = [ProjectTarget(project_file, name, format_name, log) for name in chosen]
     for target in targets:
@@ -194,9 +193,6 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | N
 
 def facts_of(project_file: Path) -> ProducerProject:
     """Return a project for a producer."""
-    from cdc_views.landing.targets import ProducerProject
-    from cdc_views.project.paths import is_url
-
     project = Project.load(project_file)
     return ProducerProject(
         name="cdc_views_" + re.sub(r"[^a-z0-9_]", "_", project.config.name.lower())[:50],

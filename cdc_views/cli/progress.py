@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from cdc_views.cli.log import log
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+    from rich.progress import ProgressColumn, TaskID
 
     from cdc_views.landing import FileReport, Progress
     from cdc_views.landing.targets import SnapshotProgress
@@ -27,11 +27,8 @@ def shown_progress() -> Iterator[Progress]:
     if not _is_terminal():
         yield _log_line
         return
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-
-    with Bars(console=Console(stderr=True), transient=True) as bars:
-        yield _Bar(bars)
+    with closing(_Bars()) as bars:
+        yield bars.of_file
 
 
 @contextmanager
@@ -40,11 +37,10 @@ def shown_snapshots() -> Iterator[SnapshotProgress]:
     if not _is_terminal():
         yield _SnapshotLines()
         return
-    shown = _SnapshotBars()
-    try:
-        yield shown
-    finally:
-        shown.end()
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    with closing(_Bars(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())) as bars:
+        yield bars
 
 
 def _is_terminal() -> bool:
@@ -62,23 +58,24 @@ class _SnapshotLines:
         if is_over or now - self._logged_at.setdefault(name, now) < _LOG_EVERY:
             return
         self._logged_at[name] = now
-        log.info(f"{name}: snapshot: {done:,} of {_about(total)} rows", table=name, rows=done)
+        about = "an unknown number of" if total is None else f"about {total:,}"
+        log.info(f"{name}: snapshot: {done:,} of {about} rows", table=name, rows=done)
 
 
-def _about(total: int | None) -> str:
-    return "an unknown number of" if total is None else f"about {total:,}"
+class _Bars:
+    """A bar for each name, below the log lines; the first starts the display, and the end of the last ends it."""
 
-
-class _SnapshotBars:
-    """One bar per running snapshot, below the log lines."""
-
-    def __init__(self) -> None:
+    def __init__(self, *columns: ProgressColumn) -> None:
+        self._columns = columns
         self._bars: Bars | None = None
         self._tasks: dict[str, TaskID] = {}
 
     def __call__(self, name: str, *, done: int, total: int | None, is_over: bool = False) -> None:
         if self._bars is None:
-            self._bars = _snapshot_bars()
+            from rich.console import Console
+            from rich.progress import Progress as Bars
+
+            self._bars = Bars(*self._columns, console=Console(stderr=True), transient=True)
             self._bars.start()
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(name, total=total)
@@ -87,37 +84,18 @@ class _SnapshotBars:
         if is_over:
             self._bars.remove_task(self._tasks.pop(name))
             if not self._tasks:
-                self.end()
+                self.close()
 
-    def end(self) -> None:
+    def of_file(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
+        self(file.name, done=done_bytes, total=total_bytes)
+
+    def close(self) -> None:
         if self._bars is not None:
             self._bars.stop()
         self._bars, self._tasks = None, {}
-
-
-def _snapshot_bars() -> Bars:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Bars(*columns, console=Console(stderr=True), transient=True)
 
 
 def _log_line(file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
     share = f" ({done_bytes * 100 // total_bytes} %)" if total_bytes else ""
     message = f"{file.name}: {file.events:,} events landed, {file.quarantined:,} quarantined{share}"
     log.info(message, file=file.name, events=file.events, quarantined=file.quarantined, bytes=done_bytes)
-
-
-class _Bar:
-    """One bar a file."""
-
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-        self._tasks: dict[str, TaskID] = {}
-
-    def __call__(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
-        if file.name not in self._tasks:
-            self._tasks[file.name] = self._bars.add_task(file.name, total=total_bytes)
-        self._bars.update(self._tasks[file.name], completed=done_bytes)

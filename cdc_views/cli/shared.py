@@ -1,4 +1,4 @@
-"""Options of nearly all commands: the project file, its tables, the format of rows."""
+"""Options that commands share: those of nearly all (`shared`), and others as annotations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cdc_views.cli.options import LogFormatOption, ProjectOption
+from cdc_views.cli.log import log
 from cdc_views.cli.printing import as_json_rows, check_format, print_rows
 from cdc_views.errors import UsageError
 from cdc_views.rules.codec.jsontext import JsonRow
@@ -23,10 +23,36 @@ if TYPE_CHECKING:
 DEFAULT_PROJECT = Path("cdc_views.yml")
 
 
-_SelectOption = Annotated[list[str] | None, typer.Option("--select", metavar="TABLE", help="Only this table; may be repeated.")]
-_FormatOption = Annotated[
-    str, typer.Option("--format", metavar="table|json|jsonl|csv", help="The format of rows.", callback=check_format)
+@dataclass
+class RunningCommand:
+    """The project file of the running command, to look for damage after a failure; None before it is known."""
+
+    project_file: Path | None = None
+
+
+running = RunningCommand()
+
+
+def _note_project(file: Path) -> Path:
+    running.project_file = file
+    return file
+
+
+ProjectOption = Annotated[Path, typer.Option("--project", metavar="FILE", help="The project file.", callback=_note_project)]
+LogFormatOption = Annotated[
+    str, typer.Option("--log-format", metavar="text|json", help="The format of the log.", callback=log.use, is_eager=True)
 ]
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="keyspace.table, as in the project file.")]
+EngineOption = Annotated[str | None, typer.Option(metavar="ENGINE", help="duckdb, spark or bigquery; default: the project's.")]
+StrategyOption = Annotated[
+    str | None, typer.Option(metavar="STRATEGY", help="auto, aggregate, window or self_join; default: the view's.")
+]
+AsOfOption = Annotated[
+    str | None, typer.Option(metavar="INSTANT", help="The clock cells expire by: epoch seconds or ISO 8601; default: now.")
+]
+
+_SelectOption = Annotated[list[str] | None, typer.Option(metavar="TABLE", help="Only this table; may be repeated.")]
+_FormatOption = Annotated[str, typer.Option(metavar="table|json|jsonl|csv", help="The format of rows.", callback=check_format)]
 _OPTIONS: Mapping[str, tuple[Any, Any]] = {
     "project": (ProjectOption, DEFAULT_PROJECT),
     "select": (_SelectOption, None),
@@ -38,13 +64,7 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """The shared options of a command, as given.
-
-    Attributes:
-        project_file: The project file.
-        select: Names of the tables wanted; empty for all.
-        format: The format of rows.
-    """
+    """The shared options of a command, as given; `select` names the tables wanted, all where it is empty."""
 
     project_file: Path = DEFAULT_PROJECT
     select: Sequence[str] = ()
@@ -85,7 +105,7 @@ def shared(*names: Literal["project", "select", "format"]) -> Callable[[Command]
 
     def decorate(command: Command) -> Command:
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        more = [_parameter(name) for name in _OPTIONS if name in (*names, "log_format")]
+        more = [keyword(name, *_OPTIONS[name]) for name in _OPTIONS if name in (*names, "log_format")]
 
         @wraps(command)
         def run(**given: Any) -> None:
@@ -94,13 +114,18 @@ def shared(*names: Literal["project", "select", "format"]) -> Callable[[Command]
             asked = Request(found.get("project", DEFAULT_PROJECT), found.get("select") or (), found.get("format", "table"))
             command(asked, **given)
 
-        run.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]  # what typer reads
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *more)}
-        return run
+        return declared(run, [*own, *more])
 
     return decorate
 
 
-def _parameter(name: str) -> inspect.Parameter:
-    kind, default = _OPTIONS[name]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    """Return an option of a command, for `declared`."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def declared(run: Command, parameters: Sequence[inspect.Parameter]) -> Command:
+    """Return `run` with the signature that typer reads."""
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run

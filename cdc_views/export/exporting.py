@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc_views.errors import UsageError
-from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.schema import Role, TableSchema
 from cdc_views.model.types import Kind, contains
 
 ROLES = {Role.PARTITION: "partition key", Role.CLUSTERING: "clustering key", Role.STATIC: "static", Role.REGULAR: "regular"}
@@ -17,11 +17,6 @@ def grain(schema: TableSchema) -> str:
     """Return what one row of a table's view stands for, as a sentence."""
     statics = ", and one per partition that has only live static columns" if schema.statics else ""
     return f"One row per ({', '.join(column.name for column in schema.row_key)}){statics}."
-
-
-def never_null(schema: TableSchema, column: Column) -> bool:
-    """Whether the key says that a column has a value; a partition with live statics alone has no clustering (W3)."""
-    return column.role is Role.PARTITION or (column.role is Role.CLUSTERING and not schema.statics)
 
 
 def compares_as_keys(schema: TableSchema) -> bool:
@@ -52,7 +47,8 @@ def write_files(out: Path, texts: Mapping[str, str], *, command: str, folders: I
     for name in texts:
         if (out / name).exists() and not is_marked(out / name, mark):
             raise UsageError(f"{out / name} was not written by `{command}`, which would replace it; move it elsewhere")
-    stale = [path for path in _marked(out, folders, mark) if path.relative_to(out).as_posix() not in texts]
+    files = [file for folder in folders for file in sorted((out / folder).glob("*")) if file.suffix in (".sql", ".yml", ".yaml")]
+    stale = [file for file in files if file.relative_to(out).as_posix() not in texts and is_marked(file, mark)]
     try:
         for name, text in texts.items():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
@@ -62,12 +58,6 @@ def write_files(out: Path, texts: Mapping[str, str], *, command: str, folders: I
     except OSError as error:
         raise UsageError(f"--out {out}: {error.filename} cannot be written ({error.strerror}); name a folder") from error
     return Exported(tuple(out / name for name in texts), tuple(stale))
-
-
-def _marked(out: Path, folders: Iterable[str], mark: str) -> list[Path]:
-    """The files that an earlier export wrote."""
-    found = [path for folder in folders for path in sorted((out / folder).glob("*")) if path.suffix in (".sql", ".yml", ".yaml")]
-    return [path for path in found if is_marked(path, mark)]
 
 
 def is_marked(path: Path, mark: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,35 +16,49 @@ from cdc_views.engines.duckdb.types import is_same_type
 from cdc_views.landing.digests import changed
 from cdc_views.landing.quarantine import waiting
 from cdc_views.model.severity import Severity
+from cdc_views.operations.lateness import lateness_seconds
 from cdc_views.plan.parts import Source
-from cdc_views.quality.checks import MOST_PLACES, Check
+from cdc_views.project.models import DataTest
+from cdc_views.quality.checks import Check
 from cdc_views.state.identity import Mark
 from cdc_views.state.state_table import StateTable
 from cdc_views.storage.relation import RawTable
 
 KNOWN = Check("raw_is_the_one_known", "raw continues what landings and the state know of it", unit="raw tables")
-_WATERMARK = Check("watermark_never_goes_back", "no commit covers an earlier version of raw than one before", unit="commits")
+_RISING = Check("watermark_never_goes_back", "no commit covers an earlier version of raw than one before", unit="commits")
 _OURS = Check("only_our_commits", "nobody else has changed the rows of what is kept", unit="commits")
 OURS_OF_STATE = replace(_OURS, name=f"{_OURS.name}.state")
 FILES = "files_are_whole"
 _FILES = Check(FILES, "each file of the log is there, with as many bytes and rows as the log says", unit="files")
 UNCHANGED = "files_are_as_written"
 _UNCHANGED = Check(UNCHANGED, "no file's bytes have changed since it was written", unit="files")
-_TYPES = Check("types_as_the_schema_says", "each stored column has the type that the schema gives it", unit="columns")
+_TYPED = Check("types_as_the_schema_says", "each stored column has the type that the schema gives it", unit="columns")
 
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view)
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_BLOBS = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 _REMEDIES = {
     "raw": "put this file back from a backup, or land its events anew",
     "state": "build the state anew: `cdc-views materialize --full`",
     "serving": "delete the serving table; the next `cdc-views materialize` writes it",
 }
-_OVER = "seconds over the limit"
+_FRESH = Check("freshness", "something landed lately", unit="seconds over the limit")
+_LAG = Check("state_lag", "the state takes in what landed soon enough", unit="seconds over the limit")
 
 
-def watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> Iterator[Check]:
-    """Yield the checks of a state's or a serving table's log: watermarks only rise, and all changes are ours.
+def kept(location: str, raw: RawTable, *, transaction: str, schema: pa.Schema, what: str) -> Iterator[Check]:
+    """Yield the checks of a state's or a serving table's log, files and types.
 
-    `transaction` is the id of the marks that count now; those of earlier ones are ours as well.
+    `transaction` is the id of the marks that count now; those of earlier ones are ours as well. The table may have more columns
+    than `schema`: dropped ones.
     """
+    yield from _watermark(location, raw, transaction=transaction, what=what)
+    yield from whole(location, what)
+    yield _types(location, schema, what)
+
+
+def _watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> Iterator[Check]:
+    """Watermarks only rise, and all changes are ours."""
     ours = f"cdc-views:{what}:"
     back: list[str] = []
     foreign: list[str] = []
@@ -61,12 +75,12 @@ def watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> I
     newest = DeltaTable(raw.location).version()
     if highest >= 0 and (covers := Mark.of(highest).version) > newest:
         back.append(f"{what} covers raw version {covers}, and raw has {newest}")
-    yield _found(_WATERMARK, what, back)
+    yield _found(_RISING, what, back)
     yield _found(_OURS, what, foreign)
 
 
-def files(location: str, what: str) -> Check:
-    """Return whether a table's files are what its log says."""
+def whole(location: str, what: str) -> Iterator[Check]:
+    """Yield whether a table's files are what its log says, and whether their bytes are as written, which reads all of them."""
     wrong = []
     for action in pa.table(DeltaTable(location).get_add_actions(flatten=True)).to_pylist():
         path = Path(location) / str(action["path"])
@@ -76,15 +90,11 @@ def files(location: str, what: str) -> Check:
             wrong.append(f"{what}: {action['path']} has {path.stat().st_size} bytes, the log says {action['size_bytes']}")
         elif (rows := _rows(path)) != action["num_records"] and action["num_records"] is not None:
             wrong.append(f"{what}: {action['path']} has {rows} rows, the log says {action['num_records']}")
-    return _found(_FILES, what, wrong)
-
-
-def as_written(location: str, what: str) -> Check:
-    """Return whether the bytes of a table's files have the digests that were noted; reads all of them."""
-    wrong, unknown = changed(location)
-    places = [f"{what}: {path} has changed since it was written; {_REMEDIES[what]}" for path in wrong]
+    yield _found(_FILES, what, wrong)
+    damaged, unknown = changed(location)
+    places = [f"{what}: {path} has changed since it was written; {_REMEDIES[what]}" for path in damaged]
     note = f"{unknown:,} files have no digest yet; `cdc-views maintain` notes them" if unknown else ""
-    return replace(_found(_UNCHANGED, what, places), note=note)
+    yield _found(_UNCHANGED, what, places, note=note)
 
 
 def _rows(path: Path) -> int:
@@ -94,14 +104,13 @@ def _rows(path: Path) -> int:
         return -1
 
 
-def types(location: str, expected: pa.Schema, what: str) -> Check:
-    """Return whether a table's columns have the types expected; it may have more columns, dropped ones."""
+def _types(location: str, expected: pa.Schema, what: str) -> Check:
     stored = pa.schema(DeltaTable(location).schema().to_arrow())
     wrong = []
     for field in expected:
         if field.name in stored.names and not _is_alike(pa.field(stored.field(field.name)).type, field.type):
             wrong.append(f"{what}: {field.name} is {stored.field(field.name).type}, expected {field.type}")
-    return _found(_TYPES, what, wrong)
+    return _found(_TYPED, what, wrong)
 
 
 def _is_alike(stored: Any, expected: pa.DataType) -> bool:
@@ -111,18 +120,12 @@ def _is_alike(stored: Any, expected: pa.DataType) -> bool:
     if pa.types.is_struct(stored) and pa.types.is_struct(expected):
         known = {field.name: field.type for field in stored}
         return all(field.name not in known or _is_alike(known[field.name], field.type) for field in expected)
-    if _is_listed(stored) and _is_listed(expected):
+    if all(any(is_kind(one) for is_kind in _LISTS) for one in (stored, expected)):
         return _is_alike(stored.value_type, expected.value_type)
-    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    blobs = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
-    for widths in (texts, blobs):
+    for widths in (_TEXTS, _BLOBS):
         if any(is_kind(expected) for is_kind in widths):
             return any(is_kind(stored) for is_kind in widths)
     return is_same_type(stored, expected)
-
-
-def _is_listed(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind))
 
 
 def quarantine(raw: RawTable) -> Check:
@@ -141,12 +144,9 @@ def late(state: StateTable) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """How old a raw table is, and how far its state is behind.
+    """Seconds since something landed in raw, the versions of raw that its state lacks, and seconds since the oldest of them.
 
-    Attributes:
-        landed: Seconds since something was last committed to raw.
-        versions: Versions of raw that are not in the state yet; 0 without a state.
-        behind: Seconds since the oldest of those was committed; 0 for none.
+    Both of the latter are 0 without a state.
     """
 
     landed: int
@@ -163,38 +163,28 @@ def ages(raw: RawTable, state: StateTable | None, *, now: int) -> Ages:
     return Ages(max(0, now - newest), len(since), max(0, now - min(since)) if since else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A span in seconds that the user allows; `name` is what the user calls the test, if anything."""
-
-    seconds: int
-    name: str | None = None
-    severity: Severity = Severity.ERROR
-
-
-def freshness(
-    raw: RawTable, state: StateTable | None, *, now: int, most: Sequence[Limit] = (), lag: Sequence[Limit] = ()
-) -> Iterator[Check]:
-    """Yield how long ago something landed, and how far the state is behind; seconds over each limit count as broken."""
-    found = ages(raw, state, now=now)
-    yield from _limited("freshness", "something landed lately", found.landed, most, f"last landed {found.landed:,} s ago")
+def freshness(raw: RawTable, state: StateTable | None, tests: Iterable[DataTest], *, now: int) -> Iterator[Check]:
+    """Yield how long ago something landed, and how far the state is behind; seconds over a limit of `tests` count as broken."""
+    found, tests = ages(raw, state, now=now), list(tests)
+    yield from _limited(_FRESH, [(t, t.fresh_within) for t in tests], found.landed, f"last landed {found.landed:,} s ago")
     if state is not None and state.raw_version is not None:
         note = f"{found.versions} versions of raw are not in the state yet, the oldest for {found.behind:,} s"
-        yield from _limited("state_lag", "the state takes in what landed soon enough", found.behind, lag, note)
+        yield from _limited(_LAG, [(t, t.lag_within) for t in tests], found.behind, note)
 
 
-def _limited(name: str, rule: str, seconds: int, limits: Sequence[Limit], note: str) -> Iterator[Check]:
+def _limited(check: Check, spans: list[tuple[DataTest, str | None]], seconds: int, note: str) -> Iterator[Check]:
     """A check per limit; without any, the figure alone."""
+    limits = [(test, lateness_seconds(span)) for test, span in spans if span is not None]
     if not limits:
-        yield Check(name, rule, broken=0, unit=_OVER, note=note)
-    for limit in limits:
-        over, figure = max(0, seconds - limit.seconds), f"{note}; the limit is {limit.seconds:,} s"
-        called = f"{name}.{limit.name or f'{limit.seconds}s'}" if limit.name or len(limits) > 1 else name
-        yield Check(called, rule, limit.severity, broken=over, unit=_OVER, where=(figure,) if over else (), note=figure)
+        yield replace(check, note=note)
+    for test, limit in limits:
+        over, figure = max(0, seconds - limit), f"{note}; the limit is {limit:,} s"
+        called = f"{check.name}.{test.name or f'{limit}s'}" if test.name or len(limits) > 1 else check.name
+        yield replace(check, name=called, severity=test.severity).found([figure] if over else [], broken=over, note=figure)
 
 
-def _found(check: Check, what: str, places: list[str]) -> Check:
-    return replace(check, name=f"{check.name}.{what}", broken=len(places), where=tuple(places[:MOST_PLACES]))
+def _found(check: Check, what: str, places: list[str], *, note: str = "") -> Check:
+    return replace(check, name=f"{check.name}.{what}").found(places, note=note)
 
 
 def _commits(location: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:

@@ -9,15 +9,15 @@ suite              is
 =================  ===================================================================================
 
 Everything stored is Great Expectations' own, so the project opens, runs and saves without an import of ours. Rows are given
-to it in memory and not kept.
+to it in memory and not kept. The user's suite is read as the JSON that is stored: an expectation of a class that is not imported
+here would be dropped by a load and a save.
 """
 
 from __future__ import annotations
 
-import logging
-import warnings
+import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,19 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.model.extras import needs
 from cdc_views.model.severity import Severity
+from cdc_views.model.whole_files import write_whole
 from cdc_views.operations.querying import query_table
-from cdc_views.quality.checks import MOST_PLACES, Check, Report
-from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations, suite_file
+from cdc_views.quality.checks import Check, Report
+
+with needs("`validate` without --no-docs", extra="quality"):
+    import great_expectations as gx
+    import pandas as pd
+    from great_expectations.checkpoint.actions import UpdateDataDocsAction
+    from great_expectations.core.run_identifier import RunIdentifier
+    from great_expectations.exceptions.exceptions import ExpectationNotFoundError
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    from cdc_views.quality.expectations import OWNER, counts_of, expectations_of, suite_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,139 +47,101 @@ if TYPE_CHECKING:
 
 _SITE = "local_site"
 _SOURCE = "cdc-views"
-MOST_ROWS = 1_000_000
-"""Of a table whose merged rows pandas is given, unless asked for more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What Great Expectations made of some reports.
-
-    Attributes:
-        index: The first page of the Data Docs.
-        reports: The reports, with a check for each of the user's expectations and one for those of ours that failed.
-        moved: For each table, how many expectations were moved from our suite into the user's.
-    """
-
-    index: Path
-    reports: tuple[Report, ...]
-    moved: dict[str, int]
+_BEFORE = "expect_nothing_broken"
+"""The type of each expectation that earlier versions wrote."""
+_SUITE = Check("expectations", "Great Expectations finds the rows as the suite of cdc-views expects them", unit="expectations")
+_LOADED = Check("custom.can_be_loaded", "each expectation of the suite is of a class that is known here", unit="expectations")
 
 
 def publish(
-    reports: Iterable[tuple[TableContext, Report]], folder: Path, *, with_values: bool = False, most_rows: int = MOST_ROWS
-) -> Published:
+    reports: Iterable[tuple[TableContext, Report]], folder: Path, *, with_values: bool, most_rows: int
+) -> tuple[Path, list[Report], dict[str, int]]:
     """Run a checkpoint per table in the project of Great Expectations in `folder`, and write its Data Docs.
 
-    Args:
-        reports: Tables, and what their data tests found.
-        folder: The project's; made where it is not there, kept from run to run.
-        with_values: Whether Data Docs may show values of rows that fail; without it counts, rules and keys alone.
-        most_rows: Of a table; one of more is judged by its counts alone.
+    The folder is made where it is not there, and kept from run to run. Data Docs show values of rows that fail only
+    `with_values`, else counts, rules and keys alone. A table of more than `most_rows` is judged by its counts alone.
+
+    Returns:
+        The first page of the Data Docs; the reports, with a check for each of the user's expectations and one for those of
+        ours that failed; and for each table how many expectations were moved from our suite into the user's.
 
     Raises:
-        MissingExtraError: Great Expectations is not installed.
         UnsupportedError: The user has a suite for a table whose rows are not brought here.
         ConfigError: A stored suite cannot be read.
     """
-    with _quietly():
-        with needs("`validate` without --no-docs", extra="quality"):
-            import great_expectations as gx
-
-            import cdc_views.quality.expectations  # noqa: F401  (suites of earlier versions name its class)
-        folder.mkdir(parents=True, exist_ok=True)
-        context = gx.get_context(mode="file", project_root_dir=str(folder))
-        context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]  # a dict is what its store reads
-        runs = [_Run(context, folder, table, report, with_values=with_values, most_rows=most_rows) for table, report in reports]
-        moved = {run.report.table: run.keep_theirs() for run in runs}
-        judged = tuple(run.judged() for run in runs)
-        context.build_data_docs(site_names=[_SITE])
-    return Published(_index(context), judged, {name: count for name, count in moved.items() if count})
+    folder.mkdir(parents=True, exist_ok=True)
+    context = gx.get_context(mode="file", project_root_dir=str(folder))
+    context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]  # a dict is what its store reads
+    runs = [_Run(context, folder, table, report, with_values, most_rows) for table, report in reports]
+    moved = {run.report.table: run.keep_theirs() for run in runs}
+    judged = [run.judged() for run in runs]
+    context.build_data_docs(site_names=[_SITE])
+    (site,) = context.get_docs_sites_urls(site_name=_SITE)
+    return Path(str(site["site_url"]).removeprefix("file://")), judged, moved
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Options:
-    with_values: bool
-    most_rows: int
-
-
+@dataclass(frozen=True, slots=True)
 class _Run:
     """One table in a project of Great Expectations."""
 
-    def __init__(self, context: Any, folder: Path, table: TableContext, report: Report, **options: Any) -> None:
-        self.context, self.folder, self.table, self.report = context, folder, table, report
-        self.options = _Options(**options)
+    context: Any
+    folder: Path
+    table: TableContext
+    report: Report
+    with_values: bool
+    most_rows: int
 
     @property
     def custom(self) -> str:
-        return custom_name(self.report.table)
+        return f"{self.report.table}.custom"
 
     def keep_theirs(self) -> int:
         """Make the user's suite where there is none, and move into it what was added to ours; returns how many."""
-        import great_expectations as gx
-
-        from cdc_views.quality.suites import OWNER
-
         self._check_loadable()
-        added = added_to_ours(self.folder, self.report.table, owner=OWNER)
-        if not suite_file(self.folder, self.custom).exists():  # one that cannot be loaded is not listed, and must stay
+        ours, file = stored_expectations(self.folder, self.report.table), _suite_file(self.folder, self.custom)
+        added = [e for e in ours if e.get("type") != _BEFORE and OWNER not in (e.get("meta") or {})]
+        if not file.exists():  # one that cannot be loaded is not listed, and must stay
             self.context.suites.add(gx.ExpectationSuite(self.custom))
         if added:
-            move_to_custom(self.folder, self.custom, added)
+            suite = json.loads(file.read_text("utf-8"))
+            known = {expectation.get("id") for expectation in suite["expectations"]}
+            suite["expectations"] += [expectation for expectation in added if expectation.get("id") not in known]
+            write_whole(file, json.dumps(suite, indent=2, ensure_ascii=False) + "\n")
         return len(added)
 
     def _check_loadable(self) -> None:
         """Refuse a suite of an unknown expectation before it is touched: Great Expectations would save it without that."""
-        from great_expectations.exceptions.exceptions import ExpectationNotFoundError
-        from great_expectations.expectations.registry import get_expectation_impl
-
         for stored in stored_expectations(self.folder, self.custom):
             try:
                 get_expectation_impl(str(stored.get("type")))
             except ExpectationNotFoundError as error:
-                file = suite_file(self.folder, self.custom)
+                file = _suite_file(self.folder, self.custom)
                 raise ConfigError(f"{file}: cannot be loaded: {error}; take that expectation out, or use --no-docs") from error
 
     def judged(self) -> Report:
         """Run the checkpoints of the counts and of the rows; returns the report with what they found."""
-        import pandas as pd
-
-        from cdc_views.quality.expectations import counts_of, suite_of
-
         name = self.report.table
         counts = self._definition(f"{name}.counts", asset=f"{name}.counts", suite=suite_of(self.report, f"{name}.counts"))
         self._ran(f"{name}.counts", [counts], pd.DataFrame(counts_of(self.report.checks)))
         rows = self._rows()
-        return self.report if rows is None else self._rows_judged(rows)
-
-    def _rows_judged(self, rows: pa.Table) -> Report:
-        import great_expectations as gx
-        import pandas as pd
-
-        from cdc_views.quality.suites import expectations_of
-
-        name = self.report.table
+        if rows is None:
+            return self.report
         ours = self._definition(name, asset=name, suite=gx.ExpectationSuite(name, expectations_of(self.table)))
         theirs = self._definition(self.custom, asset=name, suite=None)
         found = self._ran(name, [ours, theirs], rows.to_pandas(types_mapper=pd.ArrowDtype))
-        outcomes = [
-            ExpectationOutcome(result.suite_name == self.custom, one.expectation_config, one)
-            for result in found.run_results.values()
-            for one in result.results
-        ]
-        lost = unloadable(stored_expectations(self.folder, self.custom), outcomes)
-        return replace(
-            self.report, checks=(*self.report.checks, *checks_of(outcomes, with_values=self.options.with_values), *lost)
-        )
+        results = {one.suite_name: one.results for one in found.run_results.values()}
+        checks = (*_failed(results[name]), *_theirs(results[self.custom], with_values=self.with_values))
+        lost = _unloadable(stored_expectations(self.folder, self.custom), results[self.custom])
+        return replace(self.report, checks=(*self.report.checks, *checks, *lost))
 
     def _rows(self) -> pa.Table | None:
         """The merged rows that the report is about; None where they are not brought here, which no suite of theirs may mind."""
         why = f"are in {self.table.project.engine_plugin.title}" if self.table.project.is_remote else ""
         rows = None
         if not why:
-            most = self.options.most_rows + 1
+            most = self.most_rows + 1
             rows = query_table(self.table, as_of=self.report.as_of, limit=most, engine=self.report.engine).to_arrow()
-            why = f"are more than {self.options.most_rows:,}" if rows.num_rows > self.options.most_rows else ""
+            why = f"are more than {self.most_rows:,}" if rows.num_rows > self.most_rows else ""
         if why and stored_expectations(self.folder, self.custom):
             raise UnsupportedError(
                 f"{self.report.table}: its rows {why}, and the suite {self.custom} is to judge them",
@@ -180,8 +152,6 @@ class _Run:
 
     def _definition(self, name: str, *, asset: str, suite: Any) -> Any:
         """The validation of a suite, None: the stored one of that name, over an asset that is given its rows when it runs."""
-        import great_expectations as gx
-
         kept = self.context.suites.get(name) if suite is None else self.context.suites.add_or_update(suite)
         definition = gx.ValidationDefinition(name=name, data=self._batch(asset), suite=kept)
         return self.context.validation_definitions.add_or_update(definition)
@@ -196,12 +166,7 @@ class _Run:
         return made.add_batch_definition_whole_dataframe("all")
 
     def _ran(self, name: str, definitions: list[Any], frame: Any) -> Any:
-        """Store a checkpoint and run it."""
-        import great_expectations as gx
-        from great_expectations.checkpoint.actions import UpdateDataDocsAction
-        from great_expectations.core.run_identifier import RunIdentifier
-
-        form: dict[str, Any] = {"result_format": "BASIC", "partial_unexpected_count": 20 if self.options.with_values else 0}
+        form: dict[str, Any] = {"result_format": "BASIC", "partial_unexpected_count": 20 if self.with_values else 0}
         checkpoint = gx.Checkpoint(
             name=name, validation_definitions=definitions, actions=[UpdateDataDocsAction(name="docs")], result_format=form
         )
@@ -210,97 +175,76 @@ class _Run:
         return kept.run(batch_parameters={"dataframe": frame}, run_id=run)
 
 
-def _index(context: Any) -> Path:
-    sites = context.get_docs_sites_urls(site_name=_SITE)
-    return Path(str(sites[0]["site_url"]).removeprefix("file://"))
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without Great Expectations' progress bars, warnings and logs: what matters is in the report."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)
-
-
-_SUITE = Check("expectations", "Great Expectations finds the rows as the suite of cdc-views expects them", unit="expectations")
-_LOADED = Check("custom.can_be_loaded", "each expectation of the suite is of a class that is known here", unit="expectations")
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectationOutcome:
-    """One expectation and its result, as Great Expectations gives them."""
-
-    is_theirs: bool
-    config: Any
-    result: Any
-
-    @property
-    def name(self) -> str:
-        """Its type and column, in short."""
-        column = self.config.kwargs.get("column")
-        return str(self.config.type).removeprefix("expect_") + (f".{column}" if column else "")
-
-
-def checks_of(outcomes: Sequence[ExpectationOutcome], *, with_values: bool) -> Iterator[Check]:
-    """Yield a check for each expectation of the user's, and one for all of ours that failed."""
-    failed = [outcome for outcome in outcomes if not outcome.is_theirs and not outcome.result.success]
+def _failed(results: Sequence[Any]) -> Iterator[Check]:
+    failed = [result for result in results if not result.success]
     if failed:
-        worst = min((_severity(outcome) for outcome in failed), key=lambda one: one is not Severity.ERROR)
-        where = tuple(outcome.name for outcome in failed)[:MOST_PLACES]
-        yield Check(_SUITE.name, _SUITE.rule, worst, len(failed), _SUITE.unit, where)
-    names: dict[str, int] = {}
-    for outcome in outcomes:
-        if outcome.is_theirs:
-            names[outcome.name] = names.get(outcome.name, 0) + 1
-            yield _check(outcome, number=names[outcome.name], with_values=with_values)
+        worst = min(map(_severity, failed), key=lambda one: one is not Severity.ERROR)
+        yield replace(_SUITE, severity=worst).found([*map(_name, failed)])
 
 
-def unloadable(stored: Sequence[dict[str, Any]], outcomes: Sequence[ExpectationOutcome]) -> tuple[Check, ...]:
-    """Return a failed check where expectations of the user's suite did not run: Great Expectations leaves unknown ones out."""
-    ran = [outcome.config.type for outcome in outcomes if outcome.is_theirs]
-    lost = [str(expectation.get("type")) for expectation in stored]
-    for kind in ran:
-        if kind in lost:
-            lost.remove(kind)
-    return (
-        (Check(_LOADED.name, _LOADED.rule, Severity.ERROR, len(lost), _LOADED.unit, tuple(lost[:MOST_PLACES])),) if lost else ()
-    )
+def _theirs(results: Sequence[Any], *, with_values: bool) -> Iterator[Check]:
+    """A check for each expectation of the user's; those of one type and column are numbered."""
+    names = Counter[str]()
+    for result in results:
+        name, config, found = _name(result), result.expectation_config, result.result or {}
+        names[name] += 1
+        count = found.get("unexpected_count")
+        values = [*map(str, found.get("partial_unexpected_list", ()))] if with_values else []
+        asked = {key: v for key, v in config.kwargs.items() if key not in ("batch_id", "column") and v is not None}
+        check = Check(
+            f"custom.{name}" + (f".{names[name]}" if names[name] > 1 else ""),
+            str(config.description or f"{config.type} {asked or ''}".strip()),
+            _severity(result),
+            unit="rows" if count else "expectations",
+        )
+        if result.success:
+            yield check.found(values, broken=0)
+        else:
+            yield check.found(values or _raised(result), broken=int(count or 1))
 
 
-def _check(outcome: ExpectationOutcome, *, number: int, with_values: bool) -> Check:
-    found = outcome.result.result or {}
-    count = found.get("unexpected_count")
-    is_met = bool(outcome.result.success)
-    values = tuple(str(value) for value in found.get("partial_unexpected_list", ()))[:MOST_PLACES] if with_values else ()
-    asked = {
-        key: value for key, value in outcome.config.kwargs.items() if key not in ("batch_id", "column") and value is not None
-    }
-    return Check(
-        f"custom.{outcome.name}" + (f".{number}" if number > 1 else ""),
-        str(outcome.config.description or f"{outcome.config.type} {asked or ''}".strip()),
-        _severity(outcome),
-        0 if is_met else int(count or 1),
-        "rows" if count else "expectations",
-        values or (() if is_met else _raised(outcome)),
-    )
+def _unloadable(stored: Sequence[dict[str, Any]], results: Sequence[Any]) -> Iterator[Check]:
+    """A failed check where expectations of the user's suite did not run: Great Expectations leaves unknown ones out."""
+    lost = Counter(str(expectation.get("type")) for expectation in stored)
+    lost.subtract(result.expectation_config.type for result in results)
+    if kinds := list((+lost).elements()):
+        yield _LOADED.found(kinds)
 
 
-def _raised(outcome: ExpectationOutcome) -> tuple[str, ...]:
+def _name(result: Any) -> str:
+    config = result.expectation_config
+    column = config.kwargs.get("column")
+    return str(config.type).removeprefix("expect_") + (f".{column}" if column else "")
+
+
+def _raised(result: Any) -> list[str]:
     """What hindered an expectation, such as a column that is not there; nothing where it was only not met."""
-    details = outcome.result.exception_info or {}
+    details = result.exception_info or {}
     parts = [details] if "raised_exception" in details else [part for part in details.values() if isinstance(part, dict)]
-    return tuple(str(part["exception_message"]).splitlines()[0] for part in parts if part.get("raised_exception"))[:1]
+    return [str(part["exception_message"]).splitlines()[0] for part in parts if part.get("raised_exception")][:1]
 
 
-def _severity(outcome: ExpectationOutcome) -> Severity:
-    return (
-        Severity.ERROR
-        if str(getattr(outcome.config.severity, "value", outcome.config.severity)) == "critical"
-        else Severity.WARNING
-    )
+def _severity(result: Any) -> Severity:
+    severity = result.expectation_config.severity
+    return Severity.ERROR if str(getattr(severity, "value", severity)) == "critical" else Severity.WARNING
+
+
+def _suite_file(folder: Path, name: str) -> Path:
+    """Where Great Expectations keeps a suite: it makes folders of the dots."""
+    *folders, last = name.split(".")
+    return folder.joinpath("gx", "expectations", *folders, f"{last}.json")
+
+
+def stored_expectations(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Return the expectations of a stored suite, as they are written; none where there is no suite.
+
+    Raises `ConfigError` for a file that is no suite.
+    """
+    file = _suite_file(folder, name)
+    try:
+        found: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["expectations"]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{file}: is no suite of Great Expectations ({error!r}); mend it, or move it away") from error
+    return found

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from cdc_views.errors import UsageError
+from cdc_views.model.schema import Column
 from cdc_views.model.severity import Severity
+from cdc_views.rules.codec.jsontext import quote, to_json
+
+MOST_PLACES = 5
+_EXPECTED = "a file that `cdc-views validate --json FILE` wrote was expected"
 
 
 class Status(str, Enum):
@@ -56,6 +65,11 @@ class Check:
             return Status.SKIPPED
         return Status.FAILED if self.broken else Status.PASSED
 
+    def found(self, places: Sequence[str], *, broken: int | None = None, note: str = "") -> Check:
+        """Return the test as one that does not hold in these places; `broken` says how often, unless once in each."""
+        count = len(places) if broken is None else broken
+        return replace(self, broken=count, where=tuple(places[:MOST_PLACES]), note=note)
+
     def skipped(self, why: str) -> Check:
         """Return the test as one that had nothing to look at."""
         return replace(self, broken=None, note=why)
@@ -76,19 +90,13 @@ class Check:
         return f"does not hold for {self.broken:,} {self.unit}{first}"
 
 
-MOST_PLACES = 5
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
     """All tests of one table.
 
     Attributes:
-        table: Its full name.
-        engine: Where they ran.
         as_of: Epoch seconds: the clock they were judged at (rule C4).
         raw_version: Version of the raw table that they looked at; None where nothing has landed.
-        seconds: How long they took.
         checks: In the order they ran.
     """
 
@@ -101,41 +109,38 @@ class Report:
 
     def failed(self, at_least: Severity = Severity.WARNING) -> tuple[Check, ...]:
         """Return the tests that failed and matter at least so much, and all that could not be evaluated."""
-        counts = {Severity.WARNING, Severity.ERROR} if at_least is Severity.WARNING else {Severity.ERROR}
-        failed = {check for check in self.checks if check.status is Status.FAILED and check.severity in counts}
-        return tuple(check for check in self.checks if check in failed or check.status is Status.ERROR)
+        counts = {Severity.ERROR, at_least}
+        return tuple(
+            check
+            for check in self.checks
+            if check.status is Status.ERROR or (check.status is Status.FAILED and check.severity in counts)
+        )
+
+
+def key_text(columns: Iterable[Column], values: Iterable[Any]) -> str:
+    """Return a key, or the first columns of one, as a JSON object; places name rows so."""
+    members = zip(columns, values, strict=False)
+    return "{" + ", ".join(f"{quote(column.name)}: {to_json(column.type, value)}" for column, value in members) + "}"
 
 
 def junit_xml(reports: Iterable[Report]) -> str:
     """Return one test suite per table, one test case per check; a warning that failed counts as a failure."""
     root = ET.Element("testsuites", name="cdc-views validate")
     for report in reports:
-        skipped = sum(check.status is Status.SKIPPED for check in report.checks)
-        suite = ET.SubElement(
-            root,
-            "testsuite",
-            name=report.table,
-            tests=str(len(report.checks)),
-            failures=str(sum(check.status is Status.FAILED for check in report.checks)),
-            errors=str(sum(check.status is Status.ERROR for check in report.checks)),
-            skipped=str(skipped),
-            time=f"{report.seconds:.3f}",
-        )
+        ended = Counter(check.status for check in report.checks)
+        counts = {"failures": ended[Status.FAILED], "errors": ended[Status.ERROR], "skipped": ended[Status.SKIPPED]}
+        figures = {name: str(count) for name, count in {"tests": ended.total(), **counts}.items()}
+        suite = ET.SubElement(root, "testsuite", {"name": report.table, **figures, "time": f"{report.seconds:.3f}"})
         for check in report.checks:
-            _case(suite, report, check)
+            case = ET.SubElement(suite, "testcase", classname=report.table, name=check.name)
+            if check.status is Status.SKIPPED:
+                ET.SubElement(case, "skipped", message=check.note)
+            elif check.status is not Status.PASSED:
+                kind = "error" if check.status is Status.ERROR else "failure"
+                told = ET.SubElement(case, kind, type=check.severity.value, message=f"{check.rule}: {check.line()}")
+                told.text = "\n".join(check.where) or None
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _case(suite: ET.Element, report: Report, check: Check) -> None:
-    case = ET.SubElement(suite, "testcase", classname=report.table, name=check.name)
-    if check.status is Status.SKIPPED:
-        ET.SubElement(case, "skipped", message=check.note)
-    elif check.status is Status.ERROR:
-        ET.SubElement(case, "error", type=check.severity.value, message=f"{check.rule}: {check.line()}")
-    elif check.status is Status.FAILED:
-        failure = ET.SubElement(case, "failure", type=check.severity.value, message=f"{check.rule}: {check.line()}")
-        failure.text = "\n".join(check.where)
 
 
 def records(reports: Iterable[Report]) -> list[dict[str, Any]]:
@@ -145,13 +150,49 @@ def records(reports: Iterable[Report]) -> list[dict[str, Any]]:
             "table": report.table,
             "check": check.name,
             "status": check.status.value,
-            "severity": check.severity.value,
-            "broken": check.broken,
-            "unit": check.unit,
-            "rule": check.rule,
-            "where": list(check.where),
-            "note": check.note,
+            **{name: getattr(check, name) for name in ("severity", "broken", "unit", "rule", "where", "note")},
         }
         for report in reports
         for check in report.checks
     ]
+
+
+def read_results(path: Path) -> Mapping[str, tuple[Check, ...]]:
+    """Return the checks in a file of results, by table, in order.
+
+    Raises `UsageError` where the file cannot be read, or is no such file.
+    """
+    try:
+        records = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}; {_EXPECTED}") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: is no JSON: {error}; {_EXPECTED}") from error
+    if not isinstance(records, list):
+        raise UsageError(f"{path}: holds no list of results; {_EXPECTED}")
+    found: dict[str, list[Check]] = {}
+    for number, record in enumerate(records, start=1):
+        try:
+            found.setdefault(str(record["table"]), []).append(_check(record))
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"{path}: result {number} is none: {type(error).__name__}: {error}; {_EXPECTED}") from error
+    return {table: tuple(checks) for table, checks in found.items()}
+
+
+def _check(record: Mapping[str, Any]) -> Check:
+    broken = record["broken"]
+    if broken is not None and (not isinstance(broken, int) or isinstance(broken, bool)):
+        raise ValueError(f"broken is {broken!r}, a number or null was expected")
+    check = Check(
+        str(record["check"]),
+        str(record["rule"]),
+        Severity(record["severity"]),
+        broken,
+        str(record["unit"]),
+        tuple(map(str, record["where"])),
+        str(record["note"]),
+        is_evaluated=record["status"] != Status.ERROR.value,
+    )
+    if check.status is not Status(record["status"]):
+        raise ValueError(f"status is {record['status']!r}, but broken is {broken!r}")
+    return check

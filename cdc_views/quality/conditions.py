@@ -1,13 +1,20 @@
-"""Data tests of single rows as conditions, in DuckDB's dialect."""
+"""Data tests of single rows as conditions, in DuckDB's dialect, and what a key promises of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cdc_views.engines.duckdb.types import literal, quoted
 from cdc_views.model.conditions import Condition
+from cdc_views.model.schema import Column, Role, TableSchema
 
 if TYPE_CHECKING:
     from cdc_views.project.models import DataTest
+
+
+def never_null(schema: TableSchema, column: Column) -> bool:
+    """Whether the key says that a column has a value; a partition with live statics alone has no clustering (W3)."""
+    return column.role is Role.PARTITION or (column.role is Role.CLUSTERING and not schema.statics)
 
 
 def test_name(test: DataTest) -> str:
@@ -24,23 +31,19 @@ def condition_of(test: DataTest) -> Condition | None:
     Raises:
         UsageError: What the test asks for is no condition.
     """
-    text = _text_of(test)
-    return None if text is None else Condition(text, called=f"the condition of data test {test_name(test)!r}:")
+    column = quoted(test.column or "")
+    if test.not_null:
+        text = f"{column} IS NOT NULL"
+    elif test.one_of is not None:
+        values = (literal(value) if isinstance(value, str) else str(value) for value in test.one_of)
+        text = f"{column} IN ({', '.join(values)}) OR {column} IS NULL"
+    elif test.holds is not None:
+        text = test.holds
+    else:
+        return None
+    return Condition(text, called=f"the condition of data test {test_name(test)!r}:")
 
 
 def is_of_rows(test: DataTest) -> bool:
     """Whether a test is a condition on rows, sound or not."""
-    return _text_of(test) is not None
-
-
-def _text_of(test: DataTest) -> str | None:
-    column = '"' + (test.column or "").replace('"', '""') + '"'
-    if test.not_null:
-        return f"{column} IS NOT NULL"
-    if test.one_of is not None:
-        return f"{column} IN ({', '.join(map(_literal, test.one_of))}) OR {column} IS NULL"
-    return test.holds
-
-
-def _literal(value: str | int) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+    return test.column is not None or test.holds is not None

@@ -5,15 +5,15 @@ Nothing but one row of counts leaves the engine.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.errors import EngineError
 from cdc_views.formats.base import WriteOrder
 from cdc_views.landing.denylist import AHEAD
 from cdc_views.model.naming import physical_name
-from cdc_views.model.schema import Column
 from cdc_views.model.severity import Severity
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, Tells, build
@@ -47,67 +47,51 @@ _SOUND = ("facts_are_known", "cells_have_write_times")
 """Checks without which the facts cannot be read one by one."""
 
 Wanted = tuple[UserSql, Severity]
+_Counted = dict[Check, Expr]
+"""Checks and the conditions that break them, over the rows of the view or over facts."""
 
 
-@dataclass(frozen=True, slots=True)
-class CountedCheck:
-    """A check and the condition that breaks it, over the rows of the view or over facts."""
+def counts(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
+    """Return the checks that counting decides, of facts of a state and since, or of raw; `as_of`: the clock of rule C4.
 
-    check: Check
-    broken: Expr
-
-
-def counts(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
-    """Return the checks that counting decides.
-
-    Args:
-        engine: Where to count.
-        relation: The table.
-        sources: Its facts: of its state and since, or of raw.
-        as_of: Epoch seconds: the clock of rule C4.
-        wanted: Name of a test of the user's → condition that must not be false for any row of the view, and how much
-            it matters.
+    `wanted`: name of a test of the user's → condition that must not be false for any row of the view, and how much it matters.
     """
-    of_rows = [*_row_checks(relation), *_wanted(wanted)]
-    places = _places(relation, sources, as_of=as_of)
+    relation = sources.raw.relation
+    of_rows = _row_checks(relation) | _wanted(wanted)
+    places = _places(sources, as_of=as_of)
     split = sources.split(leaves_out_covered=engine.leaves_out_covered)
     parts = [_rows(relation, split, of_rows, as_of=as_of), *(_facts(checks, source) for source, checks in places.items())]
     found = engine.rows(_beside(parts), sources).to_pylist()[0]
     rule, rows = "each key has one row (rule K1)", int(found["rows"] or 0)
     first = Check("one_row_per_key", rule, broken=int(found["duplicates"] or 0), note=f"{rows:,} rows")
-    shown = [replace(c.check, broken=int(found[_column(c)] or 0)) for c in of_rows]
-    stored: dict[Check, int] = {}
+    shown = [replace(check, broken=int(found[_column(check)] or 0)) for check in of_rows]
+    stored = Counter[Check]()
     for source, checks in places.items():
-        for c in checks:
-            stored[c.check] = stored.get(c.check, 0) + int(found[_column(c, source)] or 0)
+        stored.update({check: int(found[_column(check, source)] or 0) for check in checks})
     return [first, *shown, *(replace(check, broken=broken) for check, broken in stored.items())]
 
 
-def counts_apart(
-    engine: Engine, relation: Relation, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]
-) -> list[Check]:
+def counts_apart(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
     """Return `counts`; where the engine cannot evaluate a condition of `wanted`, that test alone is in error.
 
     Raises `EngineError` where the engine fails without them, too.
     """
     try:
-        return counts(engine, relation, sources, as_of=as_of, wanted=wanted)
+        return counts(engine, sources, as_of=as_of, wanted=wanted)
     except EngineError:
         if not wanted:
             raise
-    found = counts(engine, relation, sources, as_of=as_of, wanted={})
-    return [*found, *(_alone(engine, relation, sources, as_of=as_of, test=c) for c in _wanted(wanted))]
-
-
-def _alone(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, test: CountedCheck) -> Check:
+    checks, relation = counts(engine, sources, as_of=as_of, wanted={}), sources.raw.relation
     split = sources.split(leaves_out_covered=engine.leaves_out_covered)
-    try:
-        found = engine.rows(_rows(relation, split, [test], as_of=as_of), sources).to_pylist()[0]
-    except EngineError as error:
-        used = {column.name for column in columns_used(test.broken)}
-        read = [c.name for c in relation.schema.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used]
-        return test.check.errored(f"{', '.join(read)}: {error}")
-    return replace(test.check, broken=int(found[_column(test)] or 0))
+    for check, broken in _wanted(wanted).items():
+        try:
+            found = engine.rows(_rows(relation, split, {check: broken}, as_of=as_of), sources).to_pylist()[0]
+            checks.append(replace(check, broken=int(found[_column(check)] or 0)))
+        except EngineError as error:
+            used = {column.name for column in columns_used(broken)}
+            read = [c.name for c in relation.schema.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used]
+            checks.append(check.errored(f"{', '.join(read)}: {error}"))
+    return checks
 
 
 def why_unreadable(counted: Iterable[Check]) -> str:
@@ -116,19 +100,20 @@ def why_unreadable(counted: Iterable[Check]) -> str:
     return f"{', '.join(broken)} must hold first" if broken else ""
 
 
-def _places(relation: Relation, sources: Sources, *, as_of: int) -> dict[Source, list[CountedCheck]]:
+def _places(sources: Sources, *, as_of: int) -> dict[Source, _Counted]:
     """What is counted of the facts in each place; each file is in one, so that it is read once."""
+    relation = sources.raw.relation
     of_facts = _fact_checks(relation, as_of)
     if not sources.parts.has(Source.BASE):
         return {Source.ALL: of_facts}
-    of_base = [*of_facts, *_base_checks(relation)]
-    found = {Source.PLAIN: [*of_base, *_plain_checks(relation)], Source.JUDGED: of_base, Source.FRESH: of_facts}
+    of_base = of_facts | _base_checks(relation)
+    found = {Source.PLAIN: of_base | _plain_checks(relation), Source.JUDGED: of_base, Source.FRESH: of_facts}
     found |= {Source.OVERLAY_PLAIN: found[Source.PLAIN], Source.OVERLAY_JUDGED: of_base}
     return {source: checks for source, checks in found.items() if sources.parts.has(source)}
 
 
-def _column(counted: CountedCheck, source: Source | None = None) -> str:
-    return f"{source.label if source else 'n'}_{counted.check.name}"
+def _column(check: Check, source: Source | None = None) -> str:
+    return f"{source.label if source else 'n'}_{check.name}"
 
 
 def _count(condition: Expr | None = None) -> Expr:
@@ -136,30 +121,28 @@ def _count(condition: Expr | None = None) -> Expr:
     return Agg(Fold.COUNT, Lit(1), condition)
 
 
-def _rows(relation: Relation, split: Parts | None, checks: list[CountedCheck], *, as_of: int) -> Node:
+def _rows(relation: Relation, split: Parts | None, checks: _Counted, *, as_of: int) -> Node:
     """One row: how many rows the view has, how many more than keys, and how many break each check."""
     ask = Ask(relation, as_of=as_of, split=split, tells=Tells.IDENTITY)
     # a partition's static row and its rows may have equal keys: null, and a clustering value of 0 bytes
     row_kind = [names.IS_ROW] if relation.schema.statics else []
     keys = tuple(dict.fromkeys([names.identity(column) for column in relation.schema.row_key] + row_kind))
-    folds: Named = (("n", _count()), *((_column(c), _count(c.broken)) for c in checks))
+    folds: Named = (("n", _count()), *((_column(check), _count(broken)) for check, broken in checks.items()))
     per_key = Aggregate("rows_per_key", "key", build(ask), keys, folds)
     more = Call(Op.ADD, (col("n"), Lit(-1)))
     of_all: Named = (("rows", Agg(Fold.TOTAL, col("n"))), ("duplicates", Agg(Fold.TOTAL, more)))
-    sums: Named = tuple((_column(c), Agg(Fold.TOTAL, col(_column(c)))) for c in checks)
+    sums: Named = tuple((name, Agg(Fold.TOTAL, col(name))) for name in map(_column, checks))
     return Aggregate("rows_counted", "table", per_key, (), (*of_all, *sums))
 
 
-def _facts(checks: list[CountedCheck], source: Source) -> Node:
-    """One row: how many facts in a place break each check."""
-    flags: Named = tuple((_column(c, source), c.broken) for c in checks)
+def _facts(checks: _Counted, source: Source) -> Node:
+    flags: Named = tuple((_column(check, source), broken) for check, broken in checks.items())
     scan = Scan(f"{source.label}_facts", "fact", flags, None, source)
     counted = tuple((name, _count(col(name))) for name, _ in flags)
     return Aggregate(f"{source.label}_counted", "table", scan, (), counted)
 
 
 def _beside(parts: list[Node]) -> Node:
-    """One row of all the parts' columns."""
     joined = parts[0]
     for number, part in enumerate(parts[1:]):
         columns = tuple((n, col(n, "l")) for n in joined.output()) + tuple((n, col(n, "r")) for n in part.output())
@@ -167,17 +150,13 @@ def _beside(parts: list[Node]) -> Node:
     return Select("counts", "table", joined, tuple((n, col(n)) for n in joined.output()))
 
 
-def _row_checks(relation: Relation) -> list[CountedCheck]:
-    """Of rows that show."""
+def _row_checks(relation: Relation) -> _Counted:
     keys = [is_null(col(names.identity(column))) for column in relation.schema.partition]
     is_row = col(names.IS_ROW)
-    keys += [_and(is_row, is_null(col(names.identity(column)))) for column in _never_empty(relation.schema.clustering)]
-    return [CountedCheck(Check("key_not_null", "no part of a shown row's key is null"), either(*keys))]
-
-
-def _never_empty(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Clustering columns whose null would be no value of 0 bytes: texts and bytes."""
-    return tuple(column for column in columns if str(column.type) in {"text", "ascii", "blob", "varchar"})
+    for column in relation.schema.clustering:
+        if str(column.type) in {"text", "ascii", "blob", "varchar"}:  # null would be no value of 0 bytes
+            keys.append(_and(is_row, is_null(col(names.identity(column)))))
+    return {Check("key_not_null", "no part of a shown row's key is null"): either(*keys)}
 
 
 def of_condition(name: str, severity: Severity) -> Check:
@@ -185,57 +164,52 @@ def of_condition(name: str, severity: Severity) -> Check:
     return Check(name, "the condition of the project file holds for each row", severity)
 
 
-def _wanted(wanted: Mapping[str, Wanted]) -> list[CountedCheck]:
-    return [CountedCheck(of_condition(name, severity), Call(Op.NOT, (test,))) for name, (test, severity) in wanted.items()]
+def _wanted(wanted: Mapping[str, Wanted]) -> _Counted:
+    return {of_condition(name, severity): Call(Op.NOT, (test,)) for name, (test, severity) in wanted.items()}
 
 
 def _cells(relation: Relation) -> list[Expr]:
-    """The row marker and the single cells of a fact."""
     columns = relation.schema.regulars + relation.schema.statics
     return [col(names.LIVE), *(col(physical_name(c.name)) for c in columns if not c.type.is_multicell)]
 
 
-def _fact_checks(relation: Relation, as_of: int) -> list[CountedCheck]:
+def _fact_checks(relation: Relation, as_of: int) -> _Counted:
     kinds = tuple(Lit(kind.value) for kind in FactKind)
     kind = col(names.KIND)
     strange = either(is_null(kind), Call(Op.NOT, (Call(Op.IN, (kind, *kinds)),)))
     is_keyed = Call(Op.NOT, (Call(Op.EQ, (kind, Lit(FactKind.TABLE.value))),))
     keyless = _and(is_keyed, either(*(is_null(col(names.identity(c))) for c in relation.schema.partition)))
     timeless = either(*(_and(not_null(Field(cell, RANK)), is_null(Field(cell, WRITTEN))) for cell in _cells(relation)))
-    found = [
-        CountedCheck(
-            Check("facts_are_known", "each fact has a kind and a partition key", unit="facts"), either(strange, keyless)
-        ),
-        CountedCheck(Check("cells_have_write_times", "each cell has a write time (rule C1)", unit="facts"), timeless),
-    ]
+    found = {
+        Check("facts_are_known", "each fact has a kind and a partition key", unit="facts"): either(strange, keyless),
+        Check("cells_have_write_times", "each cell has a write time (rule C1)", unit="facts"): timeless,
+    }
     if relation.order is WriteOrder.MICROS:
         limit = Lit(as_of * 1_000_000 + AHEAD)
         columns = relation.schema.regulars + relation.schema.statics
         have = (names.LIVE, names.DELETED, *(physical_name(column.name) for column in columns))
         last = greatest(have, columns, EVERYTHING)
         rule = "no write time is more than a day ahead of the clock: such cells and deletions would win until then"
-        found.append(
-            CountedCheck(Check("not_from_the_future", rule, Severity.WARNING, unit="facts"), _known(Call(Op.GT, (last, limit))))
-        )
+        found[Check("not_from_the_future", rule, Severity.WARNING, unit="facts")] = _known(Call(Op.GT, (last, limit)))
     return found
 
 
-def _base_checks(relation: Relation) -> list[CountedCheck]:
+def _base_checks(relation: Relation) -> _Counted:
     """Of the state's base, in whose rows is the largest deletion that covers them."""
     deletion = Field(col(names.DELETED), WRITTEN)
     covered = either(*(Call(Op.LE, (Field(cell, WRITTEN), deletion)) for cell in _cells(relation)))
     rule = "the state holds no cell that a deletion covers (rules D1, D2)"
-    return [CountedCheck(Check("nothing_deleted_is_kept", rule, unit="facts"), _known(_and(not_null(deletion), covered)))]
+    return {Check("nothing_deleted_is_kept", rule, unit="facts"): _known(_and(not_null(deletion), covered))}
 
 
-def _plain_checks(relation: Relation) -> list[CountedCheck]:
+def _plain_checks(relation: Relation) -> _Counted:
     """Of rows of the base that reads show without looking at the clock."""
     singles = [Field(col(physical_name(c.name)), RANK) for c in relation.schema.regulars if not c.type.is_multicell]
     if not singles:
-        return []
+        return {}
     mortal = _known(either(*(_and(has_expiry(rank), Call(Op.NOT, (is_tombstone(rank),))) for rank in singles)))
     rule = "rows that are read without a clock hold no cell that expires (rule C4)"
-    return [CountedCheck(Check("plain_rows_never_expire", rule, unit="facts"), mortal)]
+    return {Check("plain_rows_never_expire", rule, unit="facts"): mortal}
 
 
 def _known(condition: Expr) -> Expr:

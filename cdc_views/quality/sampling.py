@@ -8,7 +8,7 @@ one of them has is noticed.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -31,9 +31,8 @@ from cdc_views.operations.comparing import comparison_key
 from cdc_views.plan import names
 from cdc_views.plan.parts import Source
 from cdc_views.plan.representation import exact_key
-from cdc_views.quality.checks import MOST_PLACES, Check
+from cdc_views.quality.checks import Check, key_text
 from cdc_views.rules.codec.comparable import partition_identity
-from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import Row, latest_rows
 from cdc_views.state.buckets import digest, in_buckets
@@ -53,12 +52,9 @@ Identity = tuple[bytes, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some partitions, and what is read of them.
+    """Some partitions, and the state's files of their bucket with all events since.
 
-    Attributes:
-        sources: The state's files of their bucket, and all events since.
-        keys: One row per partition: the stored columns that tell its key apart.
-        identities: The same as the oracle compares them.
+    `keys` has a row per partition, the stored columns that tell its key apart; `identities` the same as the oracle compares them.
     """
 
     sources: Sources
@@ -68,31 +64,28 @@ class Sample:
     def has(self, row: Row) -> bool:
         """Whether a row's partition is in the sample."""
         relation = self.sources.raw.relation
-        return _identity(relation, _partition(relation.schema, row)) in self.identities
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """Rows and cells that differ: how many, and the first."""
-
-    count: int
-    where: tuple[str, ...]
+        return _identity(relation, tuple(row[column.name] for column in relation.schema.partition)) in self.identities
 
 
 def draw(sources: Sources, *, size: int, seed: int) -> Sample:
     """Return a sample of at most `size` partitions of raw and of state."""
     random = Random(seed)
-    prefix = _prefix(sources, random)
+    parts = sorted(set(map(part_in, sources.paths(Source.BASE))), key=lambda part: (-len(part), part))
+    longest = [part[1:] for part in parts if len(part) == len(parts[0])]
+    prefix = random.choice(longest) if longest else ""  # digits that a bucket of the base begins with
     chosen = in_buckets(sources, [prefix])
     relation = sources.raw.relation
     kept = [names.grouping(column) for column in relation.schema.partition]
     columns = list(dict.fromkeys(name for group in kept for name in group))
-    stored = [_keys_in(path, relation, random) for path in (*chosen.paths(), *_some_files(sources, random))]
+    of_raw = [path for path in snapshot_of(sources.raw, version=sources.raw_version).files if "://" not in path]
+    some = [*of_raw[-1:], *random.sample(of_raw[:-1], min(3, max(0, len(of_raw) - 1)))]  # the newest among them
+    stored = [_keys_in(path, relation, random) for path in (*chosen.paths(), *some)]
     found: dict[Identity, dict[str, Any]] = {}
     for keys in stored:
         for record in keys.to_pylist():
             identity = _identity(relation, key_of(relation.schema.partition, record))
-            if identity not in found and _is_in(relation.schema, record, prefix):
+            texts = (_stored_text(record.get(names.identity(column))) for column in relation.schema.partition)
+            if identity not in found and digest(*texts).startswith(prefix):
                 found[identity] = record
     drawn = random.sample(sorted(found), min(size, len(found)))
     rows = [{name: found[identity].get(name) for name in columns} for identity in drawn]
@@ -113,8 +106,8 @@ def expected_rows(sample: Sample, facts: list[Fact], *, as_of: int) -> list[Row]
     return [row for row in latest_rows(sample.sources.raw.relation.schema, facts, now=as_of) if sample.has(row)]
 
 
-def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> Mismatch:
-    """Return deletions of rows and partitions that no deletion kept is as late as: what they covered could come back.
+def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> list[str]:
+    """Return the deletions of rows and partitions that no deletion kept is as late as: what they covered could come back.
 
     A partition with ranges is left out: one of them may have taken the place of a row's deletion.
     """
@@ -125,10 +118,8 @@ def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> Mism
         own, whole = has.get((partition, clustering)), has.get((partition, ()))
         newest = max((found for found in (own, whole, has.get(((), ()))) if found is not None), default=None)
         if partition not in with_ranges and (newest is None or newest < written):
-            key = zip(schema.row_key, partition + clustering, strict=False)
-            texts = ", ".join(f"{quote(column.name)}: {to_json(column.type, value)}" for column, value in key)
-            places.append(f"{{{texts}}}: the deletion of {written} is not kept")
-    return Mismatch(len(places), tuple(places[:MOST_PLACES]))
+            places.append(f"{key_text(schema.row_key, partition + clustering)}: the deletion of {written} is not kept")
+    return places
 
 
 def _latest_deletions(facts: Iterable[Fact]) -> dict[tuple[tuple[Any, ...], tuple[Any, ...]], int]:
@@ -195,66 +186,39 @@ def _of_sample(sample: Sample, table: pa.Table) -> pa.Table:
     return table.filter(pc.is_in(number, value_set=sampled))
 
 
-def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Row]) -> Mismatch:
-    """Compare two answers cell by cell; a place names the key and the column, and no value but the key's.
+def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Row]) -> list[str]:
+    """Return the places where two answers differ, cell by cell; a place names the key and the column, and no value but the key's.
 
     Equal keys of other spellings are the same: a state has only those of the facts that it kept (rule K1).
     """
-    wanted, shown = (dict(_keyed(schema, rows)) for rows in (expected, found))
+    wanted, shown = (
+        {tuple(comparison_key(c, row[c.name]) for c in schema.row_key): row for row in rows} for rows in (expected, found)
+    )
     places: list[tuple[str, str]] = []
     for key in wanted.keys() | shown.keys():
         mine, theirs = wanted.get(key), shown.get(key)
+        either = theirs if mine is None else mine
+        assert either is not None
+        named = key_text(schema.row_key, [either[column.name] for column in schema.row_key])
         if mine is None or theirs is None:
-            what = "the row is missing" if theirs is None else "the row is not expected"
-            places.append((_named(schema, mine or theirs or {}), what))
+            places.append((named, "the row is missing" if theirs is None else "the row is not expected"))
             continue
         unlike = (c.name for c in schema.columns if comparison_key(c, mine[c.name]) != comparison_key(c, theirs[c.name]))
-        places += [(_named(schema, mine), f"column {name} differs") for name in unlike]
-    return Mismatch(len(places), tuple(f"{key}: {what}" for key, what in sorted(places)[:MOST_PLACES]))
-
-
-def _keyed(schema: TableSchema, rows: Iterable[Row]) -> Iterator[tuple[tuple[Hashable, ...], Row]]:
-    return ((tuple(comparison_key(c, row[c.name]) for c in schema.row_key), row) for row in rows)
-
-
-def _named(schema: TableSchema, row: Row) -> str:
-    return "{" + ", ".join(f"{quote(c.name)}: {to_json(c.type, row[c.name])}" for c in schema.row_key) + "}"
-
-
-def _prefix(sources: Sources, random: Random) -> str:
-    """Digits that a bucket of the base begins with."""
-    parts = sorted(set(map(part_in, sources.paths(Source.BASE))), key=lambda part: (-len(part), part))
-    longest = [part[1:] for part in parts if len(part) == len(parts[0])]
-    return random.choice(longest) if longest else ""
-
-
-def _some_files(sources: Sources, random: Random) -> list[str]:
-    """A few of raw's files, the newest among them."""
-    files = [path for path in snapshot_of(sources.raw, version=sources.raw_version).files if "://" not in path]
-    return [*files[-1:], *random.sample(files[:-1], min(3, max(0, len(files) - 1)))]
+        places += [(named, f"column {name} differs") for name in unlike]
+    return [f"{key}: {what}" for key, what in sorted(places)]
 
 
 def _keys_in(path: str, relation: Relation, random: Random) -> pa.Table:
     """Partition keys of some rows of a file that lie side by side."""
     file = pq.ParquetFile(path)
     known = set(file.schema_arrow.names)
-    wanted = [name for name in relation.arrow_schema().names if name in known and name in _key_columns(relation)]
+    of_key = {name for c in relation.schema.partition for name in (*names.grouping(c), *names.shown_as(c))}
+    wanted = [name for name in relation.arrow_schema().names if name in known & {names.KIND, *of_key}]
     if not file.metadata.num_row_groups:
         return file.schema_arrow.empty_table().select(wanted)
     group = file.read_row_group(random.randrange(file.metadata.num_row_groups), columns=wanted)
     group = group.slice(random.randrange(max(1, group.num_rows - _MOST_KEYS + 1)), _MOST_KEYS)
     return group.filter(pc.not_equal(group[names.KIND], FactKind.TABLE.value))
-
-
-def _key_columns(relation: Relation) -> set[str]:
-    columns = relation.schema.partition
-    return {names.KIND, *(name for c in columns for name in (*names.grouping(c), *names.shown_as(c)))}
-
-
-def _is_in(schema: TableSchema, record: dict[str, Any], prefix: str) -> bool:
-    """Whether the state keeps the partition under `prefix`."""
-    texts = (_stored_text(record.get(names.identity(column))) for column in schema.partition)
-    return digest(*texts).startswith(prefix)
 
 
 def _stored_text(value: Any) -> str:
@@ -264,10 +228,6 @@ def _stored_text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex().upper()
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
-
-
-def _partition(schema: TableSchema, row: Row) -> tuple[Any, ...]:
-    return tuple(row[column.name] for column in schema.partition)
 
 
 def _identity(relation: Relation, partition: tuple[Any, ...]) -> Identity:
@@ -287,12 +247,8 @@ class SampledRaw:
     is_whole: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A row group: its file, and its rows by their numbers in it."""
-
-    file: str
-    rows: range
+_Group = tuple[str, range]
+"""A row group: its file, and its rows by their numbers in it."""
 
 
 def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
@@ -303,9 +259,13 @@ def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
     looked_at = 0
     for group in _drawn(snapshot, Random(seed)):
         if looked_at >= most:
-            return SampledRaw(_of_groups(sample, groups), looked_at, is_whole=False)
+            facts = []
+            for file in dict.fromkeys(file for file, _ in groups):
+                ranges = [rows for its_file, rows in groups if its_file == file]
+                facts += facts_from(sample, from_row_groups(file, ranges, pq.read_schema(file), raw))
+            return SampledRaw(facts, looked_at, is_whole=False)
         groups.append(group)
-        looked_at += len(group.rows)
+        looked_at += len(group[1])
     rows = looked_at if snapshot.arrow is None else snapshot.arrow.num_rows
     return SampledRaw(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), rows, is_whole=True)
 
@@ -326,29 +286,13 @@ def _groups(file: str) -> Iterator[_Group]:
     metadata, first = pq.read_metadata(file), 0
     for number in range(metadata.num_row_groups):
         count = metadata.row_group(number).num_rows
-        yield _Group(file, range(first, first + count))
+        yield file, range(first, first + count)
         first += count
-
-
-def _of_groups(sample: Sample, groups: list[_Group]) -> list[Fact]:
-    found: list[Fact] = []
-    for file in dict.fromkeys(group.file for group in groups):
-        ranges = [group.rows for group in groups if group.file == file]
-        found += facts_from(sample, from_row_groups(file, ranges, pq.read_schema(file), sample.sources.raw))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """Drawn partitions, and what they have to show.
-
-    Attributes:
-        sample: The partitions.
-        landed: What raw has of them, all or a part.
-        kept: What state and tail have of them.
-        expected: The oracle's rows.
-        as_of: Epoch seconds: the clock of rule C4.
-    """
+    """Drawn partitions, what raw has of them, what state and tail kept, and the oracle's rows at `as_of` (rule C4)."""
 
     sample: Sample
     landed: SampledRaw
@@ -356,8 +300,8 @@ class Recomputed:
     expected: list[Row]
     as_of: int
 
-    def against(self, engine: Engine) -> Mismatch:
-        """Compare with what the engine shows of state and tail."""
+    def against(self, engine: Engine) -> list[str]:
+        """Return the places that differ from what the engine shows of state and tail."""
         shown = shown_rows(engine, self.sample, as_of=self.as_of)
         return differences(self.sample.sources.raw.relation.schema, self.expected, shown)
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.engines.duckdb.types import quoted
+from cdc_views.engines.duckdb.types import literal, quoted
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_rows
-from cdc_views.quality.checks import MOST_PLACES, Check
+from cdc_views.quality.checks import Check
 from cdc_views.rules.oracle import may_be_spelled_otherwise
 from cdc_views.state.serving import ServingTable, of_buckets
 from cdc_views.storage.relation import Relation
@@ -87,7 +87,7 @@ def _compared(relation: Relation, expected: pa.Table, files: Sequence[str]) -> C
             f"SELECT {keys}, 'is not expected or differs' FROM (FROM stored EXCEPT ALL FROM shown)"
         )
         rows = connection.execute(f"SELECT * FROM ({sql}) ORDER BY 1, 2").fetchall()
-    return replace(_SAME, broken=len(rows), where=tuple(f"key {key}: the row {what}" for key, what in rows[:MOST_PLACES]))
+    return _SAME.found([f"key {key}: the row {what}" for key, what in rows])
 
 
 def _text(value: str, *, has_spellings: bool) -> str:
@@ -101,15 +101,14 @@ def _spelled_alike(text: str) -> str:
 
     In a map, values that differ by such zeros alone are taken for the same, too.
     """
-    return _DECIMAL.sub(lambda found: _plain(found[0]), text)
 
+    def plain(found: re.Match[str]) -> str:
+        sign, digits, exponent = Decimal(found[0]).as_tuple()
+        counted = "".join(map(str, digits)).rstrip("0")
+        return str(Decimal((sign, tuple(map(int, counted)), len(digits) - len(counted) + int(exponent)))) if counted else "0"
 
-def _plain(text: str) -> str:
-    sign, digits, exponent = Decimal(text).as_tuple()
-    counted = "".join(map(str, digits)).rstrip("0")
-    return str(Decimal((sign, tuple(map(int, counted)), len(digits) - len(counted) + int(exponent)))) if counted else "0"
+    return _DECIMAL.sub(plain, text)
 
 
 def _reading(files: Sequence[str]) -> str:
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    return f"read_parquet([{listed}], union_by_name = true)"
+    return f"read_parquet([{', '.join(map(literal, files))}], union_by_name = true)"

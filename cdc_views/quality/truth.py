@@ -1,20 +1,17 @@
-"""What the source itself answers, and whether the view agrees with it, barring delay.
-
-`SourceReader` is the seam: today a file that was captured from production; a live source is another one.
-"""
+"""What the source itself answered, in a file captured from production, and whether the view agrees with it, barring delay."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from cdc_views.errors import ConfigError
 from cdc_views.model.schema import TableSchema
-from cdc_views.quality.checks import MOST_PLACES, Check
+from cdc_views.quality.checks import Check
 from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.oracle import Row
 
@@ -23,20 +20,9 @@ Answer = Mapping[str, Any]
 """One row of the source: plain column name → value as JSON has it, numbers exact."""
 
 
-class SourceReader(Protocol):
-    """Rows that production shows."""
-
-    @property
-    def as_of(self) -> int:
-        """Epoch seconds at which it answered."""
-
-    def rows(self) -> Iterable[Answer]:
-        """Return the rows it answered with, all of the table's or those of some keys."""
-
-
 @dataclass(frozen=True, slots=True)
 class CapturedTruth:
-    """What the source answered once, as a file has it."""
+    """What the source answered once: all rows of a table or those of some keys; `as_of`: when, in epoch seconds."""
 
     as_of: int
     answers: tuple[Answer, ...]
@@ -59,18 +45,15 @@ class CapturedTruth:
             raise ConfigError(f"{path}: nothing says when the source answered; give `as_of`, in epoch seconds, beside `truth`")
         return cls(instant, tuple({_plain(name): value for name, value in row.items()} for row in rows))
 
-    def rows(self) -> Iterator[Answer]:
-        """See `SourceReader`."""
-        yield from self.answers
 
-
-def agreement(schema: TableSchema, source: SourceReader, shown: Iterable[Row]) -> Check:
+def agreement(schema: TableSchema, source: CapturedTruth, shown: Iterable[Row]) -> Check:
     """Return whether the view's rows, read as of when the source answered, are the source's.
 
     Values are compared as the JSON they are; a place names the key and the column, and no value but the key's.
     """
-    wanted = dict(_keyed(schema, source.rows()))
-    found = dict(_keyed(schema, map(_answer, _texts(schema, shown))))
+    wanted = _keyed(schema, source.answers)
+    texts = ({c.name: to_json(c.type, row[c.name]) for c in schema.columns} for row in shown)
+    found = _keyed(schema, ({name: json.loads(text, parse_float=Decimal) for name, text in row.items()} for row in texts))
     places = [f"{key}: the view has no such row" for key in sorted(wanted.keys() - found.keys())]
     places += [f"{key}: the source has no such row" for key in sorted(found.keys() - wanted.keys())]
     broken = len(places)
@@ -78,12 +61,15 @@ def agreement(schema: TableSchema, source: SourceReader, shown: Iterable[Row]) -
         columns = [name for name, value in found[key].items() if not _is_same(wanted[key].get(name), value)]
         broken += bool(columns)
         places += [f"{key}: column {name} differs" for name in columns]
-    return replace(_AGREES, broken=broken, where=tuple(places[:MOST_PLACES]), note=f"{len(wanted):,} rows of the source")
+    return _AGREES.found(places, broken=broken, note=f"{len(wanted):,} rows of the source")
 
 
 def _parsed(text: str) -> tuple[Any, list[dict[str, Any]]]:
     """When the source answered, None where the file does not say, and its rows."""
-    said, rows = None, [json.loads(line, parse_float=Decimal) for line in _lines(text)]
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines and lines[0].strip() in ("{", "["):  # one JSON text over all lines, else one a line
+        lines = [text]
+    said, rows = None, [json.loads(line, parse_float=Decimal) for line in lines]
     if len(rows) == 1 and isinstance(rows[0], dict) and isinstance(rows[0].get("rows"), list):
         said, rows = rows[0].get("as_of"), rows[0]["rows"]
     found = [json.loads(row, parse_float=Decimal) if isinstance(row, str) else row for row in rows]
@@ -93,34 +79,19 @@ def _parsed(text: str) -> tuple[Any, list[dict[str, Any]]]:
     return said, found
 
 
-def _lines(text: str) -> list[str]:
-    """One JSON text a line, or one over all of them."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return [text] if lines and lines[0].strip() in ("{", "[") else lines
-
-
 def _plain(name: str) -> str:
     """SELECT JSON puts quotes inside the key of a name with capitals."""
     return name[1:-1].replace('""', '"') if len(name) > 1 and name[0] == name[-1] == '"' else name
 
 
-def _texts(schema: TableSchema, rows: Iterable[Row]) -> Iterator[dict[str, str]]:
-    for row in rows:
-        yield {column.name: to_json(column.type, row[column.name]) for column in schema.columns}
+def _keyed(schema: TableSchema, rows: Iterable[Answer]) -> dict[str, Answer]:
+    def text(value: Any) -> str:
+        return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str, sort_keys=True)
 
+    def key(row: Answer) -> str:
+        return "{" + ", ".join(f"{quote(c.name)}: {text(row.get(c.name))}" for c in schema.row_key) + "}"
 
-def _answer(texts: Mapping[str, str]) -> Answer:
-    return {name: json.loads(text, parse_float=Decimal) for name, text in texts.items()}
-
-
-def _keyed(schema: TableSchema, rows: Iterable[Answer]) -> Iterator[tuple[str, Answer]]:
-    for row in rows:
-        key = ", ".join(f"{quote(c.name)}: {_canonical(row.get(c.name))}" for c in schema.row_key)
-        yield f"{{{key}}}", row
-
-
-def _canonical(value: Any) -> str:
-    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str, sort_keys=True)
+    return {key(row): row for row in rows}
 
 
 def _is_same(left: Any, right: Any) -> bool:
@@ -131,10 +102,6 @@ def _is_same(left: Any, right: Any) -> bool:
         return names.keys() == others.keys() and all(_is_same(value, others[name]) for name, value in names.items())
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(_is_same, left, right))
-    if _is_number(left) and _is_number(right):
+    if all(isinstance(value, (int, Decimal)) and not isinstance(value, bool) for value in (left, right)):
         return bool(Decimal(left) == Decimal(right))
     return type(left) is type(right) and bool(left == right)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, Decimal)) and not isinstance(value, bool)

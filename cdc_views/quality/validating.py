@@ -18,17 +18,16 @@ from cdc_views.errors import ConfigError
 from cdc_views.landing import exists, open_raw
 from cdc_views.model.severity import Severity
 from cdc_views.operations.ingest import check_landed
-from cdc_views.operations.lateness import lateness_seconds, purged_through, state_of
+from cdc_views.operations.lateness import purged_through, state_of
 from cdc_views.operations.materializing import remote_sources
 from cdc_views.operations.querying import query_table
 from cdc_views.operations.replication import expected_of, replicas
-from cdc_views.plan.expr import UserSql
 from cdc_views.plan.where import NumberTextError, parse_where
 from cdc_views.quality import bookkeeping, sampling, serving
 from cdc_views.quality.checks import Check, Report
 from cdc_views.quality.conditions import condition_of, test_name
 from cdc_views.quality.counting import Wanted, counts_apart, of_condition, why_unreadable
-from cdc_views.quality.sampling import DELETIONS, SAMPLE, Mismatch, Recomputed, differences, recomputed
+from cdc_views.quality.sampling import DELETIONS, SAMPLE, Recomputed, differences, recomputed
 from cdc_views.quality.truth import CapturedTruth, agreement
 from cdc_views.rules.instants import Instant, epoch_seconds
 from cdc_views.rules.oracle import latest_rows
@@ -46,64 +45,14 @@ if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
 
 
-_FILES = (Check("raw_files", "what is kept in files is there and readable"), DELETIONS)
-_WHY = "only for Delta tables of this machine"
-_LOOKS = 2
-"""What landed, or was merged, between the two reads of a sample differs as well, but not again."""
-
-
-def remote_checks(
-    engine: Engine,
-    raw: RawTable,
-    *,
-    as_of: int,
-    wanted: dict[str, Wanted],
-    sampled: Callable[[], Sampled] | None,
-    agreeing: Callable[[], Iterator[Check]],
-) -> Iterator[Check]:
-    """Return the checks that counting decides, the sample, those with captured answers, and which ones cannot run here.
-
-    Args:
-        engine: Where the raw table is.
-        raw: The raw table.
-        as_of: Epoch seconds: the clock of rule C4.
-        wanted: As `counting.counts` takes them.
-        sampled: What reads some partitions; None without a state that can be read by this clock.
-        agreeing: What compares with captured answers of the source.
-    """
-    counted = list(counts_apart(engine, raw.relation, Sources(raw, 0, is_raw=True), as_of=as_of, wanted=wanted))
-    yield from counted
-    if why := why_unreadable(counted):
-        yield SAMPLE.skipped(why)
-    elif sampled is None:
-        yield SAMPLE.skipped("there is no state that could be read: the view is computed from raw each time")
-    else:
-        yield _compared(raw, as_of=as_of, sampled=sampled)
-    yield from (check.skipped(_WHY) for check in _FILES)
-    yield from agreeing()
-
-
-def _compared(raw: RawTable, *, as_of: int, sampled: Callable[[], Sampled]) -> Check:
-    """The oracle's rows of the partitions' raw facts against what state and tail show of them."""
-    mismatch, partitions = Mismatch(0, ()), 0
-    for _ in range(_LOOKS):
-        sample = sampled()
-        partitions = sample.partitions
-        expected = latest_rows(raw.relation.schema, list(facts_of(raw.relation, sample.landed)), now=as_of)
-        shown = [] if sample.shown is None else list(rows_of(raw.relation, (), sample.shown))
-        mismatch = differences(raw.relation.schema, expected, shown)
-        if not mismatch.count:
-            break
-    note = f"{partitions:,} partitions recomputed from all of raw"
-    return replace(SAMPLE, broken=mismatch.count, where=mismatch.where, note=note)
-
-
 SAMPLED = 50
 """Partitions that the oracle recomputes, unless asked for more."""
-
 _DROPPED = "the state holds events that raw does not: what raw has does not tell"
 _OF_FILES = (bookkeeping.FILES, bookkeeping.UNCHANGED)
 _READ = Check("rows", "the tests that read rows")
+_LOCAL = (Check("raw_files", "what is kept in files is there and readable"), DELETIONS)
+_LOOKS = 2
+"""What landed, or was merged, between the two reads of a sample differs as well, but not again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +65,8 @@ class _Run:
     state: StateTable | None
     as_of: int
     now: int
-    sampled: int
+    size: int
+    seed: int
 
 
 def validate_table(
@@ -146,44 +96,66 @@ def validate_table(
     start = time.monotonic()
     present = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     clock = present if as_of is None else epoch_seconds(as_of)
-    raw = table.raw
+    name, version, checks = _tested(table, engine, as_of=clock, now=present, size=sample, seed=seed)
+    return Report(table.name, name, clock, version, time.monotonic() - start, checks)
+
+
+def _tested(
+    table: TableContext, engine: str | None, *, as_of: int, now: int, size: int, seed: int | None
+) -> tuple[str, int | None, tuple[Check, ...]]:
+    """The engine's name, the raw version that was looked at, and the checks."""
     if table.project.is_remote:
-        return _remote(table, raw, engine=engine, clock=clock, start=start, drawn=(sample, seed))
+        with table.project.engine(engine) as opened:
+            return opened.name, None, tuple(_remote(table, opened, as_of=as_of, size=size, seed=seed))
+    raw = table.raw
     try:
         check_landed(table)
         state = state_of(table)
     except MismatchError as error:
-        return Report(table.name, engine or "", clock, None, time.monotonic() - start, (_mismatch(error),))
+        # what is tested first, and here does not hold: the raw table and the state are the ones known
+        check = bookkeeping.KNOWN if isinstance(error, RawMismatchError) else bookkeeping.OURS_OF_STATE
+        return engine or "", None, (check.found([str(error)]),)
     version = open_raw(raw).version() if exists(raw) else None
     with table.project.engine(engine) as opened:
-        run = _Run(table, opened, raw, state, clock, present, sample)
-        checks = tuple(_checks(run, seed=version or 0 if seed is None else seed))
-        return Report(table.name, opened.name, clock, version, time.monotonic() - start, checks)
+        run = _Run(table, opened, raw, state, as_of, now, size, seed=version or 0 if seed is None else seed)
+        return opened.name, version, tuple(_checks(run))
 
 
-def _mismatch(error: MismatchError) -> Check:
-    """What is tested first, and here does not hold: the raw table and the state are the ones known."""
-    check = bookkeeping.KNOWN if isinstance(error, RawMismatchError) else bookkeeping.OURS_OF_STATE
-    return replace(check, broken=1, where=(str(error),))
+def _remote(table: TableContext, engine: Engine, *, as_of: int, size: int, seed: int | None) -> Iterator[Check]:
+    """The checks that counting decides, the sample, those with captured answers, and which ones cannot run here."""
+    raw = table.raw
+    read = Read(raw, as_of=as_of, is_ordered=False)
+    read = replace(read, sources=remote_sources(table, read, as_of=as_of))
+    wanted, unreadable = _conditions(table)
+    counted = counts_apart(engine, Sources(raw, 0, is_raw=True), as_of=as_of, wanted=wanted)
+    yield from counted
+    if why := why_unreadable(counted):
+        yield SAMPLE.skipped(why)
+    elif read.sources is None:
+        yield SAMPLE.skipped("there is no state that could be read: the view is computed from raw each time")
+    else:
+        with table.project.remote() as warehouse:
+            yield _compared(raw, as_of=as_of, sampled=partial(warehouse.sample, table.config.slug, read, size=size, seed=seed))
+    yield from (check.skipped("only for Delta tables of this machine") for check in _LOCAL)
+    yield from _agreeing(table, engine)
+    yield from unreadable
 
 
-def _remote(
-    table: TableContext, raw: RawTable, *, engine: str | None, clock: int, start: float, drawn: tuple[int, int | None]
-) -> Report:
-    read = Read(raw, as_of=clock, is_ordered=False)
-    state = remote_sources(table, read, as_of=clock)
-    read = replace(read, sources=state)
-    with table.project.engine(engine) as opened, table.project.remote() as warehouse:
-        agreeing = partial(_agreeing, table, opened)
-        sampled = partial(warehouse.sample, table.config.slug, read, size=drawn[0], seed=drawn[1])
-        checks = remote_checks(
-            opened, raw, as_of=clock, wanted=_conditions(table), sampled=None if state is None else sampled, agreeing=agreeing
-        )
-        found = (*checks, *_unreadable(table))
-        return Report(table.name, opened.name, clock, None, time.monotonic() - start, found)
+def _compared(raw: RawTable, *, as_of: int, sampled: Callable[[], Sampled]) -> Check:
+    """The oracle's rows of the partitions' raw facts against what state and tail show of them."""
+    check = SAMPLE
+    for _ in range(_LOOKS):
+        sample = sampled()
+        expected = latest_rows(raw.relation.schema, list(facts_of(raw.relation, sample.landed)), now=as_of)
+        shown = [] if sample.shown is None else list(rows_of(raw.relation, (), sample.shown))
+        note = f"{sample.partitions:,} partitions recomputed from all of raw"
+        check = SAMPLE.found(differences(raw.relation.schema, expected, shown), note=note)
+        if not check.broken:
+            break
+    return check
 
 
-def _checks(run: _Run, *, seed: int) -> Iterator[Check]:
+def _checks(run: _Run) -> Iterator[Check]:
     kept = list(_kept(run))
     yield from kept
     if damaged := [check.name for check in kept if check.broken and check.name.startswith(_OF_FILES)]:
@@ -192,60 +164,48 @@ def _checks(run: _Run, *, seed: int) -> Iterator[Check]:
         return
     sources = sources_of(run.raw, run.table.state_location) if run.state is not None else None
     yield from _landed(run)
-    yield from _read(run, sources, seed=seed)
-    yield from _served(run, seed=seed)
+    yield from _read(run, sources)
+    yield from _served(run)
     yield from _agreeing(run.table, run.engine)
 
 
-def _read(run: _Run, sources: Sources | None, *, seed: int) -> Iterator[Check]:
-    """Counts, and a sample that is read from files while the engine counts."""
-    why = _why_unsampled(run, sources)
-    with ThreadPoolExecutor(1, "sample") as beside:
-        drawn = beside.submit(_recomputed, run, sources, seed=seed) if sources is not None and not why else None
-        counted = list(_counted(run, sources))
-    yield from counted
-    why = why_unreadable(counted) or why
-    if why or drawn is None:
-        yield from (check.skipped(why) for check in (SAMPLE, DELETIONS))
-        return
-    yield from _sampled(run, drawn.result())
-
-
 def _kept(run: _Run) -> Iterator[Check]:
-    """Logs, files and types of what is kept."""
-    relation = run.raw.relation
     yield bookkeeping.KNOWN
-    yield bookkeeping.files(run.raw.location, "raw")
-    yield bookkeeping.as_written(run.raw.location, "raw")
+    yield from bookkeeping.whole(run.raw.location, "raw")
     if run.state is None:
         return
-    yield from bookkeeping.watermark(run.state.location, run.raw, transaction=TRANSACTION, what="state")
-    yield bookkeeping.files(run.state.location, "state")
-    yield bookkeeping.as_written(run.state.location, "state")
-    yield bookkeeping.types(run.state.location, state_schema(relation), "state")
-    location = run.table.serving_location
-    if location is not None:
-        transaction = serving_transaction(id_of(run.state.location))
-        yield from bookkeeping.watermark(location, run.raw, transaction=transaction, what="serving")
-        yield bookkeeping.files(location, "serving")
-        yield bookkeeping.as_written(location, "serving")
-        yield bookkeeping.types(location, serving_schema(relation), "serving")
+    state, serving_location, relation = run.state.location, run.table.serving_location, run.raw.relation
+    yield from bookkeeping.kept(state, run.raw, transaction=TRANSACTION, schema=state_schema(relation), what="state")
+    if serving_location is not None:
+        mark, schema = serving_transaction(id_of(state)), serving_schema(relation)
+        yield from bookkeeping.kept(serving_location, run.raw, transaction=mark, schema=schema, what="serving")
 
 
 def _landed(run: _Run) -> Iterator[Check]:
-    """Events: quarantine, lateness, freshness, replicas."""
     yield bookkeeping.quarantine(run.raw)
     if run.state is not None:
         yield bookkeeping.late(run.state)
-    most, lag = _limits(run.table, "fresh_within"), _limits(run.table, "lag_within")
-    yield from bookkeeping.freshness(run.raw, run.state, now=run.now, most=most, lag=lag)
+    yield from bookkeeping.freshness(run.raw, run.state, run.table.config.tests, now=run.now)
     yield _replicas(run)
 
 
-def _limits(table: TableContext, kind: str) -> list[bookkeeping.Limit]:
-    """The limits of the project file."""
-    tests = [test for test in table.config.tests if getattr(test, kind) is not None]
-    return [bookkeeping.Limit(lateness_seconds(getattr(t, kind)), t.name, t.severity) for t in tests]
+def _read(run: _Run, sources: Sources | None) -> Iterator[Check]:
+    """Counts, and a sample that is read from files while the engine counts."""
+    why = _DROPPED if _lacks_events(run) else ""
+    if sources is None or run.state is None:
+        why = "there is no state: the view is computed from raw each time"
+    facts = sources or Sources(run.raw, open_raw(run.raw).version(), is_raw=True)
+    wanted, unreadable = _conditions(run.table)
+    with ThreadPoolExecutor(1, "sample") as beside:
+        drawn = beside.submit(_recomputed, run, sources) if sources is not None and not why else None
+        counted = counts_apart(run.engine, facts, as_of=run.as_of, wanted=wanted)
+    yield from counted
+    yield from unreadable
+    why = why_unreadable(counted) or why
+    if why or drawn is None:
+        yield from (check.skipped(why) for check in (SAMPLE, DELETIONS))
+    else:
+        yield from _sampled(run, drawn.result())
 
 
 def _replicas(run: _Run) -> Check:
@@ -263,15 +223,10 @@ def _replicas(run: _Run) -> Check:
     return replace(check, broken=report.incomplete, where=lagging, note=f"{report.facts:,} cell facts, {factor} copies each")
 
 
-def _counted(run: _Run, sources: Sources | None) -> Iterator[Check]:
-    facts = sources or Sources(run.raw, open_raw(run.raw).version(), is_raw=True)
-    yield from counts_apart(run.engine, run.raw.relation, facts, as_of=run.as_of, wanted=_conditions(run.table))
-    yield from _unreadable(run.table)
-
-
-def _conditions(table: TableContext) -> dict[str, tuple[UserSql, Severity]]:
-    """The conditions of the project file's data tests, by name."""
-    found = {}
+def _conditions(table: TableContext) -> tuple[dict[str, Wanted], list[Check]]:
+    """The conditions of the project file's tests, by name, and the tests whose condition no engine evaluates as it is meant."""
+    found: dict[str, Wanted] = {}
+    unreadable = []
     for test in table.config.tests:
         condition = condition_of(test)
         if condition is None:
@@ -281,26 +236,9 @@ def _conditions(table: TableContext) -> dict[str, tuple[UserSql, Severity]]:
             raise ConfigError(f"{table.name}: two data tests are called {name!r}; give each a `name` of its own")
         try:
             found[name] = (parse_where(table.relation.shown, condition), test.severity)
-        except NumberTextError:
-            continue  # `_unreadable` tells
-    return found
-
-
-def _unreadable(table: TableContext) -> Iterator[Check]:
-    """The tests whose conditions no engine evaluates as they are meant."""
-    for test in table.config.tests:
-        condition = condition_of(test)
-        try:
-            if condition is not None:
-                parse_where(table.relation.shown, condition)
         except NumberTextError as error:
-            yield of_condition(test_name(test), test.severity).errored(error.advice)
-
-
-def _why_unsampled(run: _Run, sources: Sources | None) -> str:
-    if sources is None or run.state is None:
-        return "there is no state: the view is computed from raw each time"
-    return _DROPPED if _lacks_events(run) else ""
+            unreadable.append(of_condition(name, test.severity).errored(error.advice))
+    return found, unreadable
 
 
 def _lacks_events(run: _Run) -> bool:
@@ -308,35 +246,32 @@ def _lacks_events(run: _Run) -> bool:
     return dropped_through(run.raw.location) is not None or (run.state is not None and run.state.is_sole)
 
 
-def _recomputed(run: _Run, sources: Sources, *, seed: int) -> Recomputed:
+def _recomputed(run: _Run, sources: Sources) -> Recomputed:
     assert run.state is not None
     purged = frozenset(purged_through(run.raw.relation, run.state))
-    return recomputed(sources, size=run.sampled, seed=seed, as_of=run.as_of, without=purged)
+    return recomputed(sources, size=run.size, seed=run.seed, as_of=run.as_of, without=purged)
 
 
 def _sampled(run: _Run, drawn: Recomputed) -> Iterator[Check]:
-    partitions, part = len(drawn.sample.identities), drawn.landed
-    note = f"{partitions:,} partitions recomputed from {'all' if part.is_whole else 'the state and some'} of raw"
-    found = drawn.against(run.engine)
-    yield replace(SAMPLE, broken=found.count, where=found.where, note=note)
+    of_raw = "all" if drawn.landed.is_whole else "the state and some"
+    note = f"{len(drawn.sample.identities):,} partitions recomputed from {of_raw} of raw"
+    yield SAMPLE.found(drawn.against(run.engine), note=note)
     if run.table.config.materialize.lateness is not None:
         yield DELETIONS.skipped("materialize.lateness lets the state forget deletions (rule M2)")
-        return
-    lost = sampling.lost_deletions(drawn.sample, part.facts, drawn.kept)
-    yield replace(DELETIONS, broken=lost.count, where=lost.where, note=note)
+    else:
+        yield DELETIONS.found(sampling.lost_deletions(drawn.sample, drawn.landed.facts, drawn.kept), note=note)
 
 
-def _served(run: _Run, *, seed: int) -> Iterator[Check]:
+def _served(run: _Run) -> Iterator[Check]:
     location = run.table.serving_location
     if location is None or run.state is None:
         return
     table = open_serving(location, run.raw.relation, state_id=id_of(run.state.location))
     yield from serving.counted(table, run.raw.relation)
-    yield serving.compared(run.engine, table, at_rest(run.raw, run.state), seed=seed)
+    yield serving.compared(run.engine, table, at_rest(run.raw, run.state), seed=run.seed)
 
 
 def _agreeing(table: TableContext, engine: Engine) -> Iterator[Check]:
-    """With each captured answer of the source."""
     for test in table.config.tests:
         if test.truth is None:
             continue

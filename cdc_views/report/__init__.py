@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import UsageError
-from cdc_views.operations.damage import naming_damage
-from cdc_views.report.collecting import RECENT, ReportRequest, collect
-from cdc_views.report.model import RunReport, TableReport
-from cdc_views.report.results import read_results
+from cdc_views.quality.checks import read_results
+from cdc_views.report.collecting import RECENT, collect
+from cdc_views.report.model import RunReport
 from cdc_views.report.site import pages_of, write_site
 from cdc_views.rules.instants import Instant, epoch_seconds
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import ProjectContext, TableContext
 
-__all__ = ["RECENT", "ReportRequest", "RunReport", "pages_of", "report_of", "write_site"]
+__all__ = ["RECENT", "RunReport", "pages_of", "report_of", "write_site"]
 
 
 def report_of(
@@ -53,16 +53,10 @@ def report_of(
     """
     if recent < 0:
         raise UsageError(f"recent is {recent}; a number of rows, 0 or more, was expected")
-    clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
-    own = project.config.engine
-    at, shown = clock if as_of is None else epoch_seconds(as_of), tuple(dict.fromkeys(dialects)) or (own,)
-    known = None if results is None else read_results(results)
-    asked = ReportRequest(clock, at, engine, shown, recent, has_values=with_values, results=known)
-    found = tuple(_collected(table, asked) for table in tables or project.tables)
-    tests_from, ours = "" if results is None else results.name, version("cdc-views")
-    return RunReport(project.config.name, ours, engine or own, clock, at, tests_from, has_values=with_values, tables=found)
-
-
-def _collected(table: TableContext, asked: ReportRequest) -> TableReport:
-    with naming_damage(table):
-        return collect(table, asked)
+    own, clock = project.config.engine, epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
+    at, tests_from = clock if as_of is None else epoch_seconds(as_of), "" if results is None else results.name
+    ours, where = version("cdc-views"), own if engine is None else engine
+    run = RunReport(project.config.name, ours, where, clock, at, tests_from, has_values=with_values)
+    shown, known = tuple(dict.fromkeys(dialects)) or (own,), None if results is None else read_results(results)
+    found = [collect(table, run, dialects=shown, recent=recent, results=known) for table in tables or project.tables]
+    return replace(run, tables=tuple(found))

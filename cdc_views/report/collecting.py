@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import UnsupportedError
 from cdc_views.formats.base import WriteOrder
 from cdc_views.landing import exists, open_raw
-from cdc_views.landing.quarantine import waiting
+from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.raw_table import is_delta
+from cdc_views.model.naming import physical_name
+from cdc_views.model.types import Udt
+from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.explained import KEYS_AND_VALUES, candidate_rows, verdict
 from cdc_views.operations.fidelity import fidelity_of
 from cdc_views.operations.generating import generate_view
 from cdc_views.operations.ingest import adapted
 from cdc_views.operations.lateness import state_of
 from cdc_views.operations.querying import explain_row, query_table
-from cdc_views.operations.replication import expected_of, replicas
+from cdc_views.operations.replication import ReplicaReport, expected_of, replicas
+from cdc_views.plan import names
+from cdc_views.plan.expr import Agg, Call, Each, Expr, Field, Fold, Greatest, Item, Lit, Named, Op, col
+from cdc_views.plan.nodes import Aggregate, Node, Ordered, Scan
+from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.parts import Source
 from cdc_views.project.paths import slug_of
-from cdc_views.quality.bookkeeping import ages
-from cdc_views.quality.checks import Check
+from cdc_views.quality.bookkeeping import ages, quarantine
+from cdc_views.quality.checks import Check, key_text
 from cdc_views.quality.validating import validate_table
-from cdc_views.report.figures import RawReader, extent_of
 from cdc_views.report.lineage import lineage_of
-from cdc_views.report.model import RawFigures, RecentRow, StateFigures, TableReport, ViewText
-from cdc_views.rules.codec.jsontext import JsonRow
+from cdc_views.report.model import Extent, Landing, RawFigures, RecentRow, RunReport, StateFigures, TableReport, ViewText
+from cdc_views.rules.facts import FactKind
 from cdc_views.sql.dialects import dialect
-from cdc_views.state.state_table import StateTable
 from cdc_views.state.tail import dropped_through, tail_of
+from cdc_views.storage.relation import RawTable, Relation
+from cdc_views.storage.relation_read import key_of
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
@@ -39,59 +50,49 @@ RECENT = 5
 """Rows explained per table, unless asked for others."""
 _NOTHING_LANDED = "nothing has landed yet"
 _DROPPED = "events were dropped from raw, so that this would be wrong"
+_FACTS = "n_facts"
+_READ = ("_origin", names.LANDED)
+"""Columns that say where and when a fact was read, and nothing of what it says."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRequest:
-    """What a report is to tell.
-
-    Attributes:
-        now: Epoch seconds that ages are counted to.
-        as_of: Epoch seconds: the clock of rule C4.
-        engine: Where tests and the view run; None for the project's.
-        dialects: Whose SQL to show.
-        recent: How many of the rows written most recently to explain.
-        has_values: Whether to tell keys and values.
-        results: Checks by table to tell instead of running the data tests; None to run them.
-    """
-
-    now: int
-    as_of: int
-    engine: str | None = None
-    dialects: tuple[str, ...] = ()
-    recent: int = RECENT
-    has_values: bool = False
-    results: Mapping[str, tuple[Check, ...]] | None = None
-
-
-def collect(table: TableContext, asked: ReportRequest) -> TableReport:
-    """Return the report of one table.
+def collect(
+    table: TableContext, run: RunReport, *, dialects: Sequence[str], recent: int, results: Mapping[str, tuple[Check, ...]] | None
+) -> TableReport:
+    """Return the report of one table for `run`, by its clocks and engine; `results`, if any, are told instead of running tests.
 
     Raises:
         UsageError: An unknown dialect or engine.
         EngineError: Its raw table, state or serving table cannot be read.
     """
-    for name in asked.dialects:
+    for name in dialects:
         dialect(name)
-    adapted(table)
-    found = TableReport(
-        name=table.name,
-        view=f"{table.config.keyspace}.{table.config.view_name}",
-        page=page_of(table.name),
-        format=table.format.name,
-        fidelity=tuple(fidelity_of(table)),
-        texts=tuple(_text(table, name) for name in asked.dialects),
-        lineage=lineage_of(table.relation),
-        micros=table.relation.order is WriteOrder.MICROS,
-        no_replicas=_NOTHING_LANDED,
-        no_checks=_NOTHING_LANDED,
-        no_recent=_NOTHING_LANDED,
-    )
-    first, where = _quarantine(table)
-    found = replace(found, quarantined=first, first_quarantined=where)
-    if not exists(table.raw) or not open_raw(table.raw).file_uris():
-        return replace(found, **_tests(table, asked)) if asked.results is not None else found
-    return replace(found, **_landed(table, asked), **_replicas(table), **_tests(table, asked), **_recent(table, asked))
+    with naming_damage(table):
+        adapted(table)
+        has_landed = exists(table.raw) and bool(open_raw(table.raw).file_uris())
+        figures = _landed(table, run) if has_landed else {}
+        counted, no_replicas = _replicas(table) if has_landed else (None, _NOTHING_LANDED)
+        checks, no_checks = _tests(table, run, results) if has_landed or results is not None else ((), _NOTHING_LANDED)
+        rows, no_recent = _recent(table, run, recent) if has_landed else ((), _NOTHING_LANDED)
+        waiting = quarantine(table.raw)
+        return TableReport(
+            name=table.name,
+            view=f"{table.config.keyspace}.{table.config.view_name}",
+            page=page_of(table.name),
+            format=table.format.name,
+            fidelity=tuple(fidelity_of(table)),
+            texts=tuple(_text(table, name) for name in dialects),
+            lineage=lineage_of(table.relation),
+            micros=table.relation.order is WriteOrder.MICROS,
+            quarantined=waiting.broken or 0,
+            first_quarantined="".join(waiting.where),
+            replicas=counted,
+            no_replicas=no_replicas,
+            checks=checks,
+            no_checks=no_checks,
+            recent=rows,
+            no_recent=no_recent,
+            **figures,
+        )
 
 
 def page_of(name: str) -> str:
@@ -111,13 +112,7 @@ def _text(table: TableContext, name: str) -> ViewText:
         return ViewText(name, "", refusal=str(error))
 
 
-def _quarantine(table: TableContext) -> tuple[int, str]:
-    """How many events wait, and the file and line of the first: its reason may quote it."""
-    count, first = waiting(table.raw)
-    return count, ":".join(first.split(":")[:2]) if first else ""
-
-
-def _landed(table: TableContext, asked: ReportRequest) -> dict[str, Any]:
+def _landed(table: TableContext, run: RunReport) -> dict[str, Any]:
     """Figures of raw (DuckDB reads it, as for `replicas`), state and serving table, and how many rows the view shows."""
     raw, state = table.raw, state_of(table)
     extent = extent_of(raw.location)
@@ -126,56 +121,121 @@ def _landed(table: TableContext, asked: ReportRequest) -> dict[str, Any]:
         landings, distinct = reader.landings(), reader.distinct()
     facts = sum(landing.facts for landing in landings)
     key = table.schema.row_key[0].name
-    serving = table.serving_location
+    serving, covered = table.serving_location, None if state is None else state.raw_version
+    tail = None if covered is None else tail_of(open_raw(raw), after=covered)
     return {
         "raw": RawFigures(extent, facts, distinct, landings, dropped_through(raw.location)),
-        "ages": ages(raw, state, now=asked.now),
-        "shown": len(query_table(table, as_of=asked.as_of, columns=(key,), engine=asked.engine)),
-        "state": None if state is None else _state(table, state),
+        "ages": ages(raw, state, now=run.now),
+        "shown": len(query_table(table, as_of=run.as_of, columns=(key,), engine=run.engine)),
+        "state": None if state is None else StateFigures(extent_of(state.location), state.raw_version, tail),
         "serving": extent_of(serving) if serving is not None and is_delta(serving) else None,
         "late": state.rows(Source.LATE) if state is not None else 0,
     }
 
 
-def _state(table: TableContext, state: StateTable) -> StateFigures:
-    extent = extent_of(state.location)
-    if state.raw_version is None:
-        return StateFigures(extent, None, None, 0)
-    tail = tail_of(open_raw(table.raw), after=state.raw_version)
-    return StateFigures(extent, state.raw_version, tail.rows, len(tail.files), tail.rebuild)
-
-
-def _replicas(table: TableContext) -> dict[str, Any]:
+def _replicas(table: TableContext) -> tuple[ReplicaReport | None, str]:
     if not table.format.carries_node:
-        return {"no_replicas": f"events of {table.format.name} do not say which replica they come from"}
+        return None, f"events of {table.format.name} do not say which replica they come from"
     if table.config.replication_factor is None:
-        return {"no_replicas": "the project file gives no replication_factor"}
+        return None, "the project file gives no replication_factor"
     if dropped_through(table.raw.location) is not None:
-        return {"no_replicas": _DROPPED}
-    return {"replicas": replicas(table, expected_of(table)), "no_replicas": ""}
+        return None, _DROPPED
+    return replicas(table, expected_of(table)), ""
 
 
-def _tests(table: TableContext, asked: ReportRequest) -> dict[str, Any]:
-    if asked.results is None:
-        report = validate_table(table, engine=asked.engine, as_of=asked.as_of, now=asked.now)
-        return {"checks": report.checks, "no_checks": ""}
-    checks = asked.results.get(table.name, ())
-    return {"checks": checks, "no_checks": "" if checks else "the file of results has none of this table"}
+def _tests(table: TableContext, run: RunReport, results: Mapping[str, tuple[Check, ...]] | None) -> tuple[tuple[Check, ...], str]:
+    if results is None:
+        return validate_table(table, engine=run.engine, as_of=run.as_of, now=run.now).checks, ""
+    checks = results.get(table.name, ())
+    return checks, "" if checks else "the file of results has none of this table"
 
 
-def _recent(table: TableContext, asked: ReportRequest) -> dict[str, Any]:
-    """The rows written most recently, explained."""
+def _recent(table: TableContext, run: RunReport, most: int) -> tuple[tuple[RecentRow, ...], str]:
+    """The rows written most recently, explained, or why there are none."""
     if dropped_through(table.raw.location) is not None:
-        return {"no_recent": _DROPPED}
+        return (), _DROPPED
     with DuckDbEngine() as engine:
-        keys = RawReader(engine, table.raw, open_raw(table.raw).version()).recent(asked.recent)
+        keys = RawReader(engine, table.raw, open_raw(table.raw).version()).recent(most)
     rows = []
-    for key in keys:
-        explanation = explain_row(table, key.key, as_of=asked.as_of)
-        shown = tuple(row if asked.has_values else _without_values(row) for row in candidate_rows(explanation))
-        rows.append(RecentRow(key.written, key.key if asked.has_values else "", verdict(explanation), shown))
-    return {"recent": tuple(rows), "no_recent": "" if rows else "raw has no fact about a row"}
+    for key, written in keys:
+        explanation = explain_row(table, key, as_of=run.as_of)
+        hidden = () if run.has_values else KEYS_AND_VALUES
+        shown = tuple({name: text for name, text in row.items() if name not in hidden} for row in candidate_rows(explanation))
+        rows.append(RecentRow(written, key if run.has_values else "", verdict(explanation), shown))
+    return tuple(rows), "" if rows else "raw has no fact about a row"
 
 
-def _without_values(row: JsonRow) -> JsonRow:
-    return {name: text for name, text in row.items() if name not in KEYS_AND_VALUES}
+def extent_of(location: str) -> Extent:
+    """Return the files of a Delta table's newest version; raises `EngineError` where it cannot be read."""
+    with delta_errors(location):
+        table = DeltaTable(location)
+        files = pa.table(table.get_add_actions(flatten=True))
+    rows = files.column("num_records").to_pylist()
+    sizes = files.column("size_bytes").to_pylist()
+    return Extent(table.version(), len(sizes), sum(map(int, sizes)), None if None in rows else sum(map(int, rows)))
+
+
+@dataclass(frozen=True, slots=True)
+class RawReader:
+    """Reads one version of a raw table on an engine. Raises `EngineError` where it cannot."""
+
+    engine: Engine
+    raw: RawTable
+    version: int
+
+    def landings(self) -> tuple[Landing, ...]:
+        """Return what landed when, in the order of time."""
+        scan = Scan("landed", "fact", ((names.LANDED, col(names.LANDED)),))
+        found = self._rows(Aggregate("landings", "landing", scan, (names.LANDED,), _counted()))
+        counts = {pa.scalar(row[names.LANDED], pa.timestamp("us", tz="UTC")).value: int(row[_FACTS]) for row in found}
+        return tuple(Landing(int(at), facts) for at, facts in sorted(counts.items()))
+
+    def distinct(self) -> int:
+        """Return how many facts differ in more than in where and when they were read."""
+        columns = [name for name in self.raw.relation.arrow_schema().names if name not in _READ]
+        scan = Scan("said", "fact", tuple((name, col(name)) for name in columns))
+        each = Aggregate("distinct_facts", "distinct fact", scan, tuple(columns), ())
+        (row,) = self._rows(Aggregate("distinct_counted", "table", each, (), _counted()))
+        return int(row[_FACTS] or 0)
+
+    def recent(self, most: int) -> list[tuple[str, int]]:
+        """Return the keys, as JSON, with the largest write times, and these; at most so many, newest first, ties by key."""
+        key = self.raw.relation.schema.row_key
+        found = self._rows(_recent_keys(self.raw.relation, most))
+        return [(key_text(key, key_of(key, row)), int(row[WRITTEN])) for row in found]
+
+    def _rows(self, plan: Node) -> Iterator[dict[str, Any]]:
+        yield from self.engine.rows(plan, Sources(self.raw, self.version, is_raw=True)).to_pylist()
+
+
+def _counted() -> Named:
+    return ((_FACTS, Agg(Fold.COUNT, Lit(1))),)
+
+
+def _recent_keys(relation: Relation, most: int) -> Node:
+    keys = [names.identity(column) for column in relation.schema.row_key]
+    shown = [name for column in relation.schema.row_key for name in names.shown_as(column) if name not in keys]
+    columns = {name: col(name) for name in dict.fromkeys((*keys, *shown))}
+    is_row = Call(Op.EQ, (col(names.KIND), Lit(FactKind.ROW.value)))
+    written = Call(Op.GREATEST, tuple(_write_times(relation)))
+    scan = Scan("written_rows", "row fact", (*columns.items(), (WRITTEN, written)), is_row)
+    folds: Named = (*((name, Agg(Fold.MIN, col(name))) for name in shown), (WRITTEN, Agg(Fold.MAX, col(WRITTEN))))
+    each = Aggregate("written_keys", "row key", scan, tuple(keys), folds)
+    return Ordered("recent_keys", "row key", each, ((WRITTEN, True), *((name, False) for name in keys)), most)
+
+
+def _write_times(relation: Relation) -> Iterator[Expr]:
+    """The write time of each part that a fact about a row may have."""
+    yield Field(col(names.LIVE), WRITTEN)
+    yield Field(col(names.DELETED), WRITTEN)
+    for column in relation.schema.regulars:
+        stored = col(physical_name(column.name))
+        if not column.type.is_multicell:
+            yield Field(stored, WRITTEN)
+            continue
+        yield Field(Field(stored, "deletion"), WRITTEN)
+        cells = Field(stored, "cells")
+        if isinstance(column.type, Udt):
+            yield from (Field(Field(cells, physical_name(name)), WRITTEN) for name, _ in column.type.fields)
+        else:
+            yield Greatest(Each(cells, Field(Item(), WRITTEN)))

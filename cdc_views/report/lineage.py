@@ -43,14 +43,7 @@ class RawColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """Where one column of a view comes from.
-
-    Attributes:
-        column: Its name.
-        type: Its type, as the schema has it.
-        given: What its values are taken from.
-        decided: What decides whether a value shows, and which.
-    """
+    """Where one column of a view comes from: what its values are taken from, and what decides whether one shows, and which."""
 
     column: str
     type: str
@@ -112,7 +105,7 @@ class _Walk:
             case Scan():
                 self._read(node, name, gives=gives)
             case Select() | Join():
-                self.expression(_of(node.columns, name), node.sources(), gives=gives)
+                self.expression(dict(node.columns)[name], node.sources(), gives=gives)
             case UnionAll():
                 for part in node.parts:
                     self.column(part, part.output()[node.output().index(name)], gives=gives)
@@ -126,7 +119,7 @@ class _Walk:
                 raise TypeError(f"no lineage through {type(node).__name__}")
 
     def _read(self, scan: Scan, name: str, *, gives: bool) -> None:
-        for used, gives_it in _uses(_of(scan.columns, name), gives=gives):
+        for used, gives_it in _uses(dict(scan.columns)[name], gives=gives):
             (self.given if gives_it else self.decided).add((used.name, scan.grain))
 
     def _folded(self, node: LatestCells | Aggregate, name: str, *, gives: bool) -> None:
@@ -144,10 +137,6 @@ class _Walk:
             self.column(sources[-1] if used.of == "r" else sources[0], used.name, gives=gives_it)
 
 
-def _of(columns: Iterable[tuple[str, Expr]], name: str) -> Expr:
-    return dict(columns)[name]
-
-
 def _uses(value: Expr, *, gives: bool) -> Iterator[tuple[Col, bool]]:
     """Each column that an expression uses, and whether it passes its content on."""
     if isinstance(value, Col):
@@ -159,7 +148,6 @@ def _uses(value: Expr, *, gives: bool) -> Iterator[tuple[Col, bool]]:
 
 
 def _asked(value: Expr) -> tuple[Expr, ...]:
-    """The parts of an expression that only decide."""
     match value:
         case Case(branches=branches):
             return tuple(condition for condition, _ in branches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from cdc_views.quality.bookkeeping import Ages
 from cdc_views.quality.checks import Check, Status
 from cdc_views.report.lineage import Lineage
 from cdc_views.rules.codec.jsontext import JsonRow
+from cdc_views.state.tail import Tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,10 @@ class Landing:
 
 @dataclass(frozen=True, slots=True)
 class RawFigures:
-    """What a raw table holds.
+    """What a raw table holds: its files, facts, and landings in the order of time.
 
-    Attributes:
-        extent: Its files.
-        facts: Its rows.
-        distinct: How many of them differ in more than in where and when they were read.
-        landings: In the order of time.
-        dropped_through: µs since the epoch before which events were dropped; None where raw is whole.
+    `distinct` facts differ in more than in where and when they were read. Events before `dropped_through`, µs since the epoch,
+    were dropped; None where raw is whole.
     """
 
     extent: Extent
@@ -58,21 +56,14 @@ class RawFigures:
 
 @dataclass(frozen=True, slots=True)
 class StateFigures:
-    """What a state holds, and what it lacks.
+    """The files of a state, whose rows are facts, the version of raw that it covers, and what landed since.
 
-    Attributes:
-        extent: Its files; rows are facts.
-        raw_version: The version of raw that it covers; None where it holds nothing of this raw table.
-        tail_facts: Facts that landed since; None where raw's log does not say.
-        tail_files: Their files.
-        rebuild: Why the state must be built anew; empty where it need not.
+    Both are None where it holds nothing of this raw table.
     """
 
     extent: Extent
     raw_version: int | None
-    tail_facts: int | None
-    tail_files: int
-    rebuild: str = ""
+    tail: Tail | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +77,9 @@ class ViewText:
 
 @dataclass(frozen=True, slots=True)
 class RecentRow:
-    """A row written lately, explained.
+    """A row written lately: its largest write time (µs since the epoch, or a log position), and what `explain` says of it.
 
-    Attributes:
-        written: Its largest write time: µs since the epoch, or a log position.
-        key: Its key as JSON, empty where values are not to be told.
-        verdict: As `explain` words it.
-        rows: Its candidates and deletions, as `explain` has them; without keys and values unless those are to be told.
+    `key` is JSON; `rows` are candidates and deletions. Where values are not to be told, it is empty, and they have none.
     """
 
     written: int
@@ -113,38 +100,19 @@ class Results:
     @classmethod
     def of(cls, checks: Iterable[Check]) -> Results:
         """Count them."""
-        ended = [(check.status, check.severity) for check in checks]
-        failed = [severity for status, severity in ended if status is Status.FAILED]
-        errors = failed.count(Severity.ERROR) + sum(status is Status.ERROR for status, _ in ended)
-        warnings = failed.count(Severity.WARNING)
-        passed, skipped = (sum(status is one for status, _ in ended) for one in (Status.PASSED, Status.SKIPPED))
-        return cls(passed, errors, warnings, skipped)
+        warning = (Status.FAILED, Severity.WARNING)
+        ended = Counter("warning" if (check.status, check.severity) == warning else check.status.value for check in checks)
+        return cls(ended["passed"], ended["failed"] + ended["error"], ended["warning"], ended["skipped"])
 
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
     """Everything told of one table. Where a part is None or empty, the field of its name with `no_` says why.
 
-    Attributes:
-        name: Full name, as in the project file.
-        view: Full name of the view.
-        page: File name of its page.
-        format: Its raw format.
-        raw: None where nothing has landed.
-        ages: None where nothing has landed.
-        shown: Rows that the view has; None where nothing has landed.
-        state: None where there is none.
-        serving: None where there is none.
-        quarantined: Events that wait in quarantine.
-        first_quarantined: Where the first of them stood, file and line; empty for none.
-        late: Facts that landed after the lateness horizon.
-        replicas: None where copies cannot be counted.
-        checks: Its data tests.
-        fidelity: How far each column can be trusted.
-        texts: The view's SQL, per dialect.
-        lineage: Where the view's columns come from.
-        recent: Rows written most recently, newest first.
-        micros: Whether write times are µs since the epoch; else positions of a log.
+    `raw`, `ages` and `shown` (rows of the view) are None where nothing has landed, `state` and `serving` where there is none,
+    `replicas` where copies cannot be counted. `first_quarantined` is the file and line of the first event that waits in
+    quarantine. `late` counts facts that landed after the lateness horizon. `recent` are the rows written most recently, newest
+    first. With `micros`, write times are µs since the epoch; else they are positions of a log.
     """
 
     name: str
@@ -183,17 +151,13 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A report of a project.
+    """A report of a project, made by a `version` of cdc-views on an `engine`.
 
     Attributes:
-        project: Its name.
-        version: Of cdc-views.
-        engine: Where queries and tests ran.
         now: Epoch seconds: when the report was made, which ages are counted to.
         as_of: Epoch seconds: the clock that cells expire by (rule C4).
         tests_from: The file that the tests' results were read from; empty where they ran for this report.
         has_values: Whether keys and values are told.
-        tables: In the order asked for.
     """
 
     project: str
@@ -203,7 +167,7 @@ class RunReport:
     as_of: int
     tests_from: str
     has_values: bool
-    tables: tuple[TableReport, ...]
+    tables: tuple[TableReport, ...] = ()
 
     def failed(self) -> tuple[tuple[TableReport, Check], ...]:
         """Return the tests that failed, warnings among them, each with its table; those that matter most first."""

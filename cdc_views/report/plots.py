@@ -61,11 +61,8 @@ def _thinned(amounts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     """At most so many columns, each the sum of as many neighbours."""
     step = -(-len(amounts) // _MOST_COLUMNS) or 1
     groups = [amounts[start : start + step] for start in range(0, len(amounts), step)]
-    return [(_span([title for title, _ in group]), sum(amount for _, amount in group)) for group in groups]
-
-
-def _span(titles: list[str]) -> str:
-    return titles[0] if len(titles) == 1 else f"{titles[0]} to {titles[-1]}"
+    titles = [group[0][0] if len(group) == 1 else f"{group[0][0]} to {group[-1][0]}" for group in groups]
+    return [(title, sum(amount for _, amount in group)) for title, group in zip(titles, groups, strict=True)]
 
 
 def _root(height: int, label: str, *, kind: str) -> ET.Element:

@@ -16,20 +16,33 @@ from markupsafe import Markup
 
 from cdc_views.errors import UsageError
 from cdc_views.formats.base import Verdict
-from cdc_views.quality.checks import Status
+from cdc_views.operations.replication import ReplicaReport
+from cdc_views.quality.checks import Check, Status
 from cdc_views.report import plots, wording
-from cdc_views.report.model import RunReport, TableReport
+from cdc_views.report.model import RawFigures, RunReport, TableReport
 from cdc_views.report.plots import BarPart
-from cdc_views.report.results import outcome, places
 from cdc_views.sql.statements import template_folder
 
 INDEX = "index.html"
+_NAME_NO_KEYS = frozenset(
+    {
+        "files_are_whole",
+        "freshness",
+        "nothing_in_quarantine",
+        "only_our_commits",
+        "replica_coverage",
+        "state_lag",
+        "types_as_the_schema_says",
+        "watermark_never_goes_back",
+    }
+)
+"""Tests whose places are files, columns, nodes or commits. Those of any other test may be keys."""
 
 
 def pages_of(report: RunReport) -> dict[str, str]:
     """Return the HTML of each page, by file name, the first page last."""
     environment = _environment()
-    shared = {"run": report, **_inlined(), "places_of": lambda check: places(check, with_values=report.has_values)}
+    shared = {"run": report, **_inlined(), "places_of": lambda check: _places(check, with_values=report.has_values)}
     found = {}
     for table in report.tables:
         found[table.page] = environment.get_template("table.html.j2").render(table=table, **shared)
@@ -63,9 +76,9 @@ def _environment() -> jinja2.Environment:
     words = ("size", "span", "second", "micros", "share", "plain", "counted")
     found.filters |= {name: getattr(wording, name) for name in words}
     found.filters |= {"thousands": lambda amount: f"{amount:,}", "fromjson": json.loads}
-    found.filters |= {"outcome": outcome, "worst": worst, "ticked": ticked}
-    found.globals |= {"copies_bar": copies_bar, "distinct_bar": distinct_bar, "landings_plot": landings_plot}
-    found.globals |= {"cost_bar": cost_bar, "Status": Status, "Verdict": Verdict}
+    found.filters |= {"outcome": _outcome, "worst": worst, "ticked": ticked}
+    found.globals |= {"copies_bar": _copies_bar, "distinct_bar": _distinct_bar, "landings_plot": _landings_plot}
+    found.globals |= {"cost_bar": _cost_bar, "Status": Status, "Verdict": Verdict}
     return found
 
 
@@ -76,6 +89,19 @@ def _inlined() -> Mapping[str, Any]:
     style, script = ((folder / name).read_text("utf-8") for name in ("style.css", "script.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {"style": Markup(style), "script": Markup(script), "digest": digest}
+
+
+def _outcome(check: Check) -> str:
+    """How a test ended, in words, without the places that it names."""
+    if check.status is Status.FAILED:
+        return f"does not hold for {check.broken:,} {check.unit}"
+    return check.note if check.status is Status.SKIPPED else check.line()
+
+
+def _places(check: Check, *, with_values: bool) -> tuple[str, ...]:
+    """Where a test does not hold; without values nothing that may name a key."""
+    names_no_key = check.name.partition(".")[0] in _NAME_NO_KEYS
+    return check.where if with_values or names_no_key else ()
 
 
 def worst(table: TableReport) -> Verdict:
@@ -94,44 +120,33 @@ def ticked(text: str) -> Markup:
     return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
-def distinct_bar(table: TableReport) -> Markup:
-    """Return distinct facts and copies side by side."""
-    assert table.raw is not None
-    distinct, removed = table.raw.distinct, table.raw.removed
+def _distinct_bar(raw: RawFigures) -> Markup:
+    distinct, removed = raw.distinct, raw.removed
     parts = [BarPart(distinct, f"{distinct:,} distinct facts", "good"), BarPart(removed, f"{removed:,} copies", "some")]
     return plots.bar(parts, label=f"{distinct:,} distinct facts and {removed:,} copies of them")
 
 
-def copies_bar(table: TableReport) -> Markup:
-    """Return cell facts by the number of nodes that have shown them, too few of them first."""
-    assert table.replicas is not None
-    few = table.replicas.incomplete
-    enough = table.replicas.facts - few
+def _copies_bar(replicas: ReplicaReport) -> Markup:
+    few, enough = replicas.incomplete, replicas.facts - replicas.incomplete
     parts = [BarPart(enough, f"{enough:,} cell facts on enough nodes", "good"), BarPart(few, f"{few:,} on too few", "bad")]
     return plots.bar(parts, label=f"{enough:,} cell facts were seen on enough nodes, {few:,} on too few")
 
 
-def landings_plot(table: TableReport) -> Markup:
-    """Return facts per landing, oldest first."""
-    assert table.raw is not None
-    amounts = [(f"{wording.micros(one.at)}: {one.facts:,} facts", one.facts) for one in table.raw.landings]
-    return plots.columns(amounts, label=f"{wording.counted(len(amounts), 'landing')}, {table.raw.facts:,} facts")
+def _landings_plot(raw: RawFigures) -> Markup:
+    amounts = [(f"{wording.micros(one.at)}: {one.facts:,} facts", one.facts) for one in raw.landings]
+    return plots.columns(amounts, label=f"{wording.counted(len(amounts), 'landing')}, {raw.facts:,} facts")
 
 
-def cost_bar(table: TableReport, run: RunReport) -> Markup:
-    """Return the bytes of raw, state and serving table; full width is the largest table's."""
-    whole = max(sum(size for _, size in _sizes(one)) for one in run.tables)
-    kinds = ("some", "good", "other")
-    parts = [
-        BarPart(size, f"{what}: {wording.size(size)}", kind) for (what, size), kind in zip(_sizes(table), kinds, strict=True)
-    ]
-    label = ", ".join(part.title for part in parts)
-    return plots.bar(parts, label=label, whole=whole)
+def _cost_bar(table: TableReport, run: RunReport) -> Markup:
+    """The bytes of raw, state and serving table; full width is the largest table's."""
+    whole = max(sum(size for _, size, _ in _sizes(one)) for one in run.tables)
+    parts = [BarPart(size, f"{what}: {wording.size(size)}", kind) for what, size, kind in _sizes(table)]
+    return plots.bar(parts, label=", ".join(part.title for part in parts), whole=whole)
 
 
-def _sizes(table: TableReport) -> list[tuple[str, int]]:
+def _sizes(table: TableReport) -> list[tuple[str, int, str]]:
     return [
-        ("raw", table.raw.extent.size if table.raw is not None else 0),
-        ("state", table.state.extent.size if table.state is not None else 0),
-        ("serving table", table.serving.size if table.serving is not None else 0),
+        ("raw", table.raw.extent.size if table.raw is not None else 0, "some"),
+        ("state", table.state.extent.size if table.state is not None else 0, "good"),
+        ("serving table", table.serving.size if table.serving is not None else 0, "other"),
     ]

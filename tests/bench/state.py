@@ -195,10 +195,8 @@ def validation(reader: Reader, scan: float) -> dict[str, float]:
     assert sources is not None
     engine = Watched(reader.engine)
 
-    relation = reader.raw.relation
-
     def counted() -> None:
-        found = counts(engine, relation, sources, as_of=NOW, wanted={})  # type: ignore[arg-type]
+        found = counts(engine, sources, as_of=NOW, wanted={})  # type: ignore[arg-type]
         assert not any(check.broken for check in found), [check.line() for check in found]
 
     def both() -> None:
@@ -206,7 +204,7 @@ def validation(reader: Reader, scan: float) -> dict[str, float]:
             drawn = beside.submit(recomputed, sources, size=SAMPLED, seed=1, as_of=NOW)
             counted()
         broken = drawn.result().against(engine)  # type: ignore[arg-type]
-        assert not broken.count, f"{broken.count} sampled rows and cells differ"
+        assert not broken, f"{len(broken)} sampled rows and cells differ"
 
     reader.stored()
     with small_results(reader.engine):

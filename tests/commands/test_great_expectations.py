@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cdc_views.quality.theirs import stored_expectations
+from cdc_views.quality.checkpoint import stored_expectations
 
 TESTS = Path(__file__).parents[1]
 QUALITY = Path("warehouse/quality")

@@ -93,7 +93,8 @@ def test_its_figures_are_what_the_commands_say(run: CommandLine, found: RunRepor
     assert [node.seen for node in one.replicas.nodes] == [row["facts"] for row in counted if row["part"] == "node"]
 
     assert one.state is not None
-    assert one.state.tail_facts == sum(landing.facts for landing in one.raw.landings[-1:])
+    assert one.state.tail is not None
+    assert one.state.tail.rows == sum(landing.facts for landing in one.raw.landings[-1:])
     assert one.ages is not None
     assert one.ages.versions == 1
 

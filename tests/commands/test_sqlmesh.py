@@ -13,8 +13,7 @@ from helpers.dialect_cases import REAL, real_table
 from helpers.sqlmesh_project import SqlMeshProject
 
 from cdc_views.api import Project
-from cdc_views.export.sqlmesh import export
-from cdc_views.export.sqlmesh.export import model_name
+from cdc_views.export.sqlmesh import export, model_name
 
 pytestmark = pytest.mark.slow
 

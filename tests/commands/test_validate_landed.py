@@ -39,7 +39,7 @@ def differing(kept: Kept, engine: DuckDbEngine, *, seed: int, most: int) -> tupl
     facts = part.facts if part.is_whole else part.facts + sampling.kept_facts(sample)
     shown = sampling.shown_rows(engine, sample, as_of=kept.as_of)
     expected = sampling.expected_rows(sample, facts, as_of=kept.as_of)
-    return sampling.differences(table.schema, expected, shown).count, part
+    return len(sampling.differences(table.schema, expected, shown)), part
 
 
 @pytest.mark.slow

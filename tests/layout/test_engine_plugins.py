@@ -14,9 +14,9 @@ from cdc_views.errors import ConfigError
 PACKAGE = Path(cdc_views.__file__).parent
 OWN = {"engines/duckdb", "sql/dialects"}
 NAMES_SOMETHING_ELSE = {
-    "export/contracts/types.py",  # the dialect that types are written in
+    "export/contracts/writing.py",  # the dialect that types are written in
     "export/dbt/macros.py",  # dbt's adapters
-    "export/sqlmesh/export.py",  # SQLMesh's connection
+    "export/sqlmesh/__init__.py",  # SQLMesh's connection
     "model/extras.py",  # extras of the wheel
 }  # fmt: skip
 DIALECT_ARGUMENTS = {"dialect", "read", "dialect_name", "extra"}

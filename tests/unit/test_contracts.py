@@ -22,7 +22,7 @@ from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.export.contracts import Contract, compare, contract_of, contract_yaml, read_contract, rules_for
 from cdc_views.export.contracts import document as contract_documents
 from cdc_views.export.contracts.comparing import ContractVerdict, Fit, fit_of, schema_of
-from cdc_views.export.contracts.spans import span_of, span_parts
+from cdc_views.export.contracts.writing import span_of, span_parts
 from cdc_views.formats.base import WriteOrder
 from cdc_views.plan.build import Ask
 from cdc_views.project.models import DataTest

@@ -14,9 +14,9 @@ from helpers.tiny_project import CQL
 from cdc_views.api import Project
 from cdc_views.cli import main
 from cdc_views.errors import ConfigError
-from cdc_views.export.dbt.export import files_of
+from cdc_views.export.dbt import check_names_differ, files_of
 from cdc_views.export.dbt.jinja import filled, literal
-from cdc_views.export.dbt.naming import check_names_differ, dbt_name
+from cdc_views.operations.raw_files import plain_name
 from cdc_views.plan.build import Ask
 from cdc_views.sql import rows_sql
 
@@ -135,6 +135,6 @@ def test_hostile_names_stay_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_names_that_dbt_cannot_tell_apart_are_refused() -> None:
-    assert dbt_name("shop.Orders") != dbt_name("shop.orders")
+    assert plain_name("shop.Orders") != plain_name("shop.orders")
     with pytest.raises(ConfigError, match=r"a.b__c and a__b.c would both have the dbt model a__b__c"):
         check_names_differ(["a.b__c", "a__b.c"])

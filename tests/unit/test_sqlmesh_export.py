@@ -13,7 +13,7 @@ from helpers.tiny_project import CQL, make_project
 
 from cdc_views.api import Project
 from cdc_views.cli import main
-from cdc_views.export.sqlmesh.export import files_of
+from cdc_views.export.sqlmesh import files_of
 
 MODEL = "models/cdc_views/shop__orders.sql"
 

@@ -1,13 +1,14 @@
-"""What a contract says of tables against what their views are: each difference, and whether it breaks a promise.
+"""What a contract says of tables against what their views are, and the data tests of a table with those of a contract.
 
 A contract says less than a table may be: what it leaves out is not compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -18,12 +19,15 @@ from cdc_views.export.contracts.document import Contract, Element
 from cdc_views.export.contracts.rules import rules_for
 from cdc_views.export.contracts.source import PROPERTY, source_schema
 from cdc_views.export.contracts.writing import object_of
-from cdc_views.model.schema import TableSchema
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.quality.checks import MOST_PLACES, Check, Report
+from cdc_views.quality.conditions import is_of_rows, test_name
+from cdc_views.quality.validating import validate_table
 from cdc_views.sql.dialects import dialect
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
-
+    from cdc_views.project.models import DataTest
 
 _T = exp.DataType.Type
 _ORDERS: tuple[tuple[Any, ...], ...] = (
@@ -36,6 +40,8 @@ _ORDERS: tuple[tuple[Any, ...], ...] = (
 """From narrow to wide."""
 _OLDER = {("object", "map"), ("array", "map"), ("array", "vector")}
 """What versions before 3.2 of the standard could say at most."""
+_MATCHES = Check("matches_contract", "the view is what the contract says: columns, types, keys", unit="differences")
+_COVERED = Check("contract_is_tested", "each rule of the contract is a data test", unit="rules")
 
 
 class Fit(Enum):
@@ -57,16 +63,10 @@ class ContractVerdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ContractDifference:
-    """One difference.
+    """One difference, in words: what the contract says and what was found, each empty where there is nothing.
 
-    Attributes:
-        table: The table's full name, or the object's where there is no such table.
-        element: The column, a part of it, or nothing for the whole table.
-        what: What is different, in words.
-        contract: What the contract says; empty where it says nothing.
-        found: What the table is; empty where it has nothing.
-        verdict: Whether it breaks a promise.
-        where: `file:line` in the contract.
+    `table` is the object's name where there is no such table; `element` is a column or a part of one, empty for the whole table;
+    `where` is `file:line` in the contract.
     """
 
     table: str
@@ -79,39 +79,23 @@ class ContractDifference:
 
 
 def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection: bool) -> list[ContractDifference]:
-    """Return the differences between a contract and some tables.
+    """Return the differences between a contract and tables of a project; raises `ConfigError` where it describes none.
 
-    Args:
-        contract: The contract.
-        tables: The tables of a project.
-        is_selection: Whether the tables were picked: then each must be in the contract, and it may have others.
-
-    Raises:
-        ConfigError: The contract describes nothing, so that there is nothing to compare.
+    `is_selection`: the tables were picked, so that each must be in the contract, and it may have others.
     """
     if not contract.objects:
         raise ConfigError(f"{contract.path}: describes no table; `schema` with an object per table was expected")
-    found = [_Table(contract, table) for table in tables]
-    differences = [difference for one in found if one.described is not None for difference in one.differences()]
+    found = [(table, contract.object_of(table)) for table in tables]
+    described = [_Table(contract, table, part) for table, part in found if part is not None]
+    differs = ContractVerdict.DIFFERS
     if is_selection:
-        lacking = [one.table.name for one in found if one.described is None]
-        nowhere = contract.where(("schema",))
-        return [
-            *(
-                ContractDifference(name, "", "is not in the contract", "", "a table", ContractVerdict.DIFFERS, nowhere)
-                for name in lacking
-            ),
-            *differences,
-        ]
-    known = [one.described.place for one in found if one.described is not None]
-    return [
-        *(
-            ContractDifference(part.name, "", "no such table", "a table", "", ContractVerdict.DIFFERS, contract.where(part.place))
-            for part in contract.objects
-            if part.place not in known
-        ),
-        *differences,
-    ]
+        where, lacking = contract.where(("schema",)), [table.name for table, part in found if part is None]
+        alone = [ContractDifference(name, "", "is not in the contract", "", "a table", differs, where) for name in lacking]
+    else:
+        known = [one.described.place for one in described]
+        others = [(part.name, contract.where(part.place)) for part in contract.objects if part.place not in known]
+        alone = [ContractDifference(name, "", "no such table", "a table", "", differs, where) for name, where in others]
+    return [*alone, *(difference for one in described for difference in one.differences())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,24 +104,19 @@ class _Table:
 
     contract: Contract
     table: TableContext
-
-    @property
-    def described(self) -> Element | None:
-        return self.contract.object_of(self.table)
+    described: Element
 
     def differences(self) -> Iterator[ContractDifference]:
-        described = self.described
-        assert described is not None
         ours = object_of(self.table)
-        yield from self._columns(described, ours["properties"], ())
-        if any(True for _ in described.parts("properties")):
-            yield from self._key(described, ours, "primaryKey", "primaryKeyPosition", "key")
-            yield from self._key(described, ours, "partitioned", "partitionKeyPosition", "partition key")
-        yield from self._untested(described)
-        yield from self._source(described)
+        yield from self._columns(self.described, ours["properties"], ())
+        if any(True for _ in self.described.parts("properties")):
+            yield from self._key(ours, "primaryKey", "primaryKeyPosition", "key")
+            yield from self._key(ours, "partitioned", "partitionKeyPosition", "partition key")
+        yield from self._untested()
+        yield from self._source()
 
     def _difference(
-        self, part: Element, element: str, what: str, said: Any, found: Any, verdict: ContractVerdict
+        self, part: Element, element: str, what: str, said: Any, found: Any, verdict: ContractVerdict = ContractVerdict.DIFFERS
     ) -> ContractDifference:
         return ContractDifference(self.table.name, element, what, str(said), str(found), verdict, self.contract.where(part.place))
 
@@ -146,11 +125,8 @@ class _Table:
         by_name = {part["name"]: part for part in ours}
         said = {part.name: part for part in described.parts("properties")}
         for name, part in said.items():
-            place = ".".join((*path, name))
             if name not in by_name:
-                yield self._difference(
-                    part, place, "missing", part.value.get("logicalType", "a column"), "", ContractVerdict.DIFFERS
-                )
+                yield self._difference(part, ".".join((*path, name)), "missing", part.value.get("logicalType", "a column"), "")
             else:
                 yield from self._type(part, by_name[name], (*path, name))
         for name in by_name.keys() - said.keys() if said else ():
@@ -159,67 +135,54 @@ class _Table:
 
     def _type(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[ContractDifference]:
         """Of the types of a column or a part of one, the parts inside after it."""
-        target = dialect(self.table.project.config.engine).sqlglot_name
-        for key in ("logicalType", "physicalType"):
-            said = part.value.get(key)
-            if said is None or said == ours[key]:
-                continue
-            fit = fit_of(said, ours[key], key=key, dialect=target)
-            if fit is not Fit.SAME:
-                verdict = ContractVerdict.DIFFERS if fit in (Fit.NARROWER, Fit.OTHER) else ContractVerdict.NOTE
-                yield self._difference(part, ".".join(path), fit.value, said, ours[key], verdict)
-            if key == "logicalType" and fit is not Fit.SAME:
-                return
-        yield from self._format(part, ours, path)
+        unlike = [*self._unlike(part, part.value, ours, "logicalType", path)]
+        yield from unlike
+        if unlike:
+            return
+        yield from self._unlike(part, part.value, ours, "physicalType", path)
+        if part.value.get("physicalType") is None and part.value.get("logicalType") != "string":
+            said, found = part.value.get("logicalTypeOptions") or {}, ours.get("logicalTypeOptions") or {}
+            for option in ("format", "timezone", "dimensions"):  # widths and time zones, which no physical type has told
+                yield from self._unlike(part, said, found, option, path)
         for keys in (("items",), ("map", "key"), ("map", "value")):
-            inner, found = part.part(*keys), _inside(ours, keys)
-            if inner is not None and found is not None:
-                yield from self._type(inner, found, (*path, keys[-1]))
+            inner, there = part.part(*keys), Element(ours, ()).part(*keys)
+            if inner is not None and there is not None:
+                yield from self._type(inner, dict(there.value), (*path, keys[-1]))
         if ours.get("properties"):
             yield from self._columns(part, ours["properties"], path)
 
-    def _format(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[ContractDifference]:
-        """Of widths and time zones, where no physical type has told them."""
-        said, found = part.value.get("logicalTypeOptions") or {}, ours.get("logicalTypeOptions") or {}
-        if part.value.get("physicalType") is not None:
+    def _unlike(
+        self, part: Element, said: Mapping[str, Any], ours: Mapping[str, Any], key: str, path: tuple[str, ...]
+    ) -> Iterator[ContractDifference]:
+        if said.get(key) is None or key not in ours:
             return
-        for option in ("format", "timezone", "dimensions"):
-            if option in said and option in found and said[option] != found[option] and part.value.get("logicalType") != "string":
-                fit = fit_of(said[option], found[option], key=option, dialect="duckdb")
-                verdict = ContractVerdict.NOTE if fit is Fit.WIDER else ContractVerdict.DIFFERS
-                yield self._difference(part, ".".join(path), fit.value, said[option], found[option], verdict)
+        fit = fit_of(said[key], ours[key], key=key, dialect=dialect(self.table.project.config.engine).sqlglot_name)
+        if fit is not Fit.SAME:
+            verdict = ContractVerdict.DIFFERS if fit in (Fit.NARROWER, Fit.OTHER) else ContractVerdict.NOTE
+            yield self._difference(part, ".".join(path), fit.value, said[key], ours[key], verdict)
 
-    def _key(self, described: Element, ours: dict[str, Any], flag: str, position: str, what: str) -> Iterator[ContractDifference]:
-        """Of the columns of a key, in order."""
-        said = _key_of([part.value for part in described.parts("properties")], flag, position)
+    def _key(self, ours: dict[str, Any], flag: str, position: str, what: str) -> Iterator[ContractDifference]:
+        said = _key_of([part.value for part in self.described.parts("properties")], flag, position)
         found = _key_of(ours["properties"], flag, position)
         if said and said != found:
-            yield self._difference(described, "", f"{what} differs", ", ".join(said), ", ".join(found), ContractVerdict.DIFFERS)
+            yield self._difference(self.described, "", f"{what} differs", ", ".join(said), ", ".join(found))
 
-    def _untested(self, described: Element) -> Iterator[ContractDifference]:
-        """Rules of the contract that the project file has no test for."""
+    def _untested(self) -> Iterator[ContractDifference]:
         tests = {(test.column, test.not_null) for test in self.table.config.tests}
         for test in rules_for(self.contract, self.table).tests:
-            part = next((p for p in described.parts("properties") if p.name == test.column), described)
+            part = next((p for p in self.described.parts("properties") if p.name == test.column), self.described)
             if test.not_null and part.value.get("required") and (test.column, True) not in tests:
-                what = "required without a test"
-                yield self._difference(part, str(test.column), what, "required", "no not_null test", ContractVerdict.DIFFERS)
+                yield self._difference(part, str(test.column), "required without a test", "required", "no not_null test")
 
-    def _source(self, described: Element) -> Iterator[ContractDifference]:
+    def _source(self) -> Iterator[ContractDifference]:
         """Of the types in the source, in a contract that was exported here."""
-        form = described.ours(PROPERTY)
-        if form is None:
+        if self.described.ours(PROPERTY) is None:
             return
-        said, schema = schema_of(self.contract, described), self.table.schema
+        said, schema = schema_of(self.contract, self.described), self.table.schema
         for column in said.columns:
-            if not schema.has(column.name):
-                continue
-            found = schema.column(column.name)
-            if found != column:
-                texts = (_source_text(said, column.name), _source_text(schema, column.name))
-                yield self._difference(
-                    described, column.name, "of another type or role in the source", *texts, ContractVerdict.DIFFERS
-                )
+            if schema.has(column.name) and schema.column(column.name) != column:
+                was, now = _source_text(column), _source_text(schema.column(column.name))
+                yield self._difference(self.described, column.name, "of another type or role in the source", was, now)
 
 
 def schema_of(contract: Contract, described: Element) -> TableSchema:
@@ -232,16 +195,8 @@ def schema_of(contract: Contract, described: Element) -> TableSchema:
         raise ConfigError(f"{where}: custom property {PROPERTY!r} of {described.name} is no table schema: {error}") from error
 
 
-def _source_text(schema: TableSchema, name: str) -> str:
-    column = schema.column(name)
+def _source_text(column: Column) -> str:
     return f"{column.role.value} {column.type}{' desc' if column.descending else ''}"
-
-
-def _inside(ours: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
-    inner: Any = ours
-    for key in keys:
-        inner = inner.get(key) if isinstance(inner, dict) else None
-    return inner if isinstance(inner, dict) else None
 
 
 def _key_of(properties: Sequence[Any], flag: str, position: str) -> list[str]:
@@ -264,9 +219,7 @@ def fit_of(said: Any, found: Any, *, key: str, dialect: str) -> Fit:
         return Fit.SAME
     if promised.is_type(_T.UNKNOWN, _T.USERDEFINED):
         return Fit.UNKNOWN
-    if promised.this is there.this:
-        return _sized(promised, there)
-    if promised.is_type(*exp.DataType.TEXT_TYPES) and there.is_type(*exp.DataType.TEXT_TYPES):
+    if promised.this is there.this or all(kind.is_type(*exp.DataType.TEXT_TYPES) for kind in (promised, there)):
         return _sized(promised, there)
     return _ranked(promised.this, there.this)
 
@@ -301,3 +254,37 @@ def _sized(promised: exp.DataType, there: exp.DataType) -> Fit:
 def _sizes(kind: exp.DataType) -> list[int]:
     texts = [part.name for part in kind.expressions]
     return [int(text) for text in texts] if texts and all(text.isdecimal() for text in texts) else []
+
+
+def validate_with(contract: Contract, table: TableContext, **options: Any) -> Report:
+    """Run the data tests of a table, those of a contract, and compare the two; `options` are `validate_table`'s.
+
+    A rule that is no data test is no failure: `contract_is_tested` is skipped then, and says which.
+    """
+    if contract.object_of(table) is None:
+        report = validate_table(table, **options)
+        return replace(report, checks=(*report.checks, _MATCHES.skipped(f"{contract.path} does not describe the table")))
+    rules = rules_for(contract, table)
+    report = validate_table(with_tests(table, rules.tests), **options)
+    found = compare(contract, [with_tests(table, rules.tests)], is_selection=True)
+    broken = [f"{d.where}: {d.element or d.table}: {d.what}" for d in found if d.verdict is ContractVerdict.DIFFERS]
+    matches = replace(_MATCHES, broken=len(broken), where=tuple(broken[:MOST_PLACES]))
+    told = "; ".join(map(str, rules.unexpressed))
+    covered = _COVERED.skipped(told) if told else replace(_COVERED, note=f"{len(rules.tests) + len(rules.kept)} rules")
+    return replace(report, checks=(*report.checks, matches, covered))
+
+
+def with_tests(table: TableContext, tests: Sequence[DataTest]) -> TableContext:
+    """Return the table with more data tests, each but once and under a name of its own."""
+    kept = list(table.config.tests)
+    taken = {test_name(test) for test in kept if is_of_rows(test)}
+    for test in tests:
+        if test in kept:
+            continue
+        if is_of_rows(test):
+            names = (test_name(test) if n == 1 else f"{test_name(test)}.{n}" for n in count(1))
+            name = next(name for name in names if name not in taken)
+            taken.add(name)
+            test = test if name == test_name(test) else test.model_copy(update={"name": name})
+        kept.append(test)
+    return replace(table, config=table.config.model_copy(update={"tests": tuple(kept)}))

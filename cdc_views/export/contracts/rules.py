@@ -12,15 +12,14 @@ from pydantic import ValidationError
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from cdc_views.engines.duckdb.types import quoted
 from cdc_views.errors import CdcViewsError
 from cdc_views.export.contracts.document import VENDOR, Contract, Element
-from cdc_views.export.contracts.spans import SPANS, span_of
-from cdc_views.export.contracts.writing import INVARIANTS, is_unique
-from cdc_views.export.exporting import never_null
+from cdc_views.export.contracts.writing import INVARIANTS, SPANS, is_unique, span_of
 from cdc_views.model.schema import TableSchema
 from cdc_views.plan.where import parse_where
 from cdc_views.project.models import DataTest
-from cdc_views.quality.conditions import condition_of
+from cdc_views.quality.conditions import condition_of, never_null
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
@@ -28,18 +27,7 @@ if TYPE_CHECKING:
 
 _PLACE = re.compile(r"\$?\{+\s*(object|table|model)\s*\}+", re.IGNORECASE)
 _TABLE = "cdc_views_object"
-_ALLOWED = {"expressions", "from_", "from", "where", "kind", "hint", "distinct", "limit", "operation_modifiers"}
 _MINOR = frozenset({"warning", "warn", "info", "minor", "low"})
-_OPERATORS = (
-    "mustBe",
-    "mustNotBe",
-    "mustBeGreaterThan",
-    "mustBeGreaterOrEqualTo",
-    "mustBeLessThan",
-    "mustBeLessOrEqualTo",
-    "mustBeBetween",
-    "mustNotBeBetween",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +44,7 @@ def severity_of(rule: Mapping[str, Any]) -> str:
 
 def is_none(rule: Mapping[str, Any]) -> bool:
     """Whether the rule says that what it counts must not occur at all, in whichever way."""
-    given = {name: rule[name] for name in _OPERATORS if name in rule}
+    given = {name: value for name, value in rule.items() if name.startswith(("mustBe", "mustNotBe"))}
     if len(given) != 1:
         return False
     ((name, bound),) = given.items()
@@ -66,6 +54,7 @@ def is_none(rule: Mapping[str, Any]) -> bool:
     return bound == 0 if name in ("mustBe", "mustBeLessOrEqualTo") else name == "mustBeLessThan" and bound == 1 and not is_percent
 
 
+_UNRELATED = NoTest("tables are not compared with each other")
 _OTHER = NoTest("only `SELECT COUNT(*) FROM {object} WHERE …` in DuckDB's dialect is understood")
 
 
@@ -75,14 +64,13 @@ def counted_condition(query: str, names: Set[str]) -> str | NoTest:
         (tree,) = sqlglot.parse(_PLACE.sub(_TABLE, query), read="duckdb")
     except (SqlglotError, ValueError, RecursionError):
         return _OTHER
-    if not isinstance(tree, exp.Select) or any(value for key, value in tree.args.items() if key not in _ALLOWED):
+    source, where = (tree.find(exp.From), tree.args.get("where")) if isinstance(tree, exp.Select) else (None, None)
+    if tree is None or source is None or where is None or not isinstance(source.this, exp.Table):
         return _OTHER
-    source = tree.args.get("from_") or tree.args.get("from")
-    where = tree.args.get("where")
-    if not _counts_all(tree) or source is None or where is None or tree.args.get("distinct") or tree.args.get("limit"):
-        return _OTHER
-    table = source.this
-    if not isinstance(table, exp.Table) or any(value for key, value in table.args.items() if key not in ("this", "db")):
+    table, counted = source.this, [one.unalias() for one in tree.expressions]
+    understood = exp.select("COUNT(*)", dialect="duckdb").from_(table.copy()).where(where.this.copy())
+    tree.set("expressions", counted)
+    if tree != understood or any(value for key, value in table.args.items() if key not in ("this", "db")):
         return _OTHER
     named = ".".join(part.name for part in table.parts)
     if named != _TABLE and named not in names:
@@ -90,15 +78,10 @@ def counted_condition(query: str, names: Set[str]) -> str | NoTest:
     return str(where.this.sql(dialect="duckdb"))
 
 
-def _counts_all(tree: exp.Select) -> bool:
-    if len(tree.expressions) != 1:
-        return False
-    counted = tree.expressions[0].unalias()
-    return isinstance(counted, exp.Count) and isinstance(counted.this, exp.Star) and not counted.expressions
-
-
 RuleTest = dict[str, Any] | str | NoTest
 """The keys of a data test, the name of a check that is always made, or why it is neither."""
+Rule = tuple[str, Element, RuleTest]
+"""What a rule is called, where it stands, and what it comes down to."""
 _BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 _LENGTHS = {"minLength": ">=", "maxLength": "<="}
 _NO_RULES = frozenset({"format", "timezone", "defaultTimezone", "dimensions", "elementType"})
@@ -106,32 +89,55 @@ _NO_RULES = frozenset({"format", "timezone", "defaultTimezone", "dimensions", "e
 _ADVICE = frozenset({"distanceMetric", "embeddingModel", "embeddingModelVersion", "normalized"})
 
 
-def column_rules(column: Element, schema: TableSchema) -> Iterator[tuple[str, Element, RuleTest]]:
-    """Yield each rule of a column: what it is called, where it stands, and what it comes down to."""
-    rules = [(rule, _of_quality(rule, column.name, schema)) for rule in column.parts("quality")]
+def _column_rules(column: Element, table: TableContext) -> Iterator[Rule]:
+    schema = table.schema
+    rules = [(rule, _of_quality(rule, table, column.name)) for rule in column.parts("quality")]
     for rule, test in rules:
         yield _called(rule), rule, test
     tests = [test for _, test in rules if isinstance(test, dict)]
     if column.value.get("required") and not any(test.get("not_null") for test in tests):
-        yield "required", column, _not_null(column.name, schema)
+        is_sure = schema.has(column.name) and never_null(schema, schema.column(column.name))
+        yield "required", column, "key_not_null" if is_sure else {"column": column.name, "not_null": True}
     if column.value.get("unique"):
         yield "unique", column, _unique(column.name, schema)
     if column.value.get("enum"):
-        values = [part.value["value"] for part in column.parts("enum")]
-        yield "enum", column, _one_of(column.name, values)
+        yield "enum", column, _one_of(column.name, [part.value["value"] for part in column.parts("enum")])
     for option, value in (column.value.get("logicalTypeOptions") or {}).items():
         if option not in _NO_RULES | _ADVICE:
             yield option, column, _of_option(column, option, value)
     for element in column.parts("relationships"):
-        yield "a relationship", element, NoTest("tables are not compared with each other")
+        yield "a relationship", element, _UNRELATED
     yield from _inside(column)
 
 
-def _of_quality(rule: Element, column: str, schema: TableSchema) -> RuleTest:
-    said, common = rule.value, {"name": rule.value.get("name"), "severity": severity_of(rule.value)}
+def _of_quality(rule: Element, table: TableContext, column: str) -> RuleTest:
+    """A rule of a column; without a name, of the whole table."""
+    said = rule.value
     kind = said.get("type", "library")
-    if kind != "library":
-        return _of_other(rule, kind, column, schema)
+    if kind == "text":
+        return NoTest("it is a text for people")
+    if kind == "custom":
+        return _custom(rule) if not column else NoTest(f"it is a rule for {said.get('engine')}")
+    if kind == "sql":
+        return _of_query(rule, table, column) if is_none(said) else NoTest("only counts that must be 0 are tested")
+    return _of_column(rule, table.schema, column) if column else _of_rows(said, table.schema)
+
+
+def _of_query(rule: Element, table: TableContext, column: str) -> RuleTest:
+    query, names = str(rule.value["query"]), {table.name, table.config.table, table.config.view_name}
+    if column:
+        names = {table.schema.full_name, table.schema.name}
+        for place in ("${property}", "${column}", "{property}", "{column}"):
+            query = query.replace(place, quoted(column))
+    condition = counted_condition(query, names)
+    if isinstance(condition, NoTest):
+        return condition
+    name = rule.name or (f"sql.{column}" if column else "sql")
+    return {"name": name, "holds": f"NOT ({condition})", "severity": severity_of(rule.value)}
+
+
+def _of_column(rule: Element, schema: TableSchema, column: str) -> RuleTest:
+    said, common = rule.value, {"name": rule.value.get("name"), "severity": severity_of(rule.value)}
     if not is_none(said):
         return NoTest("only counts that must be 0 are tested")
     arguments: Mapping[str, Any] = said.get("arguments") or {}
@@ -148,27 +154,21 @@ def _of_quality(rule: Element, column: str, schema: TableSchema) -> RuleTest:
             return found | {**common, "name": common["name"] or f"missing.{column}"} if isinstance(found, dict) else found
         case "invalidValues":
             return NoTest("a pattern means another thing to each engine; say it with `holds`")
+    return _uncounted(said)
+
+
+def _of_rows(said: Mapping[str, Any], schema: TableSchema) -> RuleTest:
+    if said.get("metric") == "duplicateValues" and is_none(said):
+        columns = set((said.get("arguments") or {}).get("properties") or ())
+        keys = {column.name for column in schema.row_key}
+        return "one_row_per_key" if keys <= columns else NoTest(f"only the key ({', '.join(sorted(keys))}) is known to be unique")
+    if said.get("metric") in ("nullValues", "missingValues", "invalidValues"):
+        return NoTest("it stands at a table, not at a column")
+    return _uncounted(said)
+
+
+def _uncounted(said: Mapping[str, Any]) -> NoTest:
     return NoTest(f"{said.get('metric') or said.get('rule')!r} is not counted")
-
-
-def _of_other(rule: Element, kind: str, column: str, schema: TableSchema) -> RuleTest:
-    if kind == "sql" and is_none(rule.value):
-        quoted = '"' + column.replace('"', '""') + '"'
-        query = str(rule.value["query"])
-        for place in ("${property}", "${column}", "{property}", "{column}"):
-            query = query.replace(place, quoted)
-        condition = counted_condition(query, {schema.full_name, schema.name})
-        if isinstance(condition, NoTest):
-            return condition
-        return {"name": rule.name or f"sql.{column}", "holds": f"NOT ({condition})", "severity": severity_of(rule.value)}
-    why = {"text": "it is a text for people", "sql": "only counts that must be 0 are tested"}
-    return NoTest(why.get(kind, f"it is a rule for {rule.value.get('engine')}"))
-
-
-def _not_null(column: str, schema: TableSchema) -> RuleTest:
-    if schema.has(column) and never_null(schema, schema.column(column)):
-        return "key_not_null"
-    return {"column": column, "not_null": True}
 
 
 def _unique(column: str, schema: TableSchema) -> RuleTest:
@@ -195,18 +195,18 @@ def _none_of(column: str, values: list[Any]) -> RuleTest:
 
 
 def _of_option(column: Element, option: str, value: Any) -> RuleTest:
-    quoted = '"' + column.name.replace('"', '""') + '"'
+    name = quoted(column.name)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if option in _BOUNDS and is_number and column.value.get("logicalType") in ("integer", "number"):
-        return {"name": f"{option}.{column.name}", "holds": f"{quoted} {_BOUNDS[option]} {value}"}
+        return {"name": f"{option}.{column.name}", "holds": f"{name} {_BOUNDS[option]} {value}"}
     if option in _LENGTHS and is_number:
-        return {"name": f"{option}.{column.name}", "holds": f"length({quoted}) {_LENGTHS[option]} {value}"}
+        return {"name": f"{option}.{column.name}", "holds": f"length({name}) {_LENGTHS[option]} {value}"}
     if option in ("uniqueItems", "minItems", "maxItems"):
         return NoTest("values inside lists are not tested")
     return NoTest(f"{option!r} is not tested; say it with `holds`")
 
 
-def _inside(column: Element, *path: str) -> Iterator[tuple[str, Element, RuleTest]]:
+def _inside(column: Element, *path: str) -> Iterator[Rule]:
     """Rules of parts of a nested value, none of which can be tested."""
     parts = [*column.parts("properties"), column.part("items"), column.part("map", "key"), column.part("map", "value")]
     for part in parts:
@@ -219,31 +219,13 @@ def _inside(column: Element, *path: str) -> Iterator[tuple[str, Element, RuleTes
         yield from _inside(part, *where)
 
 
-@dataclass(frozen=True, slots=True)
-class Unexpressed:
-    """A rule of a contract that no data test says: where it stands, and why."""
-
-    where: str
-    what: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what} is not tested: {self.why}"
-
-
 @dataclass(slots=True)
 class Rules:
-    """What a contract asks of one table.
-
-    Attributes:
-        tests: As the project file's `tests:` would say it.
-        kept: Rules that `validate` tests without being told.
-        unexpressed: The rest.
-    """
+    """What a contract asks of one table: data tests, checks that are always made, and where and why a rule is neither."""
 
     tests: list[DataTest] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
-    unexpressed: list[Unexpressed] = field(default_factory=list)
+    unexpressed: list[str] = field(default_factory=list)
 
 
 def rules_for(contract: Contract, table: TableContext) -> Rules:
@@ -258,21 +240,21 @@ def rules_for(contract: Contract, table: TableContext) -> Rules:
             continue
         test = asked if isinstance(asked, NoTest) else _checked(table, asked)
         if isinstance(test, NoTest):
-            found.unexpressed.append(Unexpressed(contract.where(element.place), f"{table.name}: {what}", test.why))
+            where = contract.where(element.place)
+            found.unexpressed.append(f"{where}: {table.name}: {what} is not tested: {test.why}")
         elif test not in found.tests:
             found.tests.append(test)
     return found
 
 
-def _described_rules(contract: Contract, table: TableContext, described: Element) -> Iterator[tuple[str, Element, RuleTest]]:
-    """Each rule: what it is called, where it stands, and what it comes down to."""
+def _described_rules(contract: Contract, table: TableContext, described: Element) -> Iterator[Rule]:
     for rule in described.parts("quality"):
-        yield _called(rule), rule, _of_rows(rule, table)
+        yield _called(rule), rule, _of_quality(rule, table, "")
     for column in described.parts("properties"):
-        for what, element, asked in column_rules(column, table.schema):
+        for what, element, asked in _column_rules(column, table):
             yield f"{column.name}: {what}", element, asked
     for element in described.parts("relationships"):
-        yield "a relationship", element, NoTest("tables are not compared with each other")
+        yield "a relationship", element, _UNRELATED
     only = len(contract.objects) == 1
     for level in contract.root.parts("slaProperties"):
         about = str(level.value.get("element") or contract.root.value.get("slaDefaultElement") or "")
@@ -284,33 +266,7 @@ def _called(rule: Element) -> str:
     return f"rule {rule.name or rule.value.get('metric') or rule.value.get('type') or 'library'!r}"
 
 
-def _of_rows(rule: Element, table: TableContext) -> RuleTest:
-    """A rule of the whole table."""
-    said = rule.value
-    match said.get("type", "library"):
-        case "custom":
-            return _custom(rule, table)
-        case "sql":
-            return _of_query(rule, table) if is_none(said) else NoTest("only counts that must be 0 are tested")
-        case "text":
-            return NoTest("it is a text for people")
-    if said.get("metric") == "duplicateValues" and is_none(said):
-        columns = set((said.get("arguments") or {}).get("properties") or ())
-        keys = {column.name for column in table.schema.row_key}
-        return "one_row_per_key" if keys <= columns else NoTest(f"only the key ({', '.join(sorted(keys))}) is known to be unique")
-    if said.get("metric") in ("nullValues", "missingValues", "invalidValues"):
-        return NoTest("it stands at a table, not at a column")
-    return NoTest(f"{said.get('metric') or said.get('rule')!r} is not counted")
-
-
-def _of_query(rule: Element, table: TableContext) -> RuleTest:
-    condition = counted_condition(str(rule.value["query"]), {table.name, table.config.table, table.config.view_name})
-    if isinstance(condition, NoTest):
-        return condition
-    return {"name": rule.name or "sql", "holds": f"NOT ({condition})", "severity": severity_of(rule.value)}
-
-
-def _custom(rule: Element, table: TableContext) -> RuleTest:
+def _custom(rule: Element) -> RuleTest:
     if rule.value["engine"] != VENDOR:
         return NoTest(f"it is a rule for {rule.value['engine']}")
     said = rule.value["implementation"]

@@ -5,7 +5,7 @@ A contract's properties say what readers see, where a decimal may be a text; thi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -19,7 +19,8 @@ PROPERTY = "sourceSchema"
 
 def source_form(schema: TableSchema) -> dict[str, Any]:
     """Return a table's schema in the form that `schema_readers.yaml_schema` reads."""
-    types = {kind.name: {name: written(part) for name, part in kind.fields} for kind in _user_types(schema)}
+    kinds = [*(column.type for column in schema.columns), *(d.type for d in schema.dropped if d.type is not None)]
+    types = {udt: {name: written(part) for name, part in kind.fields} for udt, kind in _user_types(kinds).items()}
     dropped = [
         {"name": d.name, "at": d.dropped_at, **({"type": written(d.type)} if d.type is not None else {})} for d in schema.dropped
     ]
@@ -66,17 +67,12 @@ def _column(column: Column) -> str | dict[str, str]:
     return {"type": written(column.type), "role": column.role.value, **order}
 
 
-def _user_types(schema: TableSchema) -> Iterator[Udt]:
-    """Each user type once, those inside others first."""
-    seen: set[str] = set()
-    found = [*(column.type for column in schema.columns), *(d.type for d in schema.dropped if d.type is not None)]
-
-    def within(kind: LogicalType) -> Iterator[Udt]:
-        for part in children(kind):
-            yield from within(part)
-        if isinstance(kind, Udt) and kind.name not in seen:
-            seen.add(kind.name)
-            yield kind
-
-    for kind in found:
-        yield from within(kind)
+def _user_types(kinds: Iterable[LogicalType]) -> dict[str, Udt]:
+    """Each user type once, by name, those inside others first."""
+    found: dict[str, Udt] = {}
+    for kind in kinds:
+        inside = _user_types(children(kind))
+        found |= {name: inside[name] for name in inside if name not in found}
+        if isinstance(kind, Udt):
+            found.setdefault(kind.name, kind)
+    return found

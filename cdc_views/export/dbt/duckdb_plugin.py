@@ -22,7 +22,6 @@ from cdc_views.api import Project
 from cdc_views.errors import CdcViewsError
 from cdc_views.model.extras import needs
 from cdc_views.operations.raw_files import files_of, raw_variable, set_variable
-from cdc_views.table import Table
 
 with needs("dbt's plugin", extra="dbt"):
     from dbt.adapters.duckdb.plugins import BasePlugin
@@ -54,9 +53,7 @@ class Plugin(BasePlugin):  # type: ignore[misc]
         run = get_invocation_id()
         with self._lock:
             if self._seen[0] != run:
-                tables = Project.load(self._project).tables
-                self._seen = (run, {raw_variable(t.name): self._files_of(t) for t in tables})
+                tables, folder = Project.load(self._project).tables, Path(self._folder.name)
+                of_raw = "what a dbt model makes of raw alone"
+                self._seen = (run, {raw_variable(t.name): files_of(t, folder, what=of_raw) for t in tables})
             return self._seen[1]
-
-    def _files_of(self, table: Table) -> list[str]:
-        return files_of(table, Path(self._folder.name), what="what a dbt model makes of raw alone")

@@ -9,12 +9,10 @@ import yaml
 
 from cdc_views.export.dbt.jinja import literal, value
 from cdc_views.export.dbt.macros import MARK
-from cdc_views.export.dbt.models import SOURCE
-from cdc_views.export.dbt.naming import dbt_name, state_name
 from cdc_views.export.exporting import ROLES, compares_as_keys, grain
 from cdc_views.model.schema import Column
 from cdc_views.model.types import LogicalType, MapOf, children
-from cdc_views.operations.raw_files import raw_variable
+from cdc_views.operations.raw_files import plain_name, raw_variable
 from cdc_views.project.paths import is_url
 
 if TYPE_CHECKING:
@@ -22,9 +20,15 @@ if TYPE_CHECKING:
 
     from cdc_views.table import Table
 
+SOURCE = "cdc_views_raw"
+"""The dbt source of raw tables."""
 _ON_SPARK = "target.type in ('spark', 'databricks')"
-
 _PLUGIN = "cdc_views.export.dbt.duckdb_plugin"
+
+
+def state_name(table: str) -> str:
+    """Return the name of the model that keeps a table's state."""
+    return f"{plain_name(table)}__state"
 
 
 def sources_yaml(tables: Sequence[Table]) -> str:
@@ -41,7 +45,7 @@ def sources_yaml(tables: Sequence[Table]) -> str:
 
 
 def _source(table: Table) -> dict[str, Any]:
-    model, factor = dbt_name(table.name), table.config.replication_factor
+    model, factor = plain_name(table.name), table.config.replication_factor
     absent = f"cdc_views: no files of {model}; profiles.yml needs the plugin {_PLUGIN}, its project the table"
     files = f"read_parquet(coalesce(getvariable('{raw_variable(table.name)}'), [error('{absent}')]), union_by_name = true)"
     found: dict[str, Any] = {
@@ -72,26 +76,22 @@ def models_yaml(tables: Sequence[Table]) -> str:
 
 def _rows(table: Table) -> dict[str, Any]:
     schema = table.schema
-    keys = [column.name for column in schema.row_key]
     unlike = _compared(table, f"ref('{state_name(table.name)}')")
     tests: list[dict[str, Any]] = [{"cdc_views.no_expired_visible": {"arguments": unlike}}]
     if compares_as_keys(schema):
-        tests.insert(0, {"cdc_views.one_row_per_key": {"arguments": {"key": [literal(key) for key in keys]}}})
-    verdicts = {line.column: line for line in table.fidelity()}
-    columns = []
-    for column in schema.columns:
-        line = verdicts.get(column.name)
-        columns.append(_column(column, fidelity=line.verdict.value if line is not None else None))
+        tests.insert(
+            0, {"cdc_views.one_row_per_key": {"arguments": {"key": [literal(column.name) for column in schema.row_key]}}}
+        )
+    verdicts = {line.column: line.verdict.value for line in table.fidelity()}
     return {
-        "name": dbt_name(table.name),
+        "name": plain_name(table.name),
         "description": literal(f"The latest row of every key of {table.name}. {grain(schema)}"),
         "data_tests": tests,
-        "columns": columns,
+        "columns": [_column(column, fidelity=verdicts.get(column.name)) for column in schema.columns],
     }
 
 
 def _compared(table: Table, facts: str) -> dict[str, Any]:
-    """Arguments of a test that compares rows with those of `facts`."""
     columns = [literal(column.name) for column in table.schema.columns if not _has_map(column.type)]
     return {"facts": facts, "table": literal(table.name), "columns": columns}
 
@@ -108,7 +108,7 @@ def _column(column: Column, *, fidelity: str | None) -> dict[str, Any]:
 
 
 def _state(table: Table) -> dict[str, Any]:
-    raw = f"source('{SOURCE}', '{dbt_name(table.name)}')"
+    raw = f"source('{SOURCE}', '{plain_name(table.name)}')"
     return {
         "name": state_name(table.name),
         "description": literal(f"Facts of {table.name} that still matter, in the raw layout. One row per fact of the state."),
@@ -126,7 +126,7 @@ def exposures_yaml(name: str, tables: Sequence[Table]) -> str:
         "label": literal(f"cdc-views project {name}"),
         "type": "application",
         "description": literal(f"`cdc-views query` and `cdc-views apply` of project {name} show the same rows of these tables."),
-        "depends_on": [f"ref('{dbt_name(table.name)}')" for table in tables],
+        "depends_on": [f"ref('{plain_name(table.name)}')" for table in tables],
         "owner": {"name": literal(name)},
     }
     return _text({"version": 2, "exposures": [exposure]})
