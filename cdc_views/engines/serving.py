@@ -87,7 +87,7 @@ def serving_schema(relation: Relation) -> pa.Schema:
 
 
 def column_types(relation: Relation, *, field_name: Callable[[str], str]) -> dict[str, pa.DataType]:
-    """Return the Arrow type of each column of the view, by user name; `field_name` converts names of frozen user types' fields."""
+    """Return the Arrow type of each column of the view, by user name; `field_name` converts the fields of frozen user types."""
     casts = casts_of(relation)
     return {
         column.name: override_type(casts[column.name]) if column.name in casts else _column_type(column, field_name)

@@ -187,7 +187,7 @@ class MapFrom(Expr):
 
 
 class Fold(str, Enum):
-    """How an aggregate folds a group, without nulls: COLLECT gives an array of structs, sorted by first field; COUNT at least 0."""
+    """How an aggregate folds a group; all skip nulls. COLLECT gives an array of the structs, sorted by their first field."""
 
     MAX = "max"
     MIN = "min"
