@@ -21,10 +21,7 @@ _OF_RAW = "restore this file of the raw table"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One version of a table. `arrow` replaces `files` that cannot be read as plain Parquet.
-
-    `stored` is the schema of the files, without columns that were added to the table later.
-    """
+    """One version of a table. `arrow` replaces files that are not plain Parquet; `stored` is the files' schema, perhaps older."""
 
     version: int
     files: tuple[str, ...] = ()

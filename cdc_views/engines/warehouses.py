@@ -151,14 +151,8 @@ class Sampled:
 class Load:
     """The load of a table in a month of 30 days; None: as measured, or by the schema.
 
-    Attributes:
-        rows: The number of keys.
-        facts: The number of facts in raw at the start.
-        facts_per_day: Landed facts, with every replica's copy.
-        queries_per_day: Reads of the whole table.
-        runs_per_day: Runs of the state.
-        text_bytes: The mean width of a text or blob, if it was not measured.
-        share: The share of the columns that a query reads: 0 to 1.
+    `facts` are in raw at the start; `facts_per_day` includes every replica's copy. A query reads the whole table, and the `share`
+    (0 to 1) of its columns. `text_bytes` is the mean width of a text or blob that was not measured.
     """
 
     rows: int | None = None

@@ -274,7 +274,7 @@ def _largest(request: Timeline, deletions: str) -> Expr:
 
 
 def _scopes(request: Timeline) -> Node:
-    """One row per partition that has deletions, with the list of all of them."""
+    """One row per partition with deletions: the lists of all its deletions."""
     deleted, keys = col(names.DELETED)[WRITTEN], request.of_partitions()
     partition = when(is_of(FactKind.PARTITION), Struct(((WRITTEN, deleted),)))
     columns = (*cols(keys), (_PARTITION_DELETIONS, partition), (names.RANGES, when(is_of(FactKind.RANGE), range_of(deleted))))

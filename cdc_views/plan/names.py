@@ -37,12 +37,9 @@ def identity(column: Column) -> str:
 
 
 def grouping(column: Column) -> tuple[str, ...]:
-    """Return the columns to group by for one key column.
-
-    They include a partition key's value: equal bytes have one value, and engines push its predicates down to the scan.
-    """
+    """Return the columns to group by for one key column; for a partition key also its value, whose predicates reach the scan."""
     value, key = physical_name(column.name), identity(column)
-    return (value, key) if column.role is Role.PARTITION and value != key else (key,)
+    return (value, key) if column.role is Role.PARTITION and value != key else (key,)  # equal bytes have one value
 
 
 def shown_as(column: Column) -> tuple[str, ...]:

@@ -87,10 +87,7 @@ def shows(cell: Expr, *, deletion: Expr, now: Expr) -> Expr:
 
 
 def cell_expiry(cell: Expr, shows: Expr) -> Expr:
-    """Return the negated rank of a cell if it shows and will expire, else null.
-
-    The largest of these belongs to the first cell to expire (rule C4). Engines turn it into epoch seconds by a shift.
-    """
+    """Return the negated rank of a cell if it shows and will expire, else null; the largest is the first to expire (rule C4)."""
     rank = cell[RANK]
     return when(shows & has_expiry(rank), rank * -1)
 

@@ -40,10 +40,7 @@ Facts = list[tuple[FactKind, Node]]
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """The purge of a new base: parts that ended at or before `horizon` leave (None: nothing leaves).
-
-    `remembers`: the state has purged before.
-    """
+    """A purge: parts that ended at or before `horizon` leave the new base (None: none); `remembers`: the state purged before."""
 
     horizon: Instant | None
     remembers: bool = False

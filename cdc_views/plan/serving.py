@@ -45,10 +45,7 @@ def touched_buckets(relation: Relation, *, digits: int) -> Node:
 
 
 def serving_names(schema: TableSchema) -> Mapping[str, str]:
-    """Return a serving table's column for each user name: the same name if Delta allows it, else an encoded one.
-
-    Names that differ only in case are encoded too: engines do not distinguish them.
-    """
+    """Return a serving table's column for each user name: encoded if Delta forbids the name, or another differs only in case."""
     held = [held_name(column.name).casefold() for column in schema.columns]
     return {
         column.name: held_name(column.name) if held.count(name) == 1 else physical_name(column.name)

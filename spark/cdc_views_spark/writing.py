@@ -87,7 +87,6 @@ def _laid_out(facts: DataFrame, write: StateWrite) -> DataFrame:
 
 
 def _spread(rows: DataFrame, digits: int, order: tuple[str, ...]) -> DataFrame:
-    """One file for each `_part`, sorted."""
     spread = rows.repartition(F.col(PART)) if digits else rows.coalesce(1)
     return spread.sortWithinPartitions(*map(_column, order))
 

@@ -62,10 +62,7 @@ def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Sche
 
 
 def tables_of(raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, drops_empty: bool = False) -> dict[Source, str]:
-    """Return a FROM clause for each source with files; `snapshot` holds all facts, also late ones.
-
-    See `plan.purge.facts_in_time` for `drops_empty`.
-    """
+    """Return a FROM clause for each source with files; `snapshot` holds also late facts. `drops_empty`: see `facts_in_time`."""
     every = from_clause(snapshot, raw)
     found, known = {Source.ALL: every}, dict[str, pa.Schema]()
     if sources is None:

@@ -132,10 +132,7 @@ class BigQuery(StructDialect):
         return exp.DataType.build(decimal_name(precision, scale), dialect="bigquery")
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Times become text, because TIME has µs; null outside the years 1 to 9999.
-
-        Source: BigQuery, Data types, Timestamp type, Date type.
-        """
+        """Times become text, because TIME has µs; null outside the years 1 to 9999. Source: BigQuery, Timestamp, Date types."""
         match kind:
             case Kind.TIMESTAMP:
                 return within(base, YEARS, function("TIMESTAMP_MILLIS", base), scale=1000)
@@ -158,7 +155,6 @@ class BigQueryState(BigQuery):
     """
 
     def __init__(self, schema: TableSchema, *, clock: str = "") -> None:
-        """See `Dialect` for `clock`."""
         self.clock = clock
         self._keys = {names.identity(column) for column in schema.partition}
 
@@ -215,7 +211,7 @@ def _unnest(array: Sql, alias: str = "_item") -> Sql:
 
 
 def _array(array: Sql, value: Sql, where: Sql | None = None) -> Sql:
-    """An array by a subquery over another; only ORDER BY guarantees the order."""
+    """A subquery over an array; only ORDER BY guarantees the order."""
     source = exp.Unnest(expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset"))
     query = exp.select(value).from_(source)
     query = query.where(where) if where is not None else query

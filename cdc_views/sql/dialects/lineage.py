@@ -50,7 +50,6 @@ class Origins:
     """The origins in one plan, and the fields of the raw table's structs that it reads."""
 
     def __init__(self, nodes: list[Node]) -> None:
-        """Walk every expression once."""
         self._fields: dict[tuple[str, ...], set[str]] = {}
         self._kinds: dict[tuple[str, ...], LogicalType] = {}
         for node in nodes:

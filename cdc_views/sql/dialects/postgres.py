@@ -175,10 +175,7 @@ class Postgres(StructDialect):
         return self.friendly_leaf(base, kind) if isinstance(kind, Scalar) else base
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Times become text, because TIME has µs; null outside the years 1 to 9999, which TIMESTAMP holds.
-
-        Source: PostgreSQL, Date/Time Types.
-        """
+        """Times become text, because TIME has µs; null outside the years 1 to 9999. Source: PostgreSQL, Date/Time Types."""
         match kind:
             case Kind.TIMESTAMP:
                 return within(base, YEARS, _since("TIMESTAMPTZ", base, 1000, "1 millisecond"), scale=1000)
@@ -226,7 +223,6 @@ def _since(kind: str, base: Sql, scale: int, unit: str) -> Sql:
 
 
 def _time_text(nanos: Sql) -> Sql:
-    """`HH:MM:SS.nnnnnnnnn`, with a minus sign for negative times."""
 
     def part(size: int, modulus: int, shape: str) -> Sql:
         whole = function("div", function("abs", nanos.copy()), number(size))

@@ -12,7 +12,7 @@ from cdc_views.errors import UnsupportedError
 
 
 def identifier(name: str) -> exp.Identifier:
-    """Return a quoted identifier, which the printer escapes; raises `UnsupportedError` for a NUL (some engines cut SQL there)."""
+    """Return a quoted identifier; the printer escapes it. Raises `UnsupportedError` for a NUL, where some engines cut SQL."""
     if "\0" in name:
         raise UnsupportedError(f"the name {name!r} holds a NUL, which no SQL engine takes", remedy="rename it at the source")
     return exp.to_identifier(name, quoted=True)

@@ -17,10 +17,7 @@ _FUNCTIONS = {
 
 
 class WindowDialect(Dialect):
-    """An engine whose ordered windows without a frame end at the row and its peers, as in the standard.
-
-    Its `md5` gives lower-case hex digits, and its `hex` upper-case ones.
-    """
+    """An engine whose ordered windows end at the row and its peers; `md5` gives lower-case hex digits, and `hex` upper-case."""
 
     def visit_bucket(self, node: e.Bucket, item: Sql | None) -> Sql:
         """Return the text of a `Bucket`."""
