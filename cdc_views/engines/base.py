@@ -32,7 +32,7 @@ class Sources:
     Attributes:
         raw_version: The version of the raw table that the facts are equal to.
         parts: The files of the facts, and the files that show which facts do not count (rule M2).
-        is_raw: The facts are the whole raw table at that version, less its deletion vectors.
+        is_raw: The facts are the whole raw table at that version, without rows that deletion vectors hide.
     """
 
     raw: RawTable

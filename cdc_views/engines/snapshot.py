@@ -65,6 +65,6 @@ def readable(file: str) -> Iterator[None]:
     """Raise `EngineError` if Arrow cannot read `file` of a state or raw table in this block."""
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # Arrow raises OSError for a damaged footer
         remedy = _OF_STATE if f"/{PART}=" in file else _OF_RAW
         raise EngineError(f"{file} is gone or damaged; {remedy}; `cdc-views validate` names all such files") from error

@@ -212,7 +212,7 @@ class WarehouseEngine(Engine, Protocol):
         """Return the objects of a table."""
 
     def landing(self, raw: RawTable, format: RawFormat, *, now: datetime, forgotten: Denylist | None) -> Lands:
-        """Return the landing of a raw table, which is created if missing; `forgotten` as for `land`."""
+        """Return a lander of events for a raw table, which is created if missing; `forgotten` as for `land`."""
 
     def adapt(
         self,

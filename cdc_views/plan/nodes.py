@@ -110,7 +110,7 @@ class Aggregate(OfOne):
 
 
 class JoinKind(str, Enum):
-    """Kinds of join. SEMI and ANTI return the rows of `left` with and without a match: once each, only columns of `left`."""
+    """Kinds of join. SEMI and ANTI return the rows of `left` with and without a match, each once and with its own columns."""
 
     INNER = "inner"
     LEFT = "left"

@@ -40,7 +40,7 @@ Facts = list[tuple[FactKind, Node]]
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """A purge: parts that ended at or before `horizon` leave the new base (None: none); `remembers`: the state purged before."""
+    """Parts that ended at or before `horizon` (seconds; None: none) leave a new base. `remembers`: the state purged before."""
 
     horizon: Instant | None
     remembers: bool = False

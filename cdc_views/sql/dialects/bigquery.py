@@ -42,7 +42,7 @@ class BigQuery(StructDialect):
     types_bare_nulls = True
     """`NULL AS x` in a WITH step is an INT64, and UNION ALL then refuses a STRING beside it (reference)."""
     compares_comparables_alone = True
-    """PARTITION BY takes no FLOAT64, STRUCT or ARRAY, and NaN = NaN is false (reference). Source: GoogleSQL, Window functions."""
+    """No FLOAT64, STRUCT or ARRAY in PARTITION BY; NaN = NaN is false (reference). Source: GoogleSQL, Window function calls."""
 
     max_name_bytes = 300
     """Source: BigQuery, Specify a schema, Column names (300 characters)."""
@@ -132,7 +132,7 @@ class BigQuery(StructDialect):
         return exp.DataType.build(decimal_name(precision, scale), dialect="bigquery")
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Times become text, because TIME has µs; null outside the years 1 to 9999. Source: BigQuery, Timestamp, Date types."""
+        """Times are text (TIME has µs); null outside years 1 to 9999. Source: BigQuery, Data types, Timestamp type, Date type."""
         match kind:
             case Kind.TIMESTAMP:
                 return within(base, YEARS, function("TIMESTAMP_MILLIS", base), scale=1000)

@@ -58,7 +58,7 @@ class Postgres(StructDialect):
     types_bare_nulls = True
     """`NULL AS x` in a WITH step is text, and UNION ALL then refuses an integer beside it (run)."""
     compares_comparables_alone = True
-    """Composite values compare in the database's collation, comparables by bytes. Source: PostgreSQL, Row Comparisons."""
+    """Composites compare in the database's collation, comparables by bytes. Source: PostgreSQL, Row and Array Comparisons."""
 
     max_name_bytes = 63
     """Longer names are silently cut (run). Source: PostgreSQL, Lexical Structure, `NAMEDATALEN`."""

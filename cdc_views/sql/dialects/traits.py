@@ -38,7 +38,7 @@ class NamingDialect:
     relation_name: ClassVar[re.Pattern[str]] = re.compile(r"(?s).*\Z")
 
     def check_names(self, columns: Iterable[str], *, others: Iterable[str] = ()) -> None:
-        """Raise `UnsupportedError` for names of a view's columns, or of `others` (views, schemas), that the dialect cannot hold."""
+        """Raise `UnsupportedError` for a name of a column, or of a view or schema (`others`), that the dialect cannot hold."""
         rules = [(n, self.column_name, "view columns") for n in columns]
         rules += [(n, self.relation_name, "views or schemas") for n in others]
         for name, rule, what in rules:

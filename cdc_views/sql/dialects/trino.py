@@ -95,7 +95,7 @@ class Trino(StructDialect):
         return exp.column(identifier(alias)), exp.Unnest(expressions=[boxed], alias=columns)
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Times become text; null outside the years 1 to 9999, which TIMESTAMP holds. Source: Trino, Date and time types."""
+        """Times become text; null outside the years 1 to 9999. Source: Trino, Data types, Date and time."""
         match kind:
             case Kind.TIMESTAMP:
                 return within(base, YEARS, _instant(base, 10**6, _TYPES[kind]), scale=1000)
