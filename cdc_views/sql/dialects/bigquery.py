@@ -189,7 +189,7 @@ class BigQueryState(BigQuery):
         return [descending(self.render(deletion[part])) for part in ("written", "at")]
 
     def visit_bucket(self, node: e.Bucket, item: Sql | None) -> Sql:
-        # unused: a fact's place in BigQuery depends on its digest, see `bucket_of`
+        """Return an unused number: a fact's place in BigQuery depends on its digest, see `bucket_of`."""
         return number(0)
 
     def _is_deletion(self, value: e.Expr) -> bool:
