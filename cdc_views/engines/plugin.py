@@ -1,4 +1,4 @@
-"""Plug-ins of engines. Their class attributes state what an engine can do; no other package's code tests an engine's name."""
+"""Plug-ins of engines. Class attributes state what an engine can do: code outside an engine's package never tests its name."""
 
 from __future__ import annotations
 

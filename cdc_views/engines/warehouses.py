@@ -138,8 +138,9 @@ class StateRun:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A sample of partitions: their facts in raw and truncates (raw layout), and their rows by state and tail (as of
-    `Engine.read`; None without partitions).
+    """A sample of partitions: their facts in raw and all truncates, in the raw layout, and the rows that state and tail show.
+
+    `shown` has the form of `Engine.read`; None without partitions.
     """
 
     partitions: int
