@@ -1,1 +1,1 @@
-"""Where plans run: DuckDB in this process, and what packages plug in (`cdc_views.engines.plugin`)."""
+"""Engines that run plans: DuckDB in this process, and plug-ins (`cdc_views.engines.plugin`)."""

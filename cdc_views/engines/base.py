@@ -1,4 +1,4 @@
-"""The seam between a plan and where it runs."""
+"""The interface between a plan and the engine that runs it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the facts of a raw table are read from, when not from the raw table at its newest version.
+    """The files of a raw table's facts, if a read does not take its newest version.
 
     Attributes:
-        raw: The raw table.
-        raw_version: The version of it that the facts amount to.
-        parts: The files that hold them, and those that say which facts do not count (rule M2).
-        is_raw: Whether the facts are all of the raw table at that version; deletion vectors count.
+        raw_version: The version of the raw table that the facts are equal to.
+        parts: The files of the facts, and the files that show which facts do not count (rule M2).
+        is_raw: The facts are the whole raw table at that version, without rows that deletion vectors hide.
     """
 
     raw: RawTable
@@ -42,49 +41,48 @@ class Sources:
     is_raw: bool = False
 
     def paths(self, source: Source = Source.ALL) -> tuple[str, ...]:
-        """Return the files of a source, by default of all facts."""
+        """Return the files of a source."""
         return self.parts.of(source).paths
 
     @property
     def late_by(self) -> KnownBy | None:
-        """By what late facts of the tail, or of raw, are known (rule M2); None where there can be none."""
+        """How to recognize late facts of the tail, or of raw (rule M2); None if there can be none."""
         if self.is_raw:
             return KnownBy.EVENT if self.parts.has(Source.LATE) else None
         return KnownBy.PARTITION if self.parts.has(Source.TAIL) and self.parts.has(Source.PURGED) else None
 
     @property
     def covered(self) -> str:
-        """The file that says which rows of the base the overlay replaces; empty for none."""
+        """The file that lists the rows of the base that the overlay replaces; empty for none."""
         return next(iter(self.parts.of([Part.COVERED]).paths), "")
 
     def split(self, *, leaves_out_covered: bool = False) -> Parts | None:
-        """Return the parts by which a plan may leave rows as they are; None without a base, or where a truncate hides it.
+        """Return the parts that let a plan keep untouched rows as they are; None without a base, or if a truncate hides it.
 
-        `leaves_out_covered`: the reader leaves out the rows that `covered` lists, so that the plan need not.
+        `leaves_out_covered`: the reader itself skips the rows that `covered` lists.
         """
         if not self.parts.has(Source.BASE) or self.parts.of(Source.FRESH).statistics.has_truncates:
             return None
         return self.parts if leaves_out_covered else self.parts.without(Part.COVERED)
 
     def as_runs(self, source: Source, *, tail: FileSet | None = None) -> Sources:
-        """Return the same facts with those of `source` among the runs (rule M1), and with another tail if one is given."""
+        """Return the same facts with the facts of `source` among the runs (rule M1), and with another tail if one is given."""
         parts = self.parts.as_runs(source)
         return replace(self, parts=parts if tail is None else Parts({**parts.files, Part.TAIL: tail}))
 
 
 @dataclass(frozen=True, slots=True)
 class StateWrite:
-    """One commit of a state: the facts of `sources`, compacted, appended to it or in place of what it had.
+    """One commit of a state: the compacted facts of `sources`.
 
     Attributes:
-        sources: What to reduce.
-        target: Location of the state, which exists.
-        into: What to write: `RUN`; `OVERLAY`, to replace rows of the base of `sources`; or `BASE`, of all facts there are.
-        digits: How finely the new files are split by partition key.
-        replaced: The parts whose files these replace; empty to append.
-        horizon: Of a base: seconds since the epoch; what ended at or before it is left out (rule M2). None: nothing is.
-        version: The version of the state that this builds on.
-        transaction: Name and number that the commit records.
+        target: The location of the state, which exists.
+        into: `RUN`; `OVERLAY`, to replace rows of the base of `sources`; or `BASE`, of all facts.
+        digits: The number of binary digits by which the new files are split.
+        replaced: The parts whose files the new files replace; empty to append.
+        horizon: Epoch second: a base leaves out what ended at or before it (rule M2); None: nothing.
+        version: The version of the state that this commit builds on.
+        transaction: The name and number that the commit records.
     """
 
     sources: Sources
@@ -98,7 +96,7 @@ class StateWrite:
 
     @property
     def purges(self) -> bool:
-        """Whether something may leave, or has left before and must be remembered (rule M2)."""
+        """Whether parts may leave, or left before and must be remembered (rule M2)."""
         return self.into is Part.BASE and (self.horizon is not None or self.sources.parts.has(Source.PURGED))
 
 
@@ -106,9 +104,10 @@ class StateWrite:
 class Read:
     """One read of a merged table.
 
-    `as_of` (epoch seconds) is the clock of rule C4 and drops nothing; `landed_as_of` and `written_as_of` (µs)
-    drop facts landed or written later. `columns` are user names in the wanted order, empty for all; `where` is a
-    boolean expression over the view's columns in DuckDB's dialect. `is_ordered` sorts rows as `query` prints them.
+    `as_of` (epoch seconds) is the clock of rule C4 and drops nothing; `landed_as_of` and `written_as_of` (µs) drop facts that
+    landed or were written later. `columns` are user names, empty for all; `where` is a boolean expression over the view's
+    columns in DuckDB's dialect. `is_ordered` sorts rows as `query` prints them. `sources` None means the raw table's newest
+    facts. `is_history` returns versions of rows with their validity (`plan.history`), read from raw alone.
     """
 
     raw: RawTable
@@ -121,28 +120,27 @@ class Read:
     written_as_of: int | None = None
     is_ordered: bool = True
     sources: Sources | None = None
-    """Read these facts instead of the raw table's newest."""
     is_history: bool = False
-    """Rows are versions, with what each is valid from and to (`plan.history`), read from raw alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """A view to create: its name where it will live, and the table it shows."""
+    """A view to create.
+
+    `schema` is its namespace (DuckDB schema, Spark database), which is created if missing. Engines whose views name files read
+    `sources` instead of the raw table. `state` is the prefix of the tables of a warehouse's own state; empty for none.
+    """
 
     schema: str
-    """Namespace (DuckDB schema, Spark database); created when missing."""
     name: str
     raw: RawTable
     strategy: Strategy = Strategy.AUTO
     sources: Sources | None = None
-    """What to read instead of the raw table, by engines whose views name files."""
     state: str = ""
-    """What the names of its state's tables begin with, in a warehouse that keeps states itself; empty for none."""
 
 
 def ask_of(read: Read, *, leaves_out_covered: bool = False) -> Ask:
-    """Return what `read` asks for, in exact form; see `Sources.split` for `leaves_out_covered`."""
+    """Return `read` as an `Ask` in exact form; see `Sources.split` for `leaves_out_covered`."""
     schema = read.raw.relation.shown
     return Ask(
         read.raw.relation,
@@ -160,11 +158,10 @@ def ask_of(read: Read, *, leaves_out_covered: bool = False) -> Ask:
 
 
 class Engine(Protocol):
-    """Somewhere plans run. Close it when done; it is a context manager too."""
+    """An engine that runs plans: a context manager. `leaves_out_covered`: its reader skips the rows of `Sources.covered`."""
 
     name: str
     leaves_out_covered: bool
-    """Whether what reads a base leaves out the rows that `Sources.covered` lists."""
 
     def __enter__(self) -> Self:
         return self
@@ -173,30 +170,30 @@ class Engine(Protocol):
         self.close()
 
     def read(self, read: Read) -> pa.Table:
-        """Return the rows in exact form: what `engines.exact.rows_of` turns into native values."""
+        """Return the rows in exact form, which `engines.exact.rows_of` turns into native values."""
 
     def sql(self, read: Read) -> str:
         """Return the SQL text that `read` runs."""
 
     def write_state(self, write: StateWrite) -> None:
-        """Compact facts into a state, in one commit; raises `ConflictError` when somebody else committed first."""
+        """Compact facts into a state, in one commit; raises `ConflictError` if another run committed first."""
 
     def write_serving(self, write: ServingWrite) -> None:
-        """Compute rows of a serving table and put them in place, in one commit; raises as `write_state` does."""
+        """Replace rows of a serving table, in one commit; raises like `write_state`."""
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         """Return the rows of a plan whose scans read `sources`."""
 
     def apply(self, view: ViewDefinition) -> str:
-        """Create or replace a view with friendly types; returns the statement that did it."""
+        """Create or replace a view with friendly types; return the executed statement."""
 
     def close(self) -> None:
-        """Release what the engine holds."""
+        """Release the engine's resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A table whose stream is looked at: its raw table, the folder of the stream's checkpoint, what to run."""
+    """A table to follow: the location of its raw table, the folder of the stream's checkpoint, the function to run."""
 
     name: str
     location: str
@@ -208,8 +205,7 @@ class StreamingEngine(Engine, Protocol):
     """An engine with streams over raw tables."""
 
     def follow(self, followed: Iterable[Followed], *, interval: str | None, stop: Event) -> None:
-        """Run each table whenever something has landed, until `stop` is set.
+        """Run each table after events landed, until `stop` is set; raises `EngineError` if a stream fails.
 
-        `interval`, such as `30 seconds`, is how often at most; None: until all that has landed is taken in.
-        Raises `EngineError` where a stream fails.
+        `interval`, such as `30 seconds`, is the least time between runs; None: process all landed events, then return.
         """

@@ -1,4 +1,4 @@
-"""Rows in exact form (see `plan.representation`) → native values, whichever engine they came from."""
+"""Rows in exact form (see `plan.representation`) of any engine → native values."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import Relation, element_value_type
 
 Reader = Callable[[Any], Any]
-_KEYS, _KEYS_ALONE = {Role.PARTITION, Role.CLUSTERING}, {Role.PARTITION}
-"""Keys of a row, and of a partition that shows its statics alone (W3)."""
+_KEYS, _KEYS_ALONE = {Role.PARTITION, Role.CLUSTERING}, {Role.PARTITION}  # of a row; of a partition's statics alone (W3)
 
 
 def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yield each row as user name → native value, in the table's order; `columns` empty means all."""
+    """Yield each row as user name → native value, in the table's order; empty `columns` means all."""
     wanted = tuple(relation.schema.column(name) for name in columns) or relation.schema.columns
     readers = [(c.name, exact_key(c) if c.is_key else exact_name(c.name), _reader(c), c.role) for c in wanted]
     for batch in table.to_batches(max_chunksize=10_000):
@@ -32,7 +31,7 @@ def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> It
         for i in range(batch.num_rows):
             keys = _KEYS if is_row[i] else _KEYS_ALONE
             yield {
-                # K1: no key is null, so a null is a key of 0 bytes; only the rows of W3 lack a clustering key
+                # K1: a null key is a key of 0 bytes; only the rows of W3 lack a clustering key
                 name: EMPTY if data[source][i] is None and role in keys else read(data[source][i])
                 for name, source, read, role in readers
             }
@@ -41,7 +40,7 @@ def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> It
 def _reader(column: Column) -> Reader:
     kind = column.type
     if column.is_key:
-        return _or_none(_value_reader(kind))  # a null is a value of 0 bytes in a row (`rows_of`)
+        return _or_none(_value_reader(kind))  # `rows_of` handles null
     if not kind.is_multicell:
         return _cell_reader(kind)
     match kind:
@@ -58,7 +57,7 @@ def _or_none(read: Reader) -> Reader:
 
 
 def _cell_reader(kind: LogicalType) -> Reader:
-    """Read struct(v): null is null, a null or empty `v` a value of 0 bytes."""
+    """Read struct(v): a null struct is null, a null or empty `v` is a value of 0 bytes."""
     read = _value_reader(kind)
     return _or_none(lambda value: read(value["v"]))
 

@@ -1,7 +1,4 @@
-"""What an engine's package offers before anything is opened: the engine's name, and facts that decide what is asked of it.
-
-Facts are class attributes, as a dialect's are: no code outside an engine's package asks for an engine by name.
-"""
+"""Plug-ins of engines. Class attributes state what an engine can do: code outside an engine's package never tests its name."""
 
 from __future__ import annotations
 
@@ -22,54 +19,55 @@ if TYPE_CHECKING:
 
 
 class EnginePlugin(ABC):
-    """An engine that is installed, by an entry point of the group `cdc_views.engines` that names a subclass.
+    """An installed engine: an entry point of the group `cdc_views.engines` names a subclass.
 
-    Importing the subclass must load neither the engine nor its client: that is what `open` does.
+    Importing the subclass must load neither the engine nor its client; `open` loads them.
+
+    Attributes:
+        name: The name in project files and `--engine`, and of the entry point; `title` is the name in messages.
+        extra: The extra of `pip install 'cdc-views[…]'` that installs its requirements; None: its own package does.
+        options: The model of the project file's key with the engine's name; None: no such key.
+        keeps_tables: Raw tables, states and views are its own, not Delta tables of a folder; see `WarehousePlugin`.
+        views_name_files: Its views name the files of one snapshot, so they must be applied again after each landing.
+        streams: It notices new events: `open` returns a `StreamingEngine`.
     """
 
     name: ClassVar[str]
-    """What a project file and `--engine` call it; the entry point has the same name."""
     title: ClassVar[str]
-    """What people call it, for messages."""
     extra: ClassVar[str | None] = None
-    """The extra of `pip install 'cdc-views[…]'` that brings what it needs; None: its own package does."""
     options: type[ConfigPart] | None = None
-    """What a project file may say under a key of the engine's name; None: there is no such key."""
 
     keeps_tables: ClassVar[bool] = False
-    """Whether raw tables, states and views are its own, and not Delta tables of a folder; see `WarehousePlugin`."""
     views_name_files: ClassVar[bool] = False
-    """Whether its views name the files of one snapshot, so that they are applied again after each landing."""
     streams: ClassVar[bool] = False
-    """Whether it notices when something has landed; what `open` returns is a `StreamingEngine`."""
 
     def check_warehouse(self, warehouse: str) -> None:  # noqa: B027  # most engines take any folder
-        """Raise `ValueError` where `warehouse:` of a project file is no place that the engine can use."""
+        """Raise `ValueError` if the engine cannot use `warehouse:` of a project file."""
 
     @abstractmethod
     def open(self, config: ProjectConfig, *, folder: Path) -> Engine:
-        """Return the engine, open; what it keeps of its own is under `folder`."""
+        """Return the open engine; its own files are under `folder`."""
 
     def table_sql(self, raw: RawTable) -> str:
-        """Return a raw table as text after FROM, in SQL that the engine runs; default: the table's bare name."""
+        """Return the FROM clause of a raw table in the engine's SQL; default: the table's bare name."""
         return Path(raw.location).name
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
-        """Return the statement that creates a view; None where it is the one over `table_sql`, as of any dialect."""
+        """Return the statement that creates a view; None if it is the dialect's usual statement over `table_sql`."""
         return None
 
     def server(self, place: str) -> Mapping[str, str]:
-        """Return how a data contract describes where the views are; `place` is the warehouse, without any secret."""
+        """Return a data contract's description of the views' place; `place` is the warehouse, without any secret."""
         return {"type": "custom", "description": f"{self.title}; the warehouse is {place}"}
 
 
 def engine_names() -> tuple[str, ...]:
-    """Return the names of all engines that are installed."""
+    """Return the names of all installed engines."""
     return plugin_names(PluginGroup.ENGINE)
 
 
 def engine_plugin(name: str) -> EnginePlugin:
-    """Return the plug-in of that name; raises `ConfigError` with a suggestion where none is installed."""
+    """Return the plug-in with this name; raises `ConfigError` with a suggestion if it is not installed."""
     known = engine_names()
     if name not in known:
         raise ConfigError(f"there is no engine {name!r}{did_you_mean(name, known)}")
@@ -78,12 +76,12 @@ def engine_plugin(name: str) -> EnginePlugin:
 
 
 def engines_that(can: Callable[[EnginePlugin], bool]) -> tuple[str, ...]:
-    """Return the names of the installed engines for which `can` is true, without those that cannot be loaded."""
+    """Return the names of the installed engines for which `can` is true; skips engines that cannot be loaded."""
     found = []
     for name in engine_names():
         try:
             plugin = engine_plugin(name)
-        except UnsupportedError:  # whoever names that engine reads why
+        except UnsupportedError:  # a user who names that engine sees the reason
             continue
         if can(plugin):
             found.append(name)
@@ -91,10 +89,7 @@ def engines_that(can: Callable[[EnginePlugin], bool]) -> tuple[str, ...]:
 
 
 def open_engine(name: str, config: ProjectConfig, *, folder: Path) -> Engine:
-    """Return an open engine that keeps what is its own under `folder`.
-
-    Raises `ConfigError` for an unknown name, `MissingExtraError` where a package it needs is not installed.
-    """
+    """Open an engine. Raises `ConfigError` for an unknown name, `MissingExtraError` if a package it needs is not installed."""
     plugin = engine_plugin(name)
     with needs(f"engine {name}", extra=plugin.extra):
         return plugin.open(config, folder=folder)

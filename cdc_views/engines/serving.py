@@ -1,4 +1,4 @@
-"""What a commit of a serving table computes, and its columns' types: the same for every engine."""
+"""The plan of a commit of a serving table, and the types of its columns, for every engine."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _SHOWN = {
     Kind.DATE: pa.date32(),
     Kind.TIME: pa.string(),
 }
-"""Kinds that a view shows in another type than they are stored in."""
+"""Kinds whose shown type differs from their stored type."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingWrite:
-    """One commit of a serving table: the rows of some buckets, or of all, in place of those that it had.
+    """One commit of a serving table, which replaces the rows of some or all buckets.
 
     Attributes:
-        sources: The facts: a state's, at least those of the buckets.
+        sources: The facts of a state, at least the facts of the buckets.
         as_of: The clock of rule C4, epoch seconds.
-        target: Location of the table, which exists.
-        version: The version of it that this builds on.
-        digits: How finely the table is split by partition key.
-        parts: The buckets; empty for the whole table, whose columns are replaced as well.
-        transaction: Name and number that the commit records.
-        note: What the commit says of itself, for the next run.
+        target: The location of the table, which exists.
+        version: The version of the table that this commit builds on.
+        digits: The number of binary digits in a bucket's name.
+        parts: The buckets; empty for the whole table, whose columns are replaced too.
+        transaction: The name and number that the commit records.
+        note: A note in the commit for the next run.
     """
 
     sources: Sources
@@ -57,12 +57,12 @@ class ServingWrite:
 
     @property
     def relation(self) -> Relation:
-        """What the facts mean."""
+        """The relation of the facts."""
         return self.sources.raw.relation
 
     @property
     def replaced(self) -> str | None:
-        """The condition on the rows that the new ones replace; None for all rows."""
+        """The condition on the rows to replace; None for all rows."""
         return f"{PART} IN ('" + "', '".join(self.parts) + "')" if self.parts else None
 
 
@@ -74,23 +74,20 @@ def plan_of(write: ServingWrite) -> Node:
 
 
 def order_of(relation: Relation) -> tuple[str, ...]:
-    """Return the columns that the rows of a serving table are sorted by."""
+    """Return the sort columns of a serving table's rows."""
     shown = serving_names(relation.schema)
     return (PART, *(shown[column.name] for column in relation.schema.row_key))
 
 
 def serving_schema(relation: Relation) -> pa.Schema:
-    """Return the columns of a serving table: those of the view in the view's types, then our two."""
+    """Return the columns of a serving table: the view's columns and types, then two of our own."""
     shown = serving_names(relation.schema)
     fields = [pa.field(shown[name], kind) for name, kind in column_types(relation, field_name=held_name).items()]
     return pa.schema([*fields, pa.field(CHANGES_AT, pa.int64()), pa.field(PART, pa.string())])
 
 
 def column_types(relation: Relation, *, field_name: Callable[[str], str]) -> dict[str, pa.DataType]:
-    """Return the Arrow type of each column that the view shows, by user name.
-
-    `field_name` makes the name of a frozen user type's field from the user's: views have those as they are.
-    """
+    """Return the Arrow type of each column of the view, by user name; `field_name` converts the fields of frozen user types."""
     casts = casts_of(relation)
     return {
         column.name: override_type(casts[column.name]) if column.name in casts else _column_type(column, field_name)
@@ -108,7 +105,6 @@ def _column_type(column: Column, field_name: Callable[[str], str]) -> pa.DataTyp
 
 
 def _shown_type(kind: LogicalType, field_name: Callable[[str], str]) -> pa.DataType:
-    """The Arrow type of the friendly form of `kind` that views show."""
     match kind:
         case Scalar():
             if kind.decimal_size is not None:

@@ -1,4 +1,4 @@
-"""The active files of a raw Delta table, read without Spark; and files that are gone or damaged, said in words."""
+"""The active files of a raw Delta table, read without Spark, and errors for missing or damaged files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ _OF_RAW = "restore this file of the raw table"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One version of a table. `arrow` replaces `files` where they cannot be read as plain Parquet.
-
-    `stored` is the schema of the files; a column of the table's schema that was added since is not in it.
-    """
+    """One version of a table. `arrow` replaces files that are not plain Parquet; `stored` is the files' schema, perhaps older."""
 
     version: int
     files: tuple[str, ...] = ()
@@ -33,17 +30,14 @@ class Snapshot:
 
 
 def snapshot_of(raw: RawTable, *, version: int | None = None) -> Snapshot:
-    """Return the newest snapshot, or that of a version; a table that does not exist yet is version -1 without rows.
-
-    Raises `EngineError` when the table cannot be read.
-    """
+    """Return the snapshot of a version (None: the newest); a missing table is version -1 without rows. Raises `EngineError`."""
     try:
         table = DeltaTable(raw.location, version=version)
     except TableNotFoundError:
         return Snapshot(-1, arrow=raw.relation.arrow_schema().empty_table())
     except (DeltaError, OSError) as error:
         raise EngineError(f"raw table {raw.location} cannot be read: {error}") from error
-    # deltalake percent-encodes what it found on disk; DuckDB takes the plain path
+    # deltalake percent-encodes paths; DuckDB needs the plain path
     files = tuple(unquote(uri) for uri in table.file_uris())
     stored = pa.schema(table.schema().to_arrow())
     has_vectors = "deletionVectors" in (table.protocol().reader_features or [])  # which hide rows
@@ -59,7 +53,7 @@ def _rows(table: DeltaTable, stored: set[str]) -> pa.Table:
 
 
 def completed(rows: pa.Table, relation: Relation) -> pa.Table:
-    """Return rows with the columns of the raw layout that they lack, as null."""
+    """Add the missing columns of the raw layout to rows, as nulls."""
     for field in relation.arrow_schema():
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
@@ -68,12 +62,9 @@ def completed(rows: pa.Table, relation: Relation) -> pa.Table:
 
 @contextmanager
 def readable(file: str) -> Iterator[None]:
-    """Raise `EngineError` where Arrow cannot read `file`, of a state or of a raw table, in this block.
-
-    A damaged footer is an `OSError` to Arrow, as a disk that fails is.
-    """
+    """Raise `EngineError` if Arrow cannot read `file` of a state or raw table in this block."""
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # Arrow raises OSError for a damaged footer
         remedy = _OF_STATE if f"/{PART}=" in file else _OF_RAW
         raise EngineError(f"{file} is gone or damaged; {remedy}; `cdc-views validate` names all such files") from error

@@ -1,4 +1,4 @@
-"""What a commit of a state computes, and where it puts it: the same for every engine."""
+"""The plan of a commit of a state, and the places of its rows, for every engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdc_views.storage.relation import Relation
 
 
 def plan_of(write: StateWrite) -> UnionAll:
-    """Return the lowered plan: one step for each kind of fact, the rows that stay as they are first if there is a split."""
+    """Return the lowered plan: one step per kind of fact, after the steps of rows that stay as they are."""
     relation, sources = write.sources.raw.relation, write.sources
     part = part_of(relation, prefix=write.into.value, digits=write.digits)
     purge = Purge(write.horizon, remembers=sources.parts.has(Source.PURGED)) if write.purges else None
@@ -27,25 +27,25 @@ def plan_of(write: StateWrite) -> UnionAll:
 
 
 def kept_and_moved(root: UnionAll) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """Return the steps of a state's plan: those of rows that stay where the base has them, and the others."""
+    """Return the steps of a state's plan: first the steps of rows that stay as they are in the base, then the others."""
     kept = tuple(part for part in root.parts if part.name.startswith(KEPT))
     return kept, tuple(part for part in root.parts if part not in kept)
 
 
 def in_time(sources: Sources, *, drops_empty: bool = False) -> Node | None:
-    """Return the plan of the facts of `Source.TAIL` that count; None where all do (rule M2)."""
+    """Return the plan of the facts of `Source.TAIL` that are in time; None if all are (rule M2)."""
     if sources.late_by is None:
         return None
     return lowered(facts_in_time(sources.raw.relation, sources.late_by, drops_empty=drops_empty))
 
 
 def order_of(relation: Relation) -> tuple[str, ...]:
-    """Return the columns that rows of a state are sorted by, so that a partition's lie side by side."""
+    """Return the sort columns of a state's rows, which keep a partition's rows together."""
     return (PART, names.KIND, *(names.identity(column) for column in relation.schema.row_key))
 
 
 def name_in_state(file: str) -> str:
-    """Return how a state's log names one of its files, wherever the state is."""
+    """Return a file's name in the state's log, which does not depend on the state's location."""
     return "/".join(file.rsplit("/", 2)[1:])
 
 
@@ -59,19 +59,19 @@ def part_in(path: str) -> str:
 
 
 def covered_part(base: Iterable[str]) -> str:
-    """Return the `_part` of the rows that say which rows of just these files an overlay replaces."""
+    """Return the `_part` of the rows that list which rows of exactly these files an overlay replaces."""
     listed = "\n".join(sorted(map(name_in_state, base)))
     return Part.COVERED.value + hashlib.md5(listed.encode(), usedforsecurity=False).hexdigest()
 
 
 def replaced_by(write: StateWrite) -> str | None:
-    """Return the condition on the rows that the new ones replace; None where they replace everything or nothing."""
+    """Return the condition on the rows to replace; None if the commit replaces everything or nothing."""
     if write.replaced in (STORED, frozenset()):
         return None
     return " OR ".join(f"({_begins_with(part.value)})" for part in Part if part in write.replaced)
 
 
 def _begins_with(text: str) -> str:
-    """A range, which Delta compares with the partitions of files; LIKE would take `_` for any letter."""
+    """A range, because Delta compares it with the partitions of files; in LIKE, `_` would match any letter."""
     following = text[:-1] + chr(ord(text[-1]) + 1)
     return f"{PART} >= '{text}' AND {PART} < '{following}'"

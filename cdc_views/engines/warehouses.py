@@ -1,4 +1,4 @@
-"""The seam to a warehouse: an engine that keeps raw tables, states and views itself, and not as Delta tables of a folder."""
+"""The interface of warehouses: engines that keep raw tables, states and views themselves, not as Delta tables in a folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one read costs: bytes by a dry run, and money by the price in the project file; limit None for no limit."""
+    """The cost of one read: bytes by a dry run, money by the price in the project file; limit None: no limit."""
 
     reads: int
     money: float
@@ -37,15 +37,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class ViewChange:
-    """What `apply` would do for one table.
+    """The changes that `apply` would make for one table.
 
     Attributes:
         change: create, replace or none.
-        diff: Unified diff of the view's SQL, deployed against planned; empty for none.
-        schema: Differences of columns, a line each: `+` what is added, `!` what cannot be changed.
-        raw_rows: Rows of the raw table; 0 where there is none.
-        raw_bytes: Its logical bytes.
-        estimate: What one full read of the view costs; None where nothing can be asked yet.
+        diff: The unified diff from the deployed to the planned SQL of the view; empty for none.
+        schema: Differences of columns, one line each: `+` for an addition, `!` for an impossible change.
+        raw_bytes: Logical bytes.
+        estimate: The cost of one full read of the view; None if it is not known yet.
     """
 
     change: str
@@ -58,7 +57,7 @@ class ViewChange:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a warehouse holds of one table; None and empty where it has nothing."""
+    """The objects of one table in a warehouse; None or empty if they do not exist."""
 
     raw: str
     raw_rows: int | None
@@ -70,13 +69,10 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class StateDefinition:
-    """A state to keep in a warehouse.
+    """A state to keep in a warehouse; `name` is the prefix of its tables' names.
 
-    Attributes:
-        name: What the names of its tables begin with.
-        raw: The raw table whose facts it compacts.
-        serving: Name of its serving table; empty for none.
-        lateness: Seconds after which what ended may leave it (rule M2); None: nothing leaves.
+    `serving` is the name of its serving table (empty for none). `lateness` is the lateness horizon in seconds (rule M2); None:
+    nothing leaves.
     """
 
     name: str
@@ -87,16 +83,15 @@ class StateDefinition:
 
 @dataclass(frozen=True, slots=True)
 class StateStanding:
-    """How far a state is.
+    """The progress of a state.
 
     Attributes:
-        name: Its full name.
-        rows: Facts it holds.
-        bytes: Their logical bytes.
-        landed: Newest landing time that was merged; None before the first run.
-        ran_at: When it was last brought up to date; None before the first run.
-        facts: A raw table of it and what landed since: what reads take instead of raw.
-        is_complete: Whether it has every column of the schema; it is not read where it has not.
+        rows: The number of its facts.
+        bytes: Logical bytes.
+        landed: The newest landing time that was merged; None before the first run.
+        ran_at: The time of the last run; None before the first run.
+        facts: A raw table of the state and its tail, which reads take instead of raw.
+        is_complete: The state has every column of the schema. Reads skip an incomplete state.
         horizon: Epoch second: what ended at or before it may have left; None: nothing has.
     """
 
@@ -112,20 +107,19 @@ class StateStanding:
 
 @dataclass(frozen=True, slots=True)
 class StateRun:
-    """What one run of a state did, or would do.
+    """The result of one run of a state, or of a dry run.
 
     Attributes:
-        facts: Raw facts that were read, those within the overlap that were merged before left out.
-        keys: Rows, partitions and ranges that they are about.
-        late: Raw facts that landed too late (rule M2).
-        landed: Newest landing time that is merged now; None where nothing has landed.
-        is_full: All of raw was read; `why` says why, where nobody asked for it.
-        is_settled: The state was written anew, with deletions applied.
-        state_rows: Facts in it now.
-        state_bytes: Their logical bytes.
-        served_rows: Rows of the serving table now; None for no such table.
-        added: Columns that tables gained, and tables that were made, a line each.
-        reads: Of a run that was not: bytes that it reads at most; None for one that was.
+        facts: The number of raw facts read, without facts in the overlap that were merged before.
+        keys: The number of their rows, partitions and ranges.
+        late: The number of raw facts that landed too late (rule M2).
+        landed: The newest merged landing time; None if nothing has landed.
+        is_full: The run read all of raw; `why` is the reason if the user did not request it.
+        is_settled: The run wrote the whole state again, with deletions applied.
+        state_rows: The number of facts in the state now; `state_bytes` are their logical bytes.
+        served_rows: The number of rows in the serving table now; None without such a table.
+        added: New columns and tables, one line each.
+        reads: The most bytes that the run would read; None unless it is a dry run.
     """
 
     facts: int
@@ -144,8 +138,9 @@ class StateRun:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """So many partitions, looked at twice: all that raw has of them, and truncates, in the raw layout; and what state and
-    tail show of them, as `Engine.read` returns it (None where there are no partitions).
+    """A sample of partitions: their facts in raw and all truncates, in the raw layout, and the rows that state and tail show.
+
+    `shown` has the form of `Engine.read`; None without partitions.
     """
 
     partitions: int
@@ -155,16 +150,10 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is asked of a table in a month of 30 days; None: as measured, or as the schema gives.
+    """The load of a table in a month of 30 days; None: as measured, or by the schema.
 
-    Attributes:
-        rows: Keys that the table has.
-        facts: Facts that raw holds at the start.
-        facts_per_day: Facts that land in a day, every replica's copy counted.
-        queries_per_day: Reads of the whole table in a day.
-        runs_per_day: Runs that bring the state up to date in a day.
-        text_bytes: Mean width of a text or blob, where nothing was measured.
-        share: Of the columns, how much a query reads: 0 to 1.
+    `facts` are in raw at the start; `facts_per_day` includes every replica's copy. A query reads the whole table, and the `share`
+    (0 to 1) of its columns. `text_bytes` is the mean width of a text or blob that was not measured.
     """
 
     rows: int | None = None
@@ -178,7 +167,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a way of reading a table costs in a month of 30 days: bytes that queries and runs read, bytes kept, money."""
+    """The cost of a way of reading a table in a month of 30 days: bytes that queries and runs read, bytes kept, money."""
 
     way: str
     query_bytes: int
@@ -191,13 +180,13 @@ class Cost:
 
     @property
     def money(self) -> float:
-        """All of it."""
+        """The total."""
         return self.query_money + self.run_money + self.kept_money
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What is known of a raw table: facts, bytes, and bytes that one read of the view takes."""
+    """Measures of a raw table: facts, bytes, and the bytes that one read of the view takes."""
 
     facts: int
     bytes: int
@@ -205,26 +194,26 @@ class Measured:
 
 
 class Lands(Protocol):
-    """What lands event files into one raw table of a warehouse."""
+    """Lands event files in one raw table of a warehouse."""
 
     def land(self, files: Iterable[str | Path], *, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`."""
 
     def replay(self) -> ReplayReport:
-        """Land again what waits in quarantine; see `cdc_views.landing.replay`."""
+        """Land the quarantined events again; see `cdc_views.landing.replay`."""
 
 
 class WarehouseEngine(Engine, Protocol):
     """An engine that also makes the tables its views read."""
 
     def plan(self, view: ViewDefinition) -> ViewChange:
-        """Return what `apply` would change, and what reading costs."""
+        """Return the changes that `apply` would make, and the cost of a read."""
 
     def standing(self, view: ViewDefinition) -> Standing:
-        """Return what there is of a table."""
+        """Return the objects of a table."""
 
     def landing(self, raw: RawTable, format: RawFormat, *, now: datetime, forgotten: Denylist | None) -> Lands:
-        """Return what lands events into a raw table, which is made if it is not there; `forgotten` as for `land`."""
+        """Return a lander of events for a raw table, which is created if missing; `forgotten` as for `land`."""
 
     def adapt(
         self,
@@ -237,69 +226,68 @@ class WarehouseEngine(Engine, Protocol):
         now: datetime,
         forgotten: Denylist | None,
     ) -> Adaptation:
-        """Bring the raw table derived from somebody else's up to date; see `cdc_views.landing.external.adapt`.
+        """Bring the raw table derived from an external table up to date; see `cdc_views.landing.external.adapt`.
 
-        `names` are those of the columns that a sink keeps keys and places of records in; `now` is the new rows' landing time.
+        `names` are the columns of the sink that hold keys and positions of records; `now` is the new rows' landing time.
         """
 
     def waiting(self, raw: RawTable) -> tuple[int, str]:
-        """Return how many events wait in a raw table's quarantine, and a reason of one."""
+        """Return the number of events in a raw table's quarantine, and one reason."""
 
     def state(self, name: str, raw: RawTable) -> StateStanding | None:
-        """Return how far the state of that name is; None where there is none, or nothing was merged into it yet."""
+        """Return the progress of a state; None if it does not exist, or nothing was merged into it yet."""
 
     def late(self, name: str, raw: RawTable) -> tuple[pa.Table, pa.Table]:
-        """Return the facts that landed too late for the state of that name, and what it has purged, in the raw layout."""
+        """Return the facts that landed too late for a state, and its `purged` facts, in the raw layout."""
 
     def sample(self, name: str, read: Read, *, size: int, seed: int | None) -> Sampled:
-        """Return at most `size` partitions of the state of that name and of raw; `seed` None: others after each run.
+        """Return at most `size` partitions of a state and of raw; `seed` None chooses others after each run.
 
-        Left out are partitions that purged anything: what landed too late for them is in raw, and never shows (rule M2).
+        Leaves out partitions that purged anything: their late facts are in raw, but never show (rule M2).
         """
 
     def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
-        """Bring a state, and its serving table, up to date with what landed since; safe to run twice, at once, or after a kill.
+        """Bring a state and its serving table up to date; safe to run twice, concurrently, or after a kill.
 
-        Raises `UsageError` where nothing can have landed, or the tables are another key's; `TransientError` where other
-        runs kept committing first.
+        Raises `UsageError` if no raw table exists or the tables have another key; `TransientError` if other runs keep
+        committing first.
         """
 
 
 class WarehousePlugin(EnginePlugin):
-    """An engine that keeps the raw tables itself: what can be said of its places, and statements as text."""
+    """An engine that keeps the raw tables itself. `place` is the form of `warehouse:` for remedies, as `project.dataset`."""
 
     keeps_tables = True
     place: ClassVar[str]
-    """What a project file says under `warehouse:`, for remedies; as `project.dataset`."""
 
     @abstractmethod
     def open(self, config: ProjectConfig, *, folder: Path) -> WarehouseEngine:
-        """Return the engine, open."""
+        """Return the open engine."""
 
     @abstractmethod
     def raw_location(self, config: ProjectConfig, name: str) -> str:
-        """Return the location, a URL, of the raw table that a project file calls `name`."""
+        """Return the URL of the raw table with this name in the project file."""
 
     @abstractmethod
     def location_beside(self, keyspace: str, name: str) -> str:
-        """Return the location of a raw table in a project that does not use the warehouse yet."""
+        """Return the URL of a raw table for a project that does not use the warehouse yet."""
 
     @abstractmethod
     def view_schema(self, config: ProjectConfig) -> str:
-        """Return the full name of the namespace that the project's views live in."""
+        """Return the full name of the namespace of the project's views."""
 
     @abstractmethod
     def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
-        """Return what each way of reading the table costs; `measured` None: by the schema alone."""
+        """Return the cost of each way of reading the table; `measured` None: by the schema alone."""
 
     @abstractmethod
     def folder(
         self, config: ProjectConfig, views: Sequence[ViewDefinition], states: Sequence[StateDefinition]
     ) -> Mapping[str, str]:
-        """Return files, path → text, of statements that make everything without this tool, and keep the views' `states`."""
+        """Return SQL files (path → text) that create all objects without this tool and keep `states` up to date."""
 
 
 def warehouse_plugin(name: str) -> WarehousePlugin | None:
-    """Return the warehouse of that name; None where no engine of that name is installed, or it keeps no tables."""
+    """Return the warehouse with this name; None if no such engine is installed, or it keeps no tables."""
     found = engine_plugin(name) if name in engine_names() else None
     return found if isinstance(found, WarehousePlugin) else None

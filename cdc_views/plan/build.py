@@ -1,4 +1,4 @@
-"""Schema + raw relation + what is asked → the plan of a view or a query."""
+"""Build the plan of a view or a query from a raw relation and an `Ask`."""
 
 from __future__ import annotations
 
@@ -33,23 +33,22 @@ from cdc_views.storage.relation import Relation
 
 
 class Tells(Flag):
-    """Columns of a view's rows that a user does not see."""
+    """Further columns of a view's rows, which a user does not see."""
 
     NOTHING = 0
     EXPIRY = auto()
-    """When expiry next changes the row (`plan.order`), and what identifies its partition."""
+    """The time when expiry next changes the row (`plan.order`), and the identity of its partition."""
     IDENTITY = auto()
-    """What identifies the row, and whether it is one (rule W3)."""
+    """The identity of the row, and whether it is a row or statics alone (rule W3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What is asked of a merged table.
+    """A request for rows of a merged table.
 
-    `as_of` None means the engine's clock at each read (rule M3). `columns` are user names in order, empty for all;
-    `where` is a parsed user expression over physical column names. `is_exact` asks for what `query` prints instead
-    of a view's friendly types; `is_ordered` for the order `query` prints in.
-    `split` has the parts of a state with a base; `tells` asks for further columns.
+    `as_of` None means the engine's clock at each read (rule M3). `columns` are user names, empty for all; `where` uses physical
+    names. `is_exact` asks for the exact forms that `query` prints instead of friendly types; `is_ordered` for its order.
+    `split` has the parts of a state with a base. `is_history` asks for one row per version of a row, up to `as_of`.
     """
 
     relation: Relation
@@ -64,16 +63,13 @@ class Ask:
     split: Parts | None = None
     tells: Tells = Tells.NOTHING
     is_history: bool = False
-    """One row per version of a row, up to `as_of`, with what it is valid from and to."""
 
 
 def build(ask: Ask, *, joins_fully: bool = False) -> Node:
-    """Return the plan; its output columns are physical names (or exact ones), see `output_names`.
+    """Return the plan; `output_names` lists its output columns. Raises `UnknownColumnError`.
 
-    `joins_fully`: prefer full joins. They are faster in an engine that moves no rows for them, but a condition on keys does
-    not reach the files below them, so `where` rules them out.
-
-    Raises `UnknownColumnError` for a column the table does not have.
+    `joins_fully` prefers full joins. They are faster in an engine that moves no rows for them. But a condition on keys does
+    not reach the files below them, so a plan with `where` has none.
     """
     schema = ask.relation.shown
     asked = tuple(schema.column(name) for name in ask.columns) or schema.columns
@@ -101,7 +97,6 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
 
 
 def _tested(ask: Ask) -> tuple[Column, ...]:
-    """The columns that `where` reads."""
     if ask.where is None:
         return ()
     used = {c.name for c in columns_used(ask.where)}
@@ -116,7 +111,7 @@ def _shown(reduction: Reduction, showing: Showing, *, joins_fully: bool) -> Node
         return rows_by_cell(telling, reduction, _untouched(telling, without_fresh), joins_fully=joins_fully)
     parts = _untouched(showing, reduction)
     if not parts or reduction.is_touched:
-        # the footers of state and tail may say that no fact covers more than a row
+        # the footers of state and tail may show that no fact covers more than a row
         has_none = split is not None and not split.of(Source.ALL).statistics.has_scopes
         partitions = None if has_none and not reduction.schema.statics else reduce_partitions(reduction)
         table = reduce_table(reduction) if reduction.relation.is_whole_row else None  # S6
@@ -125,7 +120,7 @@ def _shown(reduction: Reduction, showing: Showing, *, joins_fully: bool) -> Node
 
 
 def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
-    """Rows of a state's base that show without being reduced again: all deletions were applied to them."""
+    """Rows of base and overlay that need no reducing: all deletions were applied to them."""
     if reduction.split is None:
         return []
     settled = replace(showing, is_settled=True)
@@ -134,10 +129,10 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
         shown: list[Node] = []
         for place in filter(reduction.split.has, of_level):
             part = replace(settled, is_plain=place.is_plain)
-            # shown before they are joined: Spark reads all of a struct that it takes through a join
+            # show before joining: Spark reads whole structs that pass through a join
             shown.append(show(part, rows=_stored_rows(reduction, place), partitions=None, table=None))
         if shown:
-            # joined together: what they are joined with is read once; Spark joins each, and sends it to its workers once
+            # one join for all: the other side is read once; Spark joins each part, but broadcasts the other side once
             rows = together(level, shown)
             left = reduction.untouched(rows, of_level[0])
             parts += shown if left is rows else [left]
@@ -145,7 +140,7 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
 
 
 def _stored_rows(request: Reduction, source: Source) -> Node:
-    """Return the rows of a part of the base or overlay, touched or not, in the columns of `reduce_rows`."""
+    """All rows of a part of base or overlay, touched or not, in the columns of `reduce_rows`."""
     keys = stored_keys(request.row_keys(), request.schema.row_key)
     columns = (*keys, (names.LIVE, col(names.LIVE)), (names.DELETED, col(names.DELETED)[WRITTEN]), *_stored_cells(request))
     return request.scan(f"{source.label}_rows", kinds=[FactKind.ROW], columns=columns, source=source)
@@ -166,7 +161,7 @@ def _stored_cells(request: Reduction) -> Named:
 
 
 def output_names(ask: Ask) -> tuple[tuple[str, str], ...]:
-    """Return (user name, output column of `build`) for each column asked for, in order."""
+    """Return (user name, output column of `build`) of each requested column, in order."""
     schema = ask.relation.schema
     asked = tuple(schema.column(name) for name in ask.columns) or schema.columns
     return tuple((c.name, _output_name(ask, c)) for c in asked)
@@ -179,7 +174,6 @@ def _output_name(ask: Ask, column: Column) -> str:
 
 
 def _finished(ask: Ask, shown: Node, *, asked: tuple[Column, ...]) -> Node:
-    """Filter by the user's expression, keep what was asked for, order and cut."""
     schema = ask.relation.schema
     spans = tuple(name for name in (names.VALID_FROM, names.VALID_TO, names.LANDED_FROM) if name in shown.output())
     wanted = [_output_name(ask, c) for c in asked] + [names.IS_ROW] * ask.is_exact

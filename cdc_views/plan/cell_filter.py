@@ -1,7 +1,4 @@
-"""Filters of the parts of a raw fact: its row marker, its deletion, its cells, and a collection's own deletion.
-
-`filtered` keeps the parts that pass, `greatest` finds the newest of them.
-"""
+"""Filters of the parts of a raw fact: its row marker, its deletion, its cells, and each collection's own deletion."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ DELETION, CELLS, AT = "deletion", "cells", "at"
 Instant = int | Expr
 """Seconds since the epoch."""
 _SECOND = 1_000_000
-"""Of write times, which are in µs."""
+"""The write times (µs) in a second."""
 Test = Callable[[Expr], Expr]
 """A condition on a part; false or null for an absent one (C5)."""
 
@@ -84,16 +81,15 @@ def written_until(through: Expr) -> CellFilter:
 
 
 def uncovered(cover: Expr, own: Expr) -> CellFilter:
-    """Return the filter of parts that survive `cover` (D1) and, for cells, the column's `own` deletion (D3); null is none."""
+    """Return the filter of parts that survive `cover` (D1), and of cells that also survive the column's `own` deletion (D3)."""
     return CellFilter(written_after(largest(cover, own)).cell, written_after(cover).deletion)
 
 
 def ended(horizon: Instant, order: WriteOrder) -> CellFilter:
-    """Return the filter of tombstones, deletions and expired cells that ended at or before `horizon`, in seconds (rule M2).
+    """Return the filter of tombstones, deletions and expired cells that ended at or before `horizon` (seconds, rule M2).
 
-    The horizon is constant for a whole run. A server time of 0 never passes: the source had no clock. A part written after
-    the horizon, by a client ahead of its time, does not pass either: all facts written until then would be late. `order`
-    says whether write times are times.
+    A server time of 0 never passes: the source had no clock. If write times are times (`order`), a part written after the
+    horizon does not pass either: its client's clock was ahead, and all facts written until then would become late.
     """
 
     def dated(at: Expr) -> Expr:
@@ -111,18 +107,18 @@ def ended(horizon: Instant, order: WriteOrder) -> CellFilter:
 
 
 def expired_by(horizon: Instant) -> CellFilter:
-    """Return the filter of cells and markers that expired at or before `horizon`, in seconds."""
+    """Return the filter of cells and markers that expired at or before `horizon` (seconds)."""
     return CellFilter(lambda cell: expired(cell, by=horizon), lambda _: FALSE)
 
 
 def expired(cell: Expr, *, by: Instant) -> Expr:
-    """Whether a cell carries an expiry at or before `by` (seconds); `cells.rank` says how ranks are packed."""
+    """Return whether a cell has an expiry at or before `by` (seconds); `cells.rank` explains how ranks are packed."""
     rank = cell[RANK]
     return has_expiry(rank) & (rank < now_rank(by))
 
 
 def filtered(node_columns: Iterable[str], columns: Iterable[Column], passes: CellFilter) -> Named:
-    """Return those of the marker, the deletion and `columns` that `node_columns` has; parts that fail are null."""
+    """Return the marker, the deletion and `columns` where `node_columns` has them; parts that fail are null."""
     have, kept = set(node_columns), list[tuple[str, Expr]]()
     if names.LIVE in have:
         kept.append((names.LIVE, when(passes.cell(col(names.LIVE)), col(names.LIVE))))
@@ -149,7 +145,7 @@ def _column(column: Column, passes: CellFilter) -> Expr:
 
 
 def greatest(node_columns: Iterable[str], columns: Iterable[Column], passes: CellFilter, *, of: str = WRITTEN) -> Expr:
-    """Return the largest `of` the parts that pass: `written`, or `rank`, which deletions lack. Null if none passes."""
+    """Return the largest field `of` (`written`, or `rank`, which deletions lack) of the parts that pass; null if none does."""
     have, found = set(node_columns), list[Expr]()
     if names.LIVE in have:
         found.append(when(passes.cell(col(names.LIVE)), col(names.LIVE)[of]))

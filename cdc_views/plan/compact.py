@@ -1,9 +1,7 @@
-"""Raw facts → the facts of a state: every winner with its metadata, again in the raw layout (rule M1).
+"""Raw facts → the facts of a state: every winner with its metadata, in the raw layout (rule M1).
 
-For every split of raw into a and b, view(raw) = view(compact(a) + b). So nothing here reads a clock or drops a deletion.
-
-One row per: row key (`row`), partition with static cells (`static`), partition with a deletion (`partition`), range
-tombstone (`range`), and at most one `table`.
+For every split of raw into a and b, view(raw) = view(compact(a) + b). So nothing here reads a clock or drops a deletion. A
+state has one fact per row key, partition with static cells, partition with a deletion, range tombstone, and truncated table.
 """
 
 from __future__ import annotations
@@ -62,11 +60,11 @@ from cdc_views.storage.relation import Relation, element_value_type
 PART = "_part"
 """The state's partition column: a part's value, then the first binary digits of the partition key's digest."""
 FEWER_DIGITS = 4
-"""The base has fewer other facts than plain rows, so it splits them by so many digits fewer."""
+"""The base has fewer other facts than plain rows, so it splits them by this many digits fewer."""
 
 IS_PLAIN = "_is_plain"
 KEPT = "kept"
-"""The prefix of the names of steps whose rows stay where the base has them."""
+"""The prefix of the names of steps whose rows stay as they are in the base."""
 
 
 def compact(
@@ -82,12 +80,11 @@ def compact(
 
     Args:
         relation: The layout of the facts.
-        part: Fills `_part`.
-        into: `RUN`: winners alone. `BASE`: all facts, with deletions applied, so that reading an untouched row needs no
-            deletion. `OVERLAY`: the same for each row that facts since the base are about.
-        split: The parts of a state that already has a base, whose untouched rows stay as they are.
-        purge: What a base leaves out.
-        late: How to recognize facts that landed too late; None if there can be none.
+        part: The value of `_part`.
+        into: `RUN`: the winners alone. `BASE`: all facts with deletions applied. `OVERLAY`: the same for rows with newer facts.
+        split: The parts of a state that has a base; its untouched rows stay as they are.
+        purge: The parts of facts that a base leaves out.
+        late: How to recognize late facts; None if there can be none.
     """
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
     # an overlay leaves the base's deletions and statics where they are
@@ -112,12 +109,12 @@ def compact(
 
 
 def state_columns(relation: Relation) -> tuple[str, ...]:
-    """Return the names of a state's columns: those of the raw layout, and `_part`."""
+    """Return the columns of the raw layout, and `_part`."""
     return (*relation.arrow_schema().names, PART)
 
 
 def part_of(relation: Relation, *, prefix: str, digits: int) -> Bucket:
-    """Return the bucket that fills `_part`: `prefix`, then so many digits of the partition key's digest."""
+    """Return the bucket for `_part`: `prefix`, then the first `digits` binary digits of the partition key's digest."""
     keys = tuple((col(names.identity(c)), is_bytes(c)) for c in relation.schema.partition)
     return Bucket(keys, Lit(prefix), digits)
 
@@ -137,7 +134,7 @@ def _whole(kind: LogicalType) -> tuple[str, ...]:
 
 
 def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket, plain: Bucket | None = None) -> Select:
-    """The node's columns in the state's order; columns that this kind of fact lacks are null. Plain rows go to `plain`."""
+    """The node's columns in the state's order, null if this kind of fact lacks them; plain rows get the bucket `plain`."""
     have = set(node.output())
     values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
     mine: Expr = part if kind != FactKind.TABLE.value else replace(part, keys=())
@@ -148,7 +145,7 @@ def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket, pl
 
 
 def _kept_rows(request: Reduction, into: Part) -> list[tuple[FactKind, Node]]:
-    """Untouched rows, as they are: all of them for a base, those of the former overlay for an overlay."""
+    """Untouched rows as they are: for a base all of them, for an overlay the rows of the former overlay."""
     if request.split is None:
         return []
     stored = cols(request.relation.arrow_schema().names)
@@ -162,7 +159,6 @@ def _kept_rows(request: Reduction, into: Part) -> list[tuple[FactKind, Node]]:
 
 
 def _rows(request: Reduction, into: Part) -> tuple[FactKind, Node]:
-    """Reduced rows: winners alone for a run; with deletions applied for base and overlay."""
     rows = reduce_rows(request)
     if into is not Part.RUN:
         rows = _settled(request, rows)
@@ -173,7 +169,7 @@ def _rows(request: Reduction, into: Part) -> tuple[FactKind, Node]:
     if into is Part.OVERLAY:
         # an empty row of the overlay still replaces the base's row of its key
         return FactKind.ROW, shown
-    # D1: what a deletion hid never shows again; a wider deletion is a fact of its own, so a row without parts may go
+    # D1: hidden cells never show again; a wider deletion is a fact of its own, so a row without parts may go
     says = any_of([names.LIVE, names.OWN_DELETED, *(physical_name(c.name) for c in request.schema.regulars)])
     return FactKind.ROW, replaced("rows_that_say_something", shown, {}, where=says)
 
@@ -181,8 +177,7 @@ def _rows(request: Reduction, into: Part) -> tuple[FactKind, Node]:
 def _is_plain(request: Reduction) -> Expr:
     """Whether a settled row is *plain*: it exists at any time (W2), and each single cell has a value at any time or never.
 
-    So no single cell expires (C4). Reads judge its elements. Dropping a column may end this: the row may exist by that
-    column alone (W2, W6).
+    So no single cell expires (C4). Reads still judge elements. If a column is dropped, a plain row may cease to exist (W2, W6).
     """
     cells = [
         (col(name)[RANK], [not_null(col(name)[field]) for field in _whole(kind)])
@@ -197,10 +192,9 @@ def _is_plain(request: Reduction) -> Expr:
 
 
 def _settled(request: Reduction, rows: Node) -> Node:
-    """Rows with the largest deletion that covers them (rule D2), without the cells that it (D1) or a column's own (D3) hides.
+    """Rows with the largest deletion that covers them (D2), without the cells that it (D1) or the column's own (D3) hides.
 
-    Hidden cells never show again, because the deletion stays. `_own_deleted` is null where a wider deletion, which is a
-    fact of its own, covers the row too.
+    Hidden cells never show again, because the deletion stays. `_own_deleted` is null if a wider deletion hides the row's own.
     """
     own: Expr = col(names.DELETED)
     mine = deleted = own
@@ -264,20 +258,18 @@ def _deletions(request: Reduction) -> Iterator[tuple[FactKind, Node]]:
 
 
 def _tables(request: Reduction) -> tuple[FactKind, Node]:
-    """The table's deletion (S6). A group-by without keys returns a row even without one."""
+    """The table's deletion (S6). A group-by without keys returns a row even if there is no deletion."""
     source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=cols([names.DELETED]))
     latest = Aggregate("latest_truncate", "table", source, (), maxima(names.DELETED))
     return FactKind.TABLE, replaced("table_state", latest, {}, where=not_null(col(names.DELETED)))
 
 
 def _keys(node: Node) -> Named:
-    """The key columns that a reduced node has."""
     ours = ("_key_", "_bytes_")
     return cols(name for name in node.output() if not name.startswith("_") or name.startswith(ours))
 
 
 def _columns_of(node: Node, columns: tuple[Column, ...], kept: Named, *, name: str) -> Node:
-    """The reduced columns in the raw layout."""
     stored = {physical_name(column.name): _stored(column) for column in columns}
     if names.OWN_DELETED in node.output():
         stored[names.OWN_DELETED] = col(names.OWN_DELETED)
@@ -299,7 +291,7 @@ def _stored(column: Column) -> Expr:
 
 
 def _cell(cell: Expr, kind: LogicalType | None) -> Expr:
-    """A winner in the fields of a raw cell; null where there is no cell (C5: absent is not a tombstone)."""
+    """A winner as a raw cell; null if there is no cell (C5: absent is not a tombstone)."""
     fields = (WRITTEN, RANK) if kind is None else (WRITTEN, RANK, *_whole(kind))
     return when(not_null(cell[WRITTEN]), Struct(tuple((name, cell[name]) for name in fields)))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Op(str, Enum):
-    """What a `Call` computes. Comparisons with null give null; the notes say where an operator differs."""
+    """Operators of a `Call`. Comparisons with null give null unless a note below states otherwise."""
 
     AND = "and"
     OR = "or"
@@ -26,17 +26,17 @@ class Op(str, Enum):
     ADD = "+"
     MUL = "*"
     DIV = "//"
-    """The whole quotient; of an argument below 0 its rounding is the engine's."""
+    """The whole quotient; engines round it differently for an argument below 0."""
     COALESCE = "coalesce"
     GREATEST = "greatest"
-    """The largest argument that is not null; null when all are."""
+    """The largest argument that is not null; null if all are."""
     NOW = "now"
     """Whole UTC seconds since the epoch when the query runs (rule M3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """Base of expressions. Python's operators build a `Call`, in which a number is a literal, and brackets a `Field`.
+    """Base of expressions. Python's operators build a `Call` (a number becomes a literal), and brackets build a `Field`.
 
     >>> (col("cell")["rank"] < 0) & ~col("x") == Call(Op.AND, (Call(Op.LT, (Field(col("cell"), "rank"), Lit(0))), ~col("x")))
     True
@@ -79,7 +79,7 @@ class Expr:
 
 
 def expressions_in(value: object) -> Iterator[Expr]:
-    """Yield the expressions in a field, which may be a tuple of tuples."""
+    """Yield the expressions in a field's value, which may be nested tuples."""
     if isinstance(value, Expr):
         yield value
     elif isinstance(value, tuple):
@@ -97,12 +97,12 @@ class Col(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Item(Expr):
-    """The element that the enclosing `Keep` or `Each` looks at."""
+    """The current element of the enclosing `Keep` or `Each`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field(Expr):
-    """A field of a struct; null when the struct is."""
+    """A field of a struct; null if the struct is."""
 
     base: Expr
     name: str
@@ -110,7 +110,7 @@ class Field(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Lit(Expr):
-    """A constant: int, str, bool or None."""
+    """A constant."""
 
     value: int | str | bool | None
 
@@ -159,7 +159,7 @@ class Each(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Greatest(Expr):
-    """The largest element of an array; null when it is null or empty."""
+    """The largest element of an array; null for a null or empty array."""
 
     array: Expr
 
@@ -173,7 +173,7 @@ class IsEmpty(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Friendly(Expr):
-    """A stored value in the type people expect (`friendly.py`); `kind` is a `types.LogicalType`."""
+    """A stored value in its friendly type (`storage.friendly`); `kind` is a `types.LogicalType`."""
 
     base: Expr
     kind: Any
@@ -187,22 +187,19 @@ class MapFrom(Expr):
 
 
 class Fold(str, Enum):
-    """How an aggregate folds a group; every one skips nulls."""
+    """How an aggregate folds a group; all skip nulls. COLLECT gives an array of the structs, sorted by their first field."""
 
     MAX = "max"
     MIN = "min"
     ANY = "any"
     COLLECT = "collect"
-    """An array of the structs, sorted by their first field."""
     TOTAL = "total"
-    """The sum."""
     COUNT = "count"
-    """How many; 0 where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agg(Expr):
-    """A fold of `value` over the rows of the group where `where` is true (None: all)."""
+    """A fold of `value` over the group's rows for which `where` is true (None: all rows)."""
 
     fold: Fold
     value: Expr
@@ -211,7 +208,7 @@ class Agg(Expr):
 
 @dataclass(frozen=True, slots=True)
 class RowNumber(Expr):
-    """1 for the first row of each partition by `order`, every part descending, nulls last."""
+    """The number of each row in its partition, from 1, by `order`: every part descending, nulls last."""
 
     partition: tuple[Expr, ...]
     order: tuple[Expr, ...]
@@ -219,30 +216,27 @@ class RowNumber(Expr):
 
 @dataclass(frozen=True, slots=True)
 class AnyOver(Expr):
-    """Whether `value` is true for any row of the partition (a window)."""
+    """A window: whether `value` is true for any row of the partition."""
 
     value: Expr
     partition: tuple[Expr, ...]
 
 
 class Window(str, Enum):
-    """What an `Over` computes."""
+    """Functions of an `Over`. BEFORE and AFTER give the value of the previous or next row; null without such a row."""
 
     LARGEST = "largest"
     SMALLEST = "smallest"
     TOTAL = "total"
     BEFORE = "before"
-    """The value in the row before; null in the first."""
     AFTER = "after"
-    """The value in the row after; null in the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Over(Expr):
     """A value computed over the row's partition, whose rows ascend by `order`.
 
-    LARGEST, SMALLEST and TOTAL skip nulls and look at the rows so far: up to this one and its equals in `order`;
-    without an order at all of them.
+    LARGEST, SMALLEST and TOTAL skip nulls. They read the rows up to this one and its equals in `order`; without one, all rows.
     """
 
     what: Window
@@ -253,7 +247,7 @@ class Over(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Gathered(Expr):
-    """An array of `values` and of the elements of `arrays`, each once, in no order; nulls are left out."""
+    """An array of the distinct `values` and elements of `arrays`, in no order, without nulls."""
 
     values: tuple[Expr, ...]
     arrays: tuple[Expr, ...] = ()
@@ -261,12 +255,10 @@ class Gathered(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Bucket(Expr):
-    """The text `prefix` and the first `digits` binary digits of a digest of the keys: where a state keeps a partition.
+    """The place of a partition in a state: the text `prefix`, then the first `digits` binary digits of the keys' digest.
 
-    Each is the lowest bit of one hex digit of their MD5, which engines have as text.
-
-    `keys` are (value, whether it is bytes); their texts are joined with `|`, bytes as upper-case hex digits.
-    `materialize.buckets.digest` computes the same in Python.
+    Each digit is the lowest bit of one hex digit of an MD5, which engines return as text. `keys` are (value, whether it is
+    bytes); their texts are joined with `|`, bytes as upper-case hex digits. `state.buckets.digest` does the same in Python.
     """
 
     keys: tuple[tuple[Expr, bool], ...]
@@ -276,7 +268,7 @@ class Bucket(Expr):
 
 @dataclass(frozen=True, slots=True)
 class UserSql(Expr):
-    """A user's boolean expression: a sqlglot tree in DuckDB's dialect over this node's columns."""
+    """A user's boolean expression: a sqlglot tree in DuckDB's dialect over the columns of the node."""
 
     tree: Any
 
@@ -291,28 +283,28 @@ def col(name: str, of: str = "") -> Col:
 
 
 def cols(names: Iterable[str], of: str = "") -> Named:
-    """Return columns under the names that they have, of one side inside a join."""
+    """Return columns under their own names, inside a join those of one side."""
     return tuple((name, Col(name, of)) for name in names)
 
 
 def literal(value: Expr | int | str) -> Expr:
-    """Return a number or text as a constant, an expression as it is."""
+    """Return a number or text as a constant, and an expression as it is."""
     return value if isinstance(value, Expr) else Lit(value)
 
 
 def both(*conditions: Expr | None) -> Expr | None:
-    """Return the conjunction of the conditions that are given, or None."""
+    """Return the conjunction of the conditions that are not None; None without any."""
     given = tuple(c for c in conditions if c is not None)
     return given[0] if len(given) == 1 else Call(Op.AND, given) if given else None
 
 
 def either(*conditions: Expr) -> Expr:
-    """Return the disjunction; no condition at all is false."""
+    """Return the disjunction; false without conditions."""
     return conditions[0] if len(conditions) == 1 else Call(Op.OR, conditions) if conditions else FALSE
 
 
 def largest(*values: Expr) -> Expr:
-    """Return the largest value that is not null; null for none."""
+    """Return the largest value that is not null; null without one."""
     return values[0] if len(values) == 1 else Call(Op.GREATEST, values) if values else Lit(None)
 
 
@@ -337,7 +329,7 @@ def not_null(value: Expr) -> Expr:
 
 
 def when(condition: Expr, value: Expr) -> Expr:
-    """Return `value` where `condition` is true, else null."""
+    """Return `value` if `condition` is true, else null."""
     return Case(((condition, value),))
 
 
@@ -352,12 +344,12 @@ def maxima(*names: str) -> Named:
 
 
 def lists(*names: str) -> Named:
-    """Return the values of each column in a group, nulls left out, under its name."""
+    """Return the values of each column in a group, without nulls, under its name."""
     return tuple((name, Agg(Fold.COLLECT, col(name), not_null(col(name)))) for name in names)
 
 
 def columns_used(expression: Expr) -> frozenset[Col]:
-    """Return every column the expression reads; a user's SQL names its columns plainly."""
+    """Return every column that the expression reads."""
     if isinstance(expression, Col):
         return frozenset([expression])
     if isinstance(expression, UserSql):

@@ -1,9 +1,9 @@
 """The plan of a history: one row per version of a row.
 
-At each instant of a row (see `timeline`), a window finds the largest cells so far: the winners. The second half of a
-view's plan decides what shows. Neighbouring instants that show the same are one version. So the work grows with the
-number of facts, not with its square. Only elements of collections are joined with each instant of their life, and rows
-with all deletions of their partition (rule D2): there are few, and a view's plan does so with ranges.
+At each instant of a row (see `timeline`), a window finds the largest cells so far: the winners. The second half of a view's
+plan decides what shows. Neighbouring instants that show the same are one version. So the work grows with the number of facts,
+not with its square. There are two exceptions, both few: elements of collections are joined with each instant of their life,
+and rows with all deletions of their partition (rule D2).
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ _ROW_GRAIN, _PARTITION_GRAIN = "row key and instant", "partition and instant"
 
 
 def versions(request: Timeline, showing: Showing) -> Node:
-    """Return one row per version: the columns of a view, and the instants it is valid from and to.
+    """Return one row per version: the columns of a view, and the instants that it is valid from and to.
 
-    `showing.now` is the column `names.CLOCK`. A null `VALID_TO` marks the versions that a view shows at the last clock.
-    Deletions and statics of its partition change a row too, so their instants are instants of every row.
+    `showing.now` is the column `names.CLOCK`. `VALID_TO` is null for the versions that a view shows at the last clock.
+    Deletions and statics of a partition change its rows too, so their instants are instants of every row.
     """
     instants = _scope_instants(request) if request.schema.clustering else None
     rows = _rows(request, instants)
@@ -85,12 +85,12 @@ def versions(request: Timeline, showing: Showing) -> Node:
         partitions = _covered_by_instant(request, statics, of_rows=False)
         shown = _with_statics_alone(request, showing, shown, partitions=partitions)
     found = _collapsed(request, showing, shown)
-    # a log position is no time: say when the version landed (S2)
+    # a log position is no time, so add when the version landed (S2)
     return _with_landing(request, found) if request.relation.is_whole_row else found
 
 
 def _rows(request: Timeline, instants: Node | None) -> Node:
-    """One row per row key and instant of it, its partition or its table: winners and largest deletions so far."""
+    """One row per row key and instant (of the row, its partition or its table): winners and largest deletions so far."""
     own = reduce_single_cells(request)
     parts: list[Node] = [Select("own_instants", _ROW_GRAIN, own, cols(own.output()))]
     if instants is not None:
@@ -105,7 +105,7 @@ def _rows(request: Timeline, instants: Node | None) -> Node:
 
 
 def _untouched(request: Timeline, own: Node, instants: Node, *, on: tuple[str, ...]) -> Node:
-    """The rows at instants of their partition or table, when no fact writes to them, in the columns of `own`."""
+    """The rows at instants of their partition or table, where no fact writes them, in the columns of `own`."""
     keys = request.of_rows()
     rows = Aggregate("row_keys", "row key", own, keys, display_folds(request.schema.row_key, keys))
     columns = (*cols(rows.output(), "l"), *cols(_INSTANT, "r"))
@@ -117,10 +117,7 @@ def _untouched(request: Timeline, own: Node, instants: Node, *, on: tuple[str, .
 
 
 def _so_far(source: Node, owner: tuple[str, ...], *, keys: tuple[str, ...], shown: tuple[str, ...] = ()) -> Select:
-    """The largest of everything so far at each instant: a winner, because a winner is a maximum (rule C2).
-
-    The columns `shown` have the least spelling of a key (K1) in all its versions.
-    """
+    """The largest values so far, which are the winners (rule C2); the columns `shown` have a key's least spelling (K1)."""
     by = tuple(map(col, owner))
 
     def value(name: str) -> Expr:
@@ -134,7 +131,7 @@ def _so_far(source: Node, owner: tuple[str, ...], *, keys: tuple[str, ...], show
 
 
 def _with_elements(request: Timeline, owners: Node, column: Column, *, kind: FactKind) -> Node:
-    """Join to `owners` the elements of one multi-cell column at each instant, sorted by path (rule W4)."""
+    """Join the elements of one multi-cell column, sorted by path (rule W4), to `owners` at each instant."""
     cells, owner, at = names.cells_of(column.name), request.owners(kind), request.identities(kind)
     spans = _spans(request, column, kind=kind)
     instants = Aggregate(f"instants_of{cells}", owners.grain, owners, at, ())
@@ -148,7 +145,7 @@ def _with_elements(request: Timeline, owners: Node, column: Column, *, kind: Fac
 
 
 def _spans(request: Timeline, column: Column, *, kind: FactKind) -> Select:
-    """One row per path and instant at which it was written: the winner so far, until the path is written again."""
+    """One row per path and instant that wrote it: the winner so far, valid until the path is written again."""
     keys = request.row_keys() if kind is FactKind.ROW else request.partition_keys()
     latest = reduced_elements(request, column, keys=keys, kind=kind)
     path = names.PATH_KEY
@@ -161,7 +158,7 @@ def _spans(request: Timeline, column: Column, *, kind: FactKind) -> Select:
 
 
 def _statics(request: Timeline, rows: Node, instants: Node) -> Node:
-    """One row per partition and instant (its own, or a row's): the winners of static columns so far."""
+    """One row per partition and instant (its own or a row's): the winners of static columns so far."""
     statics, keys, at = request.schema.statics, request.partition_keys(), request.identities(FactKind.PARTITION)
     cells = Cells.of(request, statics)
     columns = (*cols(keys), *cells.inputs)
@@ -178,16 +175,16 @@ def _statics(request: Timeline, rows: Node, instants: Node) -> Node:
 
 
 def _at_each_instant(shown: Select, name: str) -> Select:
-    """What `shown` shows, and also where it does not: `_visible` says so."""
+    """All rows of `shown`, without its filter; `_visible` holds whether a row passes it."""
     assert shown.where is not None
     visible = Case(((shown.where, TRUE),), FALSE)
     return Select(name, shown.grain, shown.source, (*shown.columns, *cols(_INSTANT), (_VISIBLE, visible)))
 
 
 def _with_statics_alone(request: Timeline, showing: Showing, rows: Node, *, partitions: Node) -> Node:
-    """Add the static-only rows of partitions, at the instants when no row of theirs exists (rule W3).
+    """Add the static-only rows of partitions at the instants when none of their rows exists (rule W3).
 
-    A running sum of rows that appear and vanish counts the rows that exist, so no row is joined with another's instants.
+    A running sum of appearing and vanishing rows counts the rows that exist, so no row is joined with another row's instants.
     """
     of_row, of_partition = (tuple(map(col, request.owners(kind))) for kind in (FactKind.ROW, FactKind.PARTITION))
     visible = col(_VISIBLE)
@@ -209,7 +206,7 @@ def _with_statics_alone(request: Timeline, showing: Showing, rows: Node, *, part
 
 
 def _collapsed(request: Timeline, showing: Showing, shown: Node) -> Select:
-    """One row per version. An instant that changes what shows ends one version and begins the next."""
+    """One row per version: an instant that changes the shown values ends one version and begins the next."""
     values = [exact_name(c.name) for c in showing.columns if not c.is_key]
     told = when(col(_VISIBLE), Struct(((_VISIBLE, TRUE), *cols(values))))
     by = (*map(col, request.owners(FactKind.ROW)), col(names.IS_ROW))
@@ -226,7 +223,7 @@ def _collapsed(request: Timeline, showing: Showing, shown: Node) -> Select:
 
 
 def _with_landing(request: Timeline, found: Node) -> Node:
-    """Versions, each with the first landing time of the facts that began it."""
+    """The versions, each with the first landing time of the facts that began it."""
     at = request.identities(FactKind.ROW)
     facts = request.facts("landed_facts", kinds=request.row_kinds, columns=cols((*at, names.LANDED)))
     landed = Aggregate("landed", _ROW_GRAIN, facts, at, ((names.LANDED_FROM, Agg(Fold.MIN, col(names.LANDED))),))
@@ -245,13 +242,12 @@ def _scope_instants(request: Timeline) -> Node:
 
 
 def _table_instants(request: Timeline) -> Node:
-    """One row per truncate's position."""
     facts = request.facts("table_facts", kinds=[FactKind.TABLE], columns=cols(_INSTANT))
     return Aggregate("table_instants", "truncate", facts, _INSTANT, ())
 
 
 def _covered_by_instant(request: Timeline, source: Node, *, of_rows: bool) -> Select:
-    """Return `source` (row keys or partitions, and instants) with the largest deletions until then, and the clock."""
+    """`source` (row keys or partitions, and instants) with the largest deletions until then, and the clock."""
     kept = tuple((name, col(name)) for name in source.output() if name != names.DELETED)
     computed: list[tuple[str, Expr]] = [(names.CLOCK, request.clock_at_instant())]
     covers: list[Expr] = [col(names.DELETED)] if of_rows else []
@@ -278,7 +274,7 @@ def _largest(request: Timeline, deletions: str) -> Expr:
 
 
 def _scopes(request: Timeline) -> Node:
-    """One row per partition that has deletions: all of them."""
+    """One row per partition with deletions: the lists of all its deletions."""
     deleted, keys = col(names.DELETED)[WRITTEN], request.of_partitions()
     partition = when(is_of(FactKind.PARTITION), Struct(((WRITTEN, deleted),)))
     columns = (*cols(keys), (_PARTITION_DELETIONS, partition), (names.RANGES, when(is_of(FactKind.RANGE), range_of(deleted))))

@@ -14,7 +14,7 @@ RANGES = "_ranges"
 TABLE_DELETED = "_table_deleted"
 PARTITION_DELETED = "_partition_deleted"
 COVER, OWN_DELETED = "_cover", "_own_deleted"
-"""Of a state's row: the largest deletion of its partition and ranges; its own deletion if that is larger."""
+"""In a state's row: the largest deletion of its partition and ranges; its own deletion if that is larger."""
 IS_ROW = "_is_row"
 HAS_ROW = "_has_row"
 EXISTS, HAS_MARKER = "_exists", "_has_marker"
@@ -23,27 +23,23 @@ ELEMENT = "_element"
 PATH_KEY = "_path_key"
 """The identity of an element of a multi-cell column; null for an element of 0 bytes."""
 SOONEST = "_soonest"
-"""When expiry next changes a row, as a negated rank (`plan.order.cell_expiry`); null for never."""
+"""The time when expiry next changes a row, as a negated rank (`plan.order.cell_expiry`); null for never."""
 INSTANT, CLOCK = "_instant", "_clock"
-"""Of a history: an instant of the source's time (µs, or a position); the least rank that still lives then (rule C4)."""
+"""In a history: an instant of the source's time (µs, or a position); the least rank that is still live then (rule C4)."""
 VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
 LANDED_FROM = "_landed_from"
-"""Of a version: when the fact that began it landed."""
+"""In a version: the landing time of the fact that began it."""
 
 
 def identity(column: Column) -> str:
-    """Return the physical column that identifies and orders keys (rules K1, K2)."""
+    """Return the physical column that identifies and orders a key (rules K1, K2)."""
     return key_name(column.name) if carries_comparable(column.type) else physical_name(column.name)
 
 
 def grouping(column: Column) -> tuple[str, ...]:
-    """Return the columns to group by for one key column.
-
-    A partition key's value is grouped by too: equal bytes have one value, and engines push a predicate on a
-    grouping column down to the scan.
-    """
+    """Return the columns to group by for one key column; for a partition key also its value, whose predicates reach the scan."""
     value, key = physical_name(column.name), identity(column)
-    return (value, key) if column.role is Role.PARTITION and value != key else (key,)
+    return (value, key) if column.role is Role.PARTITION and value != key else (key,)  # equal bytes have one value
 
 
 def shown_as(column: Column) -> tuple[str, ...]:
@@ -68,10 +64,9 @@ def cells_of(name: str) -> str:
 
 
 def cells(column: Column) -> tuple[tuple[str, str, LogicalType], ...]:
-    """Return (plan column, field of the stored struct, value type) for each cell that a column has one of.
+    """Return (plan column, field of the stored struct, value type) of each single cell of a column.
 
-    A simple column is one cell, without a field; a multi-cell user type has one a field. Lists, sets and maps have elements
-    instead, and none of these.
+    A simple column is one cell with field `""`. A multi-cell user type has one cell per field. Lists, sets and maps have none.
     """
     name = physical_name(column.name)
     if not column.type.is_multicell:
@@ -81,5 +76,5 @@ def cells(column: Column) -> tuple[tuple[str, str, LogicalType], ...]:
 
 
 def shows(name: str) -> str:
-    """Return the column that says whether the winner in column `name` shows."""
+    """Return the column that holds whether the winner in column `name` shows."""
     return f"_shows_{name}"

@@ -1,8 +1,8 @@
-"""A state's rows joined with fresh facts that are all newer: one pass over the state, which reads none of its write times.
+"""A state's rows joined with fresh facts that are all newer: one pass over the state, without its write times.
 
 If every fresh fact is newer than the whole state (`Parts.is_fresh_newer`), write times decide nothing: a fresh cell beats
-the stored one (C2.1), a fresh deletion covers it, and an old deletion covers no fresh cell (D1). So each cell of a row shows
-its fresh value if there is one, and otherwise what the stored row shows.
+the stored one (C2.1), a fresh deletion covers it, and an old deletion covers no fresh cell (D1). So each cell shows its fresh
+value if there is one, and otherwise the stored row's value.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _TOLD_MARKER = "_told_marker"
 
 
 def shows_by_cell(showing: Showing, request: Reduction, *, joins_fully: bool) -> bool:
-    """Whether this applies: fresh facts are newer and only about rows, and each column is one cell.
+    """Return whether `rows_by_cell` applies: fresh facts are newer and only about rows, and each column is one cell.
 
-    Without a full join, the fresh rows must be few enough to broadcast. Keys must show as they compare: of equal keys with
-    different bytes a view shows the least, and either side may have it (K1).
+    Without a full join, the fresh rows must be few enough to broadcast. Keys must show as they compare: a view shows the least
+    of equal keys with different bytes, and either side may have it (K1).
     """
     split, schema = request.split, request.schema
     if split is None or not split.has(Source.FRESH) or not split.is_fresh_newer or showing.tells_expiry:
@@ -45,10 +45,7 @@ def shows_by_cell(showing: Showing, request: Reduction, *, joins_fully: bool) ->
 
 
 def rows_by_cell(showing: Showing, request: Reduction, stored: Sequence[Node], *, joins_fully: bool) -> Node:
-    """Return the visible rows; `stored` are all rows of each part of the state, with `Showing.tells_parts`.
-
-    A full join is fastest where no rows move for it, but no condition on its keys reaches the files below it.
-    """
+    """Return the visible rows; `stored` are all rows of each part of the state, with `Showing.tells_parts`."""
     assert request.split is not None
     on = request.identities(FactKind.ROW)
     is_small = request.split.is_small(Source.FRESH, columns=len(request.schema.columns))
@@ -67,7 +64,7 @@ def rows_by_cell(showing: Showing, request: Reduction, stored: Sequence[Node], *
 
 
 def _fresh_rows(showing: Showing, request: Reduction) -> Select:
-    """The rows that fresh facts alone show, and columns that say which cells they have (C5: a tombstone is one)."""
+    """The rows that fresh facts alone show, and columns for whether they have each cell (C5: a tombstone is one)."""
     newest = reduce_rows(replace(request, split=None, rows_from=Source.FRESH))
     rows = visible_rows(showing, covered_rows(showing, newest, partitions=None, table=None), has_statics=False)
     told: Named = tuple((_told(c), not_null(col(physical_name(c.name))[WRITTEN])) for c in showing.judged)
@@ -93,7 +90,7 @@ def _rows_to_come(request: Reduction, *, like: Node) -> Node:
 
 
 def _exists(showing: Showing) -> Expr:
-    """Rule W2 for rows that fresh facts are about; other rows exist as before."""
+    """Rule W2 for rows with fresh facts; other rows exist as before."""
     cells = () if showing.relation.is_whole_row else showing.judged
     exists = either(_newer(_TOLD_MARKER, names.HAS_MARKER), *(_any_shows(showing, column) for column in cells))
     is_untouched = is_null(col(_TOLD_MARKER, "r"))

@@ -1,7 +1,4 @@
-"""The nodes of a plan. Each says what its rows are (`grain`); renderers say how to get them.
-
-A node is one step with a name of its own: a CTE in SQL, a DataFrame in Spark.
-"""
+"""The nodes of a plan. A node is one named step: a CTE in SQL, a DataFrame in Spark."""
 
 from __future__ import annotations
 
@@ -22,19 +19,19 @@ class Node:
     grain: str
 
     def sources(self) -> tuple[Node, ...]:
-        """The nodes this one reads."""
+        """Return the nodes that this one reads."""
         return ()
 
     def output(self) -> tuple[str, ...]:
-        """Names of the output columns, in order."""
+        """Return the names of the output columns, in order."""
         raise NotImplementedError
 
     def over(self, sources: tuple[Node, ...]) -> Node:
-        """Return the node reading `sources` instead of its own."""
+        """Return the node with `sources` in place of its own."""
         return self
 
     def expressions(self) -> Iterator[Expr]:
-        """Yield what the node computes, its conditions last."""
+        """Yield the node's expressions, its conditions last."""
         for field in fields(self):
             yield from expressions_in(getattr(self, field.name))
 
@@ -77,10 +74,9 @@ class Select(OfOne):
 
 @dataclass(frozen=True, slots=True)
 class CellColumn:
-    """A column of cells to reduce: its name, the expression of the cell, the type of its value.
+    """A column of cells to reduce. `kind` is None for cells without a value (a set's elements, a row marker).
 
-    `value` is the cell's stored value, None for cells that carry none (a set's elements, a row marker);
-    `payload` names the fields the plan reads afterwards besides written and rank (value, bytes, or none).
+    `payload` names the fields (`value`, `bytes`) that the plan reads afterwards besides `written` and `rank`.
     """
 
     name: str
@@ -91,10 +87,7 @@ class CellColumn:
 
 @dataclass(frozen=True, slots=True)
 class LatestCells(OfOne):
-    """The winner of each cell column by rule C2, a cell again: reducing is closed (rule M1).
-
-    `folds` are further aggregates of the same groups (largest deletion, key as written …).
-    """
+    """The winner of each cell column by rule C2, again as a cell (rule M1); `folds` are further aggregates of the groups."""
 
     keys: tuple[str, ...]
     cells: tuple[CellColumn, ...]
@@ -106,7 +99,7 @@ class LatestCells(OfOne):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(OfOne):
-    """One row per distinct `keys` (one row in all when there are none)."""
+    """One row per distinct `keys`; without keys, one row in all."""
 
     keys: tuple[str, ...]
     folds: Named
@@ -117,24 +110,22 @@ class Aggregate(OfOne):
 
 
 class JoinKind(str, Enum):
-    """Kinds of join."""
+    """Kinds of join. SEMI and ANTI return the rows of `left` with and without a match, each once and with its own columns."""
 
     INNER = "inner"
     LEFT = "left"
     FULL = "full"
     CROSS = "cross"
     SEMI = "semi"
-    """Rows of `left` that have a match, once each; only its columns."""
     ANTI = "anti"
-    """Rows of `left` that have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join(Node):
-    """`left` and `right` side by side; `columns` name sides `l` and `r`.
+    """`left` and `right` side by side; `columns` name the sides `l` and `r`.
 
-    `on` are key columns that both sides have; `matching` is a further condition. Keys that may be null
-    (`is_null_safe`) match null with null.
+    `on` are key columns of both sides; if `is_null_safe`, null matches null. `matching` is a further condition.
+    `is_right_small`: each worker may hold all of `right`, so that `left` need not move.
     """
 
     left: Node
@@ -145,7 +136,6 @@ class Join(Node):
     matching: Expr | None = None
     is_null_safe: bool = False
     is_right_small: bool = False
-    """Whether each worker may hold all of `right`, so that `left` stays where it is."""
 
     def sources(self) -> tuple[Node, ...]:
         return (self.left, self.right)
@@ -159,7 +149,7 @@ class Join(Node):
 
 @dataclass(frozen=True, slots=True)
 class Explode(OfOne):
-    """One row per element of `array`, called `element`, beside the kept columns; empty arrays give none."""
+    """One row per element of `array`, as column `element` beside the columns `keep`; no row for an empty array."""
 
     keep: tuple[str, ...]
     array: Expr
@@ -171,7 +161,7 @@ class Explode(OfOne):
 
 @dataclass(frozen=True, slots=True)
 class UnionAll(Node):
-    """All rows of the parts, which have the same columns in the same order."""
+    """All rows of `parts`, which have the same columns in the same order."""
 
     parts: tuple[Node, ...]
 
@@ -187,7 +177,7 @@ class UnionAll(Node):
 
 @dataclass(frozen=True, slots=True)
 class Ordered(OfOne):
-    """Rows in order, nulls first when ascending and last when descending; the first `limit` of them."""
+    """The first `limit` rows by `by` (name, whether descending); nulls are first when ascending and last when descending."""
 
     by: tuple[tuple[str, bool], ...]
     limit: int | None = None
@@ -197,23 +187,23 @@ class Ordered(OfOne):
 
 
 def together(name: str, parts: Sequence[Node], *, grain: str = "") -> Node:
-    """Return all rows of the parts; a single part as it is."""
+    """Return the union of the parts, or a single part as it is."""
     return UnionAll(name, grain or parts[0].grain, tuple(parts)) if len(parts) > 1 else parts[0]
 
 
 def beside(name: str, left: Node, right: Node, on: tuple[str, ...], *, grain: str = "") -> Join:
-    """Return each row of `left` with the columns that `right`, which may have no match, adds; without `on` with all of it."""
+    """Left-join `right`, without the columns that `left` has too; without `on`, join each row with all of `right`."""
     columns = cols(left.output(), "l") + cols([n for n in right.output() if n not in left.output()], "r")
     return Join(name, grain or left.grain, left, right, JoinKind.LEFT if on else JoinKind.CROSS, on, columns)
 
 
 def replaced(name: str, source: Node, values: Mapping[str, Expr], *, where: Expr | None = None) -> Select:
-    """Return `source` with `values` in place of the columns that they name."""
+    """Return `source` with some of its columns replaced by `values`."""
     return Select(name, source.grain, source, tuple((n, values.get(n, col(n))) for n in source.output()), where)
 
 
 def in_order(root: Node) -> list[Node]:
-    """Return the nodes below `root` and itself, each after its sources, each once."""
+    """Return `root` and the nodes below it, each once and after its sources."""
     found: dict[int, Node] = {}
 
     def visit(node: Node) -> None:

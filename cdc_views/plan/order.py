@@ -9,21 +9,21 @@ from cdc_views.rules.cells import RANK_FLOOR, TTL_BITS
 _SIGNED = frozenset(
     {Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TIMESTAMP, Kind.DATETIME, Kind.INSTANT}
 )  # fmt: skip
-"""Kinds serialized as two's complement, whose unsigned byte order puts negatives above positives (rule C3)."""
+"""Kinds serialized as two's complement: by unsigned bytes, negatives are above positives (rule C3)."""
 
 WRITTEN, RANK, VALUE, BYTES = "written", "rank", "value", "bytes"
 SHIFT = TTL_BITS + 1
-"""The bits of a rank below its expiry (`cells.rank`)."""
+"""The number of bits of a rank below its expiry (`cells.rank`)."""
 LAST_EXPIRY = (1 << 32) - 1
 """The last second at which anything can expire: Cassandra keeps it in 32 bits."""
 LIFT = -(RANK_FLOOR >> SHIFT)
-"""What to add to a rank, which is negative, shifted by `SHIFT`, to get the expiry in seconds."""
+"""Add it to a (negative) rank shifted right by `SHIFT` to get the expiry in seconds."""
 
 
 def precedence_parts(cell: Expr, kind: LogicalType | None) -> Named:
     """Return the fields whose lexicographic maximum is the latest cell: C2.1, C2.2–C2.5 in `rank`, C2.6.
 
-    `kind` is None for cells without a value. A null tie never meets a non-null one: `rank` tells them apart.
+    `kind` is None for cells without a value. A null value never ties with another value: their ranks differ.
     """
     newest: Named = ((WRITTEN, cell[WRITTEN]), (RANK, cell[RANK]))
     if kind is None:
@@ -38,10 +38,9 @@ def precedence_parts(cell: Expr, kind: LogicalType | None) -> Named:
 
 
 def now_rank(now: Expr | int) -> Expr:
-    """Return the least rank of a cell that still expires after `now`: `RANK_FLOOR + (now + 1) · 2^31` (rule C4).
+    """Return the least rank of a cell that expires after `now`: `RANK_FLOOR + (now + 1) · 2^31` (rule C4).
 
-    A column holds that rank already. Expiries have 32 bits, so a constant beyond them means the same as their end; its own
-    rank would not fit into 64 bits, which is all that some engines' literals have.
+    A column already holds that rank. A constant is limited to the 32 bits of an expiry, so that its rank fits into 64 bits.
     """
     if isinstance(now, Col):
         return now
@@ -53,12 +52,12 @@ def now_rank(now: Expr | int) -> Expr:
 
 
 def is_eternal(rank: Expr) -> Expr:
-    """Return whether a cell of that rank is live at any time (rule C1: neither expiring nor a tombstone)."""
+    """Return whether a cell of that rank is live at any time: neither expiring nor a tombstone (rule C1)."""
     return rank < RANK_FLOOR + 2
 
 
 def has_expiry(rank: Expr) -> Expr:
-    """Return whether a cell of that rank, if it is no tombstone, expires."""
+    """Return whether a cell of that rank expires, unless it is a tombstone."""
     return rank >= RANK_FLOOR + 2
 
 
@@ -68,19 +67,19 @@ def is_tombstone(rank: Expr) -> Expr:
 
 
 def is_live(rank: Expr, now: Expr) -> Expr:
-    """Return whether a cell of that rank is live at `now` (rule C4): never expires, or not yet; never a tombstone."""
+    """Return whether a cell of that rank is live at `now` (rule C4): not expired, and no tombstone."""
     return either(is_eternal(rank), (rank < 0) & (rank >= now_rank(now)))
 
 
 def survives(written: Expr, deletion: Expr) -> Expr:
-    """Return whether a part outlives the largest deletion of its scope (rule D1: deletions win ties); null is no deletion."""
+    """Return whether a part survives the largest deletion of its scope (D1: deletions win ties); null means no deletion."""
     return either(is_null(deletion), written > deletion)
 
 
 def shows(cell: Expr, *, deletion: Expr, now: Expr) -> Expr:
-    """Return whether a *winning* cell shows (C4, D1); null where there is no cell, so use it as a condition.
+    """Return whether a *winning* cell shows (C4, D1); null if there is no cell, so use it as a condition.
 
-    A `deletion` of null means that deletions were already applied, so the write time is not read.
+    A null literal as `deletion` means that deletions were already applied, so the write time is not read.
     """
     if deletion == Lit(None):
         return is_live(cell[RANK], now)
@@ -88,16 +87,12 @@ def shows(cell: Expr, *, deletion: Expr, now: Expr) -> Expr:
 
 
 def cell_expiry(cell: Expr, shows: Expr) -> Expr:
-    """Return the negated rank of a cell where it shows and will expire, else null.
-
-    The first of some cells expires (rule C4) at the largest of these. Engines turn that into epoch seconds by a shift.
-    Ranks pack the expiry first, so comparing them needs no division.
-    """
+    """Return the negated rank of a cell if it shows and will expire, else null; the largest is the first to expire (rule C4)."""
     rank = cell[RANK]
     return when(shows & has_expiry(rank), rank * -1)
 
 
 def elements_expiry(live: Expr) -> Expr:
-    """Return the largest negated rank among an array's live elements that will expire; null without one."""
+    """Return the largest negated rank of the live elements that will expire; null without one."""
     rank = Item()[RANK]
     return Greatest(Each(Keep(live, has_expiry(rank)), rank * -1))

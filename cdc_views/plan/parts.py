@@ -3,8 +3,8 @@
 Base and overlay hold reduced rows: each row key once, with every deletion applied. A row of the overlay replaces the base's
 row of the same key. Runs and tail hold newer facts, any of which may beat any other fact (rule M1).
 
-Four modules implement the overlay: `plan.reduction` reads it, `plan.compact` writes it, `engines.duckdb.covered` skips the base's
-rows that it replaces, and `state.run` decides when one is due.
+Four modules implement the overlay: `plan.reduction` reads it, `plan.compact` writes it, `engines.duckdb.covered` skips the
+base's rows that it replaces, and `state.run` decides when to write one.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 LATEST = 1 << 127
-"""Above every write time, as its negative is below (rule S2: 38 decimal digits)."""
+"""Larger than every write time; its negative is smaller than every one (rule S2: 38 decimal digits)."""
 MOST_BROADCAST = 2_000_000
-"""Values (rows times columns) up to which a join broadcasts a side instead of shuffling it: some 100 MB."""
+"""A join broadcasts a side with fewer values (rows times columns) instead of shuffling it: about 100 MB."""
 
 
 class Part(Enum):
-    """A part of a table's facts. The value of a stored part is how the `_part` of its rows begins on disk."""
+    """A part of a table's facts. The `_part` of a stored part's rows begins with its value.
+
+    Plain rows show the stored values at any time (`plan.compact`). Each read must judge the other facts of base and overlay:
+    rows that may expire or are deleted, and facts about more than a row.
+    """
 
     BASE = "b"
-    """The base's facts that each read must judge: rows that may expire or are deleted, and facts about more than a row."""
     PLAIN = "p"
-    """The base's plain rows: they show the stored values at any time (`plan.compact`)."""
     OVERLAY = "q"
-    """As `BASE`, for the overlay."""
     OVERLAY_PLAIN = "s"
-    """As `PLAIN`, for the overlay."""
     COVERED = "t_"
     """The file and position of each row of the base that the overlay replaces (`engines.duckdb.covered`). No facts."""
     RUN = "r"
@@ -49,7 +49,6 @@ OVERLAID = frozenset({Part.OVERLAY, Part.OVERLAY_PLAIN, Part.COVERED})
 SINCE_BASE = OVERLAID | {Part.RUN}
 """Stored parts newer than the base; a new overlay replaces them."""
 PLAIN_OF = {Part.BASE: Part.PLAIN, Part.OVERLAY: Part.OVERLAY_PLAIN}
-"""The part that holds the plain rows of another."""
 
 
 class Source(Enum):
@@ -57,7 +56,6 @@ class Source(Enum):
 
     ALL = (Part.BASE, Part.PLAIN, Part.OVERLAY, Part.OVERLAY_PLAIN, Part.RUN, Part.TAIL)
     SETTLED = (Part.BASE, Part.PLAIN, Part.OVERLAY, Part.OVERLAY_PLAIN)
-    """Base and overlay."""
     BASE = (Part.BASE, Part.PLAIN)
     PLAIN = (Part.PLAIN,)
     JUDGED = (Part.BASE,)
@@ -76,27 +74,29 @@ class Source(Enum):
 
     @property
     def label(self) -> str:
-        """Its name in the steps of a plan."""
+        """The source's name in the steps of a plan."""
         return self.name.lower()
 
     @property
     def is_plain(self) -> bool:
-        """Whether all of it is plain rows."""
+        """Whether the source holds only plain rows."""
         return self in (Source.PLAIN, Source.OVERLAY_PLAIN)
 
 
 LEVELS = {"base_rows": (Source.PLAIN, Source.JUDGED), "overlay_rows": (Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED)}
-"""The sources of reduced rows, level by level; the same facts may touch all rows of one level."""
+"""The sources of reduced rows by level; the same facts touch all sources of a level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Statistics of some facts, whose write times are `oldest` to `newest`; the default describes no facts."""
+    """Statistics of some facts, whose write times are `oldest` to `newest`; the default describes no facts.
+
+    `has_scopes`: some facts may be about more than a row (statics, deletions of ranges, partitions or the table).
+    `has_truncates`: some may be about the whole table.
+    """
 
     has_scopes: bool = False
-    """Some may be about more than a row: statics, deletions of ranges, partitions or the table."""
     has_truncates: bool = False
-    """Some may be about the whole table."""
     oldest: int = LATEST
     newest: int = -LATEST
 
@@ -116,9 +116,7 @@ UNKNOWN = replace(ROWS_ALONE, has_scopes=True, has_truncates=True)
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """The files of one or several parts, the facts in them (None if unknown), their size (0 for raw files, where it is not
-    needed), and the statistics in their footers.
-    """
+    """The files of parts, the number of facts in them (None: unknown), their bytes (0 for raw files), and their statistics."""
 
     paths: tuple[str, ...] = ()
     rows: int | None = 0
@@ -143,7 +141,7 @@ NO_FILES = FileSet(statistics=Statistics())
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The files of each part of a table's facts; a missing part has none."""
+    """The files of each part of a table's facts; a missing part has no files."""
 
     files: Mapping[Part, FileSet] = field(default_factory=dict)
 
@@ -155,7 +153,7 @@ class Parts:
         return found
 
     def has(self, source: Source) -> bool:
-        """Whether the source has any files."""
+        """Return whether the source has any files."""
         return any(self.files.get(part) for part in source.value)
 
     def places(self) -> list[Source]:
@@ -163,28 +161,28 @@ class Parts:
         return [place for places in zip(*LEVELS.values(), strict=True) for place in places if self.has(place)]
 
     def is_small(self, source: Source, *, columns: int = 1) -> bool:
-        """Whether a join may broadcast so many columns of the source's facts."""
+        """Return whether a join may broadcast this number of columns of the source's facts."""
         rows = self.of(source).rows
         return rows is not None and rows * columns < MOST_BROADCAST
 
     @property
     def is_fresh_newer(self) -> bool:
-        """Whether every fact of runs and tail was written after all of base and overlay."""
+        """Whether every fact of runs and tail was written after every fact of base and overlay."""
         return self.of(Source.SETTLED).statistics.newest < self.of(Source.FRESH).statistics.oldest
 
     def without(self, *parts: Part) -> Parts:
-        """Return the parts but these."""
+        """Return all parts except these."""
         return Parts({part: files for part, files in self.files.items() if part not in parts})
 
     def as_runs(self, source: Source) -> Parts:
-        """Return the same facts, with those of `source` among the runs. Rule M1 allows it: any facts may be a run."""
+        """Return the same facts, with the facts of `source` among the runs; any facts may be a run (rule M1)."""
         runs = self.of([*source.value, Part.RUN])
         return Parts({**self.without(*source.value, Part.COVERED).files, Part.RUN: runs})
 
     def only(self, keeps: Callable[[str], bool]) -> Parts:
-        """Return the parts without the state's files of facts that `keeps` rejects; `rows` stays an upper bound.
+        """Return the parts without the state's files that `keeps` rejects; `rows` stays an upper bound.
 
-        Leaves `COVERED` out, whose positions hold for all files of the base together.
+        Leaves out `COVERED`: its positions hold only for all files of the base together.
         """
         state = {*Source.SETTLED.value, Part.RUN}
         kept = dict(self.without(Part.COVERED).files)

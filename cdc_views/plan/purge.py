@@ -1,12 +1,12 @@
-"""What leaves a state, what the state remembers of it, and which facts are late since (rule M2).
+"""Purging a state, and recognizing late facts (rule M2).
 
-A tombstone, a deletion or an expired cell leaves when its server time and its write time are both at or before the horizon.
-A base has its deletions applied, so a deletion that leaves uncovers nothing. Instead the base keeps one fact of kind `purged`
-per partition: the largest write time that left (`_live.written`). The horizon is an argument (rule M3).
+A tombstone, a deletion or an expired cell leaves the state when both its server time and its write time are at or before the
+horizon. A base has its deletions applied, so nothing reappears when a deletion leaves. The base keeps one fact of kind `purged`
+per partition: the largest write time that left (`_live.written`).
 
-A part (a cell, a marker, a deletion) is late if its write time is at or below the newest that its partition had purged when
-it landed. A build from all of raw cannot compare so, since raw has the purged facts too. There the late parts of an event
-are those at or below the largest write time of it in quarantine.
+A part (a cell, a marker, a deletion) is late if its write time is at or below the newest that its partition had purged when it
+landed. A build from all of raw cannot use this test, because raw has the purged facts too. There an event's late parts are the
+parts at or below the event's largest write time in quarantine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cdc_views.storage.relation import Relation
 
 PURGED_KIND = "purged"
 """The `_kind` of a partition's purge. `_live` has the largest write time that left, and the largest rank of an expired cell
-that left (null: none): reads as of a time before that expiry would still show the cell."""
+that left (null: none). A read as of a time before that expiry would still show the cell."""
 THROUGH = "_purged_through"
 _LATEST = "_latest_expiry"
 _ORIGIN = "_origin"
@@ -40,19 +40,14 @@ Facts = list[tuple[FactKind, Node]]
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """What a new base leaves out.
-
-    Attributes:
-        horizon: Seconds since the epoch, or an expression of them: what ended at or before it leaves. None: nothing leaves.
-        remembers: Whether the state has purged before.
-    """
+    """Parts that ended at or before `horizon` (seconds; None: none) leave a new base. `remembers`: the state purged before."""
 
     horizon: Instant | None
     remembers: bool = False
 
 
 def without_ended(request: Reduction, facts: Facts, purge: Purge) -> tuple[Facts, Node]:
-    """Return the facts of a base that stay, and one `purged` fact for each partition that something ever left."""
+    """Return the facts of a base that stay, and one `purged` fact for each partition that has ever purged."""
     markers: list[Node] = [remembered(request.relation)] if purge.remembers else []
     if purge.horizon is None:
         assert markers, "a purge that neither purges nor remembers"
@@ -65,7 +60,7 @@ def without_ended(request: Reduction, facts: Facts, purge: Purge) -> tuple[Facts
 
 
 def remembered(relation: Relation) -> Scan:
-    """Return the `purged` facts of a state: the partition's columns, `THROUGH`, and the largest rank that expired."""
+    """Return the `purged` facts of a state: the partition's columns, `THROUGH`, and the largest rank of an expired cell."""
     columns = (*_partition(relation), (THROUGH, col(names.LIVE)[WRITTEN]), (_LATEST, col(names.LIVE)[RANK]))
     is_purged = equal(col(names.KIND), PURGED_KIND)
     return Scan("purged_before", "purged partition", columns, is_purged, Source.PURGED)
@@ -76,12 +71,11 @@ def _partition(relation: Relation) -> Named:
 
 
 def _columns(request: Reduction, kind: FactKind) -> tuple[Column, ...]:
-    """The non-key columns whose cells a fact of that kind has."""
     return {FactKind.ROW: request.schema.regulars, FactKind.STATIC: request.schema.statics}.get(kind, ())
 
 
 def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
-    """The facts without the parts that leave; a fact without parts leaves as a whole (M2: parts are judged one by one)."""
+    """The facts without the parts that leave; a fact without parts leaves too (M2: parts are judged one by one)."""
     columns = _columns(request, kind)
     kept = dict(cell_filter.filtered(node.output(), columns, cell_filter.ended(horizon, request.relation.order).inverted()))
     aged = replaced(f"{node.name}_staying", node, kept)
@@ -91,7 +85,7 @@ def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -
 
 
 def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
-    """The partition of each fact with a part that leaves, and the largest write time of such parts."""
+    """The partition of each fact from which a part leaves, and the largest write time of such parts."""
     columns, have = _columns(request, kind), node.output()
     leaves = cell_filter.greatest(have, columns, cell_filter.ended(horizon, request.relation.order))
     latest = cell_filter.greatest(have, columns, cell_filter.expired_by(horizon), of=RANK)
@@ -101,7 +95,7 @@ def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -
 
 
 def _remembering(request: Reduction, markers: list[Node]) -> Node:
-    """One `purged` fact per partition: the largest write time and rank that ever left."""
+    """One `purged` fact per partition, with the largest write time and rank that ever left."""
     every = together("purged_now_and_before", markers, grain="purge of a partition")
     keys = request.partition_keys()
     folds = (*display_folds(request.schema.partition, keys), *maxima(THROUGH, _LATEST))
@@ -111,7 +105,7 @@ def _remembering(request: Reduction, markers: list[Node]) -> Node:
 
 
 def _settled_statics(request: Reduction, statics: Node, facts: Facts) -> Node:
-    """Statics without the cells that a deletion hides (D1): the deletion may leave, and they must not show again."""
+    """Statics without the cells that a deletion hides (D1): the deletion may leave, and the cells must not show again."""
     deletions = next((node for kind, node in facts if kind is FactKind.PARTITION), None)
     if deletions is None:
         return statics
@@ -126,18 +120,16 @@ def _settled_statics(request: Reduction, statics: Node, facts: Facts) -> Node:
 
 
 class KnownBy(Enum):
-    """How to recognize a late fact."""
+    """How to recognize a late fact: by its partition's purge if the state has not seen it; in all of raw, by its event."""
 
     PARTITION = "partition"
-    """By its partition's purge: for facts that the state has not seen."""
     EVENT = "event"
-    """By its event in quarantine: for all of raw."""
 
 
 def facts_in_time(relation: Relation, known_by: KnownBy, *, drops_empty: bool) -> Node:
     """Return the facts of `Source.TAIL` in the raw layout, without their late parts.
 
-    `drops_empty` drops the facts without any part left. They change no view, and finding them reads all columns.
+    `drops_empty` drops facts without any part left. They change no view, and finding them requires all columns.
     """
     judged, kept = _judged(relation, known_by, JoinKind.LEFT, cell_filter.written_after(col(THROUGH)))
     if not drops_empty:
@@ -155,7 +147,7 @@ def late_facts(relation: Relation, known_by: KnownBy) -> Node:
 
 
 def _judged(relation: Relation, known_by: KnownBy, join: JoinKind, passes: CellFilter) -> tuple[Node, Named]:
-    """Each fact, with the write time at or below which its parts are late (`THROUGH`; null: no part is), and what passes."""
+    """The facts with `THROUGH` (parts written at or before it are late; null: no part is), and the parts that pass."""
     facts = Scan("landed_facts", "raw fact", _layout(relation), None, Source.TAIL)
     on, purged = _purged(relation, known_by)
     columns = (*cols(facts.output(), "l"), (THROUGH, col(THROUGH, "r")))
@@ -176,6 +168,5 @@ def _purged(relation: Relation, known_by: KnownBy) -> tuple[tuple[str, ...], Nod
 
 
 def _layout(relation: Relation, values: Named = ()) -> Named:
-    """The raw layout's columns in order, with `values` in place of the columns that they name."""
     computed = dict(values)
     return tuple((name, computed.get(name, col(name))) for name in relation.arrow_schema().names)

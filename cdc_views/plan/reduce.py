@@ -1,7 +1,7 @@
 """The first half of a plan: raw facts → one row per row key and one per partition, winners only.
 
-The result is in the raw layout's terms: cells with their metadata, and deletions. It does not depend on *now*, and it
-hides nothing. So reducing a reduction again changes nothing (rule M1).
+The result has cells with their metadata, and deletions, as raw has. It does not depend on *now* and hides nothing, so reducing
+it again changes nothing (rule M1).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from cdc_views.storage.relation import element_value_type
 
 
 def reduce_rows(request: Reduction) -> Node:
-    """Return one row per row key: the winners of `_live` and of every regular column, the largest deletions."""
+    """Return one row per row key: the winners of `_live` and of every regular column, and the largest deletions."""
     rows: Node = reduce_single_cells(request)
     for column in with_elements(request, request.schema.regulars):
         # W4: each element of a list, set or map has a winner of its own
@@ -53,7 +53,7 @@ def reduce_single_cells(request: Reduction) -> LatestCells:
     schema = request.schema
     simple = Cells.of(request, schema.regulars)
     keys = request.row_keys()
-    live = CellColumn(names.LIVE, col(names.LIVE), None, ())  # W1: markers compare as cells without a value do
+    live = CellColumn(names.LIVE, col(names.LIVE), None, ())  # W1: markers compare like cells without a value
     own = ((names.LIVE, request.written_in_time(col(names.LIVE))), (names.DELETED, request.deletion(col(names.DELETED))))
     columns = (*stored_keys(keys, schema.row_key), *own, *simple.inputs)
     source = request.facts("row_facts", kinds=request.row_kinds, columns=columns)
@@ -65,7 +65,7 @@ def reduce_single_cells(request: Reduction) -> LatestCells:
 def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node | None:
     """Return one row per partition: the winners of its static columns, its largest deletion, all its range tombstones.
 
-    None without clustering columns: such a table has neither statics nor ranges, and `reduce_rows` has the deletions.
+    None without clustering columns: such a table has no statics or ranges, and `reduce_rows` reduces its deletions.
     """
     schema = request.schema
     if not schema.clustering:
@@ -79,7 +79,7 @@ def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node 
     covers = ((names.PARTITION_DELETED, when(is_of(FactKind.PARTITION), deleted)), (names.RANGES, ranges))
     columns = (*stored_keys(keys, schema.partition), *covers, *cells.inputs)
     source = request.facts("partition_facts", kinds=kinds, columns=columns)
-    # D2: which range covers a row depends on the row, so all of them are kept
+    # D2: which ranges cover a row depends on the row, so keep all
     folds = (*display_folds(schema.partition, keys), *maxima(names.PARTITION_DELETED), *lists(names.RANGES), *cells.folds)
     partitions: Node = LatestCells("latest_partitions", "partition", source, keys, cells.cells, folds)
     for column in with_elements(request, statics):
@@ -88,7 +88,7 @@ def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node 
 
 
 def reduce_table(request: Reduction) -> Node:
-    """Return one row: the largest deletion of the whole table (rule S6), null without one."""
+    """Return one row: the largest deletion of the whole table (rule S6), or null."""
     deleted = (names.TABLE_DELETED, request.deletion(col(names.DELETED)))
     source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=(deleted,))
     return Aggregate("latest_table", "table", source, (), maxima(names.TABLE_DELETED))
@@ -100,7 +100,7 @@ def is_of(kind: FactKind) -> Expr:
 
 
 def range_of(deleted: Expr) -> Expr:
-    """Return a range tombstone: its deletion, and its bounds."""
+    """Return a range tombstone: its deletion and its bounds."""
     return Struct(((WRITTEN, deleted), (names.FROM, col(names.FROM)), (names.TO, col(names.TO))))
 
 
@@ -110,18 +110,18 @@ def displayed(columns: tuple[Column, ...]) -> tuple[str, ...]:
 
 
 def stored_keys(keys: tuple[str, ...], columns: tuple[Column, ...]) -> Named:
-    """Return the columns to read of key columns: `keys`, and what shows them."""
+    """Return `keys` and the columns that show the key columns."""
     return cols(dict.fromkeys(keys + displayed(columns)))
 
 
 def display_folds(columns: tuple[Column, ...], keys: tuple[str, ...]) -> Named:
-    """Return the spelling that each key shows: of equal keys of other bytes (decimal 1.0 and 1.00) the least (rule K1)."""
+    """Return the least spelling of each key: equal keys may differ in bytes (decimal 1.0 and 1.00, rule K1)."""
     return tuple((name, Agg(Fold.MIN, col(name))) for name in displayed(columns) if name not in keys)
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """How the non-key columns of one role take part: scan inputs, cells to reduce, deletions to fold."""
+    """The non-key columns of one role in a reduction: scan inputs, cells to reduce, deletions to fold."""
 
     inputs: Named
     cells: tuple[CellColumn, ...]
@@ -129,7 +129,7 @@ class Cells:
 
     @classmethod
     def of(cls, request: Reduction, columns: tuple[Column, ...]) -> Cells:
-        """Return how `columns` take part."""
+        """Return the parts of a reduction for `columns`."""
         inputs: list[tuple[str, Expr]] = []
         cells: list[CellColumn] = []
         folds: list[tuple[str, Expr]] = []
@@ -147,7 +147,7 @@ class Cells:
 
 
 def single_cells(column: Column, stored: Col) -> Iterator[tuple[str, Expr, LogicalType]]:
-    """Yield (plan column, cell, value type): a simple column, or each field of a multi-cell user type."""
+    """Yield (plan column, cell, value type) for a simple column, or for each field of a multi-cell user type."""
     for name, field, kind in names.cells(column):
         yield name, stored["cells"][field] if field else stored, kind
 
@@ -163,9 +163,9 @@ def path_key(column: Column) -> str:
 
 
 def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> Node:
-    """Join to `owners` the reduced elements of one multi-cell column, sorted by path (rule W4).
+    """Join the reduced elements of one multi-cell column, sorted by path (rule W4), to `owners`.
 
-    Elements have a group-by of their own: an array aggregate beside the simple columns makes both slow.
+    Elements have their own group-by: an array aggregate beside the simple columns makes both slow.
     """
     cells = names.cells_of(column.name)
     elements = reduced_elements(request, column, keys=keys, kind=kind)
@@ -198,7 +198,7 @@ def kept_elements(request: Reduction, column: Column, array: Expr) -> Expr:
 
 
 def _shown_paths(column: Column) -> tuple[str, ...]:
-    """Fields of an element that show its path, where `key` cannot."""
+    """The fields of an element that show its path if `key` cannot."""
     if path_key(column) == "path":
         return ()
     return ("path", "path_bytes") if reads_from_bytes(path_type(column.type)) else ("path",)

@@ -1,9 +1,8 @@
-"""What to reduce: which facts count, which columns, and which parts of a state hold them.
+"""The input of a reduction: which facts and columns count, and which parts of a state hold them.
 
-Rows that no newer fact touches show as they are: a base has each row key once, with deletions applied (`compact`). So an
-untouched row needs no group-by, no join with its partition, and no shuffle. The same holds for the overlay, whose rows
-replace the base's. A partition with static cells counts as touched: its rows show them, and whether it shows a row of its
-own depends on its rows (rule W3).
+Base and overlay have each row key once, with deletions applied (`compact`). So a row that no newer fact touches needs no
+group-by, no join with its partition, and no shuffle. A partition with static cells counts as touched: its rows show them, and
+its rows decide whether the statics show alone (rule W3).
 """
 
 from __future__ import annotations
@@ -24,22 +23,30 @@ from cdc_views.storage.relation import Relation
 
 _COVERED_OR_TOUCHED = "covered_or_touched_rows"
 Scans = list[tuple[tuple[FactKind, ...], Source]]
-"""Facts of some kinds in a part, by kinds and part."""
+"""Kinds of facts, and the source to scan them in."""
 Payload = Callable[[LogicalType], tuple[str, ...]]
-"""Which stored fields of a cell the rest of the plan reads, by the type of its value."""
+"""The stored fields of a cell that the rest of the plan reads, by the type of its value."""
 
 
 def value_payload(kind: LogicalType) -> tuple[str, ...]:
-    """Payload of a view: the value alone."""
+    """Return the payload of a view: the value alone."""
     return (VALUE,)
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What to reduce: the columns wanted (None: all non-key columns), and which facts count.
+    """The columns to reduce (`wanted`; None: all non-key columns), and the facts that count.
 
-    `landed_as_of` and `written_as_of` (µs) drop facts that landed or were written later. Whether a row exists (rule W2)
-    depends on every regular column, so unwanted ones are reduced too, without their values.
+    `landed_as_of` and `written_as_of` (µs) drop facts that landed or were written later. Unwanted columns are reduced too,
+    without their values, because a row's existence depends on every regular column (W2); `skips_unwanted` leaves them out,
+    which is right only if every row has a marker (S1). Partitions that fail `partition_where`, a condition on stored partition
+    columns, are not read. `is_whole` keeps what only a state needs: deletions' server times, and cells that W6 hides (the
+    filter commutes with the maximum, so a corrected drop time needs no new state).
+
+    `split` has the parts of a state with a base: only keys that newer facts touch need reducing. A fact about a row touches that
+    row, any other fact its whole partition; no newer fact is about the whole table. None: all facts are in one place.
+    `rows_from` is the source of all facts about rows that need reducing (None: raw, or the parts of `split`); `others_from`
+    the source of facts about more than a row (None: every part that may hold some).
     """
 
     relation: Relation
@@ -48,21 +55,11 @@ class Reduction:
     landed_as_of: int | None = None
     written_as_of: int | None = None
     partition_where: Expr | None = None
-    """A condition on stored partition columns; partitions that fail it are not read."""
     skips_unwanted: bool = False
-    """Leave unwanted columns out altogether: right only where every row has a marker (rule S1)."""
     split: Parts | None = None
-    """The parts of a state with a base: only keys that newer facts touch need reducing. None: all facts are in one place.
-
-    A fact about a row touches that row, any other fact its whole partition; no newer fact is about the whole table.
-    """
     rows_from: Source | None = None
-    """The source of all facts about rows that need reducing; None: the raw table, or the parts that `split` names."""
     others_from: Source | None = None
-    """The source of facts about more than a row; None: every part that may hold some."""
     is_whole: bool = False
-    """Keep what a state needs and a view does not: deletions' server times, and cells that W6 hides (the filter
-    commutes with the maximum, so that a corrected drop time needs no new state)."""
 
     @property
     def schema(self) -> TableSchema:
@@ -70,33 +67,33 @@ class Reduction:
         return self.relation.schema
 
     def is_wanted(self, column: Column) -> bool:
-        """Whether the result shows the column."""
+        """Return whether the result shows the column."""
         return self.wanted is None or column.name in self.wanted
 
     def reducible(self, columns: tuple[Column, ...]) -> list[Column]:
-        """Those of `columns` whose cells are read at all."""
+        """Return the columns of `columns` whose cells are read at all."""
         return [c for c in columns if self.is_wanted(c) or not self.skips_unwanted]
 
     def row_keys(self) -> tuple[str, ...]:
-        """Columns that identify a row."""
+        """Return the columns that identify a row."""
         return tuple(name for c in self.schema.row_key for name in names.grouping(c))
 
     def partition_keys(self) -> tuple[str, ...]:
-        """Columns that identify a partition."""
+        """Return the columns that identify a partition."""
         return tuple(name for c in self.schema.partition for name in names.grouping(c))
 
     def identities(self, kind: FactKind) -> tuple[str, ...]:
-        """Columns that identify the owner of a `kind` fact: its row or its partition. A partition's are never null."""
+        """Return the columns that identify the row or partition of a `kind` fact. A partition's are never null."""
         columns = self.schema.row_key if kind is FactKind.ROW else self.schema.partition
         return tuple(names.identity(c) for c in columns)
 
     @property
     def row_kinds(self) -> list[FactKind]:
-        """The kinds of facts about a row alone. D2: without clustering columns a partition is one row."""
+        """The kinds of facts about a single row. D2: without clustering columns a partition is one row."""
         return [FactKind.ROW] if self.schema.clustering else [FactKind.ROW, FactKind.PARTITION]
 
     def facts(self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None) -> Node:
-        """Return the facts of some kinds; of facts about rows, only those that need reducing. `columns` hold their keys."""
+        """Return the facts of some kinds, without rows that need no reducing; `columns` must include their keys."""
         wanted = tuple(kinds)
         scan, is_of_rows = partial(self.scan, kinds=wanted, columns=columns, where=where), FactKind.ROW in wanted
         if is_of_rows and self.rows_from is not None:
@@ -112,14 +109,14 @@ class Reduction:
             parts.append(scan(f"{name}_since", source=Source.FRESH))
             parts.append(self._joined(base, self._touched_rows(), kind=JoinKind.SEMI))
         if self._has_touched_partitions:
-            # D2, W3: a deletion or a static is about every row of its partition; M1: a row that comes twice changes nothing
+            # D2, W3: a deletion or a static is about every row of its partition; M1: reading a row twice changes nothing
             parts.append(self._joined(base, self._touched_partitions(), kind=JoinKind.SEMI))
         return UnionAll(name, base.grain, tuple(parts))
 
     def scan(
         self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None, source: Source = Source.ALL
     ) -> Scan:
-        """Return the facts of some kinds in one part."""
+        """Return the facts of some kinds in one source."""
         wanted = tuple(kinds)
         kind_is: Expr | None = None
         if not source.is_plain or FactKind.ROW not in wanted:  # a filter that all rows pass misleads optimizers
@@ -132,21 +129,21 @@ class Reduction:
         return Scan(name, grain, columns, both(kind_is, mine, landed, where), source)
 
     def in_time(self, written: Expr) -> Expr | None:
-        """Return whether a fact with this write time counts; None where every fact does."""
+        """Return whether a fact with this write time counts; None if every fact does."""
         return written <= self.written_as_of if self.written_as_of is not None else None
 
     def written_in_time(self, value: Expr) -> Expr:
-        """Return `value` (a struct with `written`), or null where it was not written in time."""
+        """Return `value` (a struct with `written`), or null if it was not written in time."""
         counts = self.in_time(value[WRITTEN])
         return value if counts is None else when(counts, value)
 
     def deletion(self, value: Expr) -> Expr:
-        """Return the fields of a deletion to reduce: its write time (D1), or all of them for a state."""
+        """Return the fields of a deletion to reduce: its write time (D1), or for a state all fields."""
         counted = self.written_in_time(value)
         return counted if self.is_whole else counted[WRITTEN]
 
     def reduced(self, name: str, column: Column, *, cell: Expr, kind: LogicalType | None) -> CellColumn:
-        """Return how to reduce a cell of `column`. An unwanted one needs no value: C2.6 never decides whether a cell shows."""
+        """Return a cell of `column` to reduce; an unwanted one needs no value, since C2.6 never decides whether a cell shows."""
         if kind is None or not self.is_wanted(column):
             return CellColumn(name, cell, None, ())
         return CellColumn(name, cell, kind, self.payload(kind))
@@ -156,7 +153,7 @@ class Reduction:
         return None if self.is_whole else self.schema.drop_time(column.name)
 
     def cell(self, column: Column, value: Expr) -> Expr:
-        """Return the cell where it counts: written after the column's drop (W6), and no later than `written_as_of`."""
+        """Return the cell, or null if it was written up to the column's drop (W6), or later than `written_as_of`."""
         dropped_at = self.drop_time(column)
         if dropped_at is not None:
             value = when(value[WRITTEN] > dropped_at, value)
@@ -179,7 +176,7 @@ class Reduction:
         return rows
 
     def keys_of(self, name: str, scans: Scans, kind: FactKind) -> Node:
-        """Return the owners of facts, one row per fact, for semi and anti joins."""
+        """Return the row keys or partitions of facts, one row per fact, for semi and anti joins."""
         columns = cols(self.identities(kind))
         named = [(f"{name}_by_{source.label}_facts" if scans[1:] else name, kinds, source) for kinds, source in scans]
         return together(name, [self.scan(step, kinds=kinds, columns=columns, source=source) for step, kinds, source in named])
@@ -194,7 +191,7 @@ class Reduction:
 
     @property
     def _has_statics(self) -> bool:
-        """Whether the base may hold static cells for rows to show (W3). Compacting ignores them: a state's rows have none."""
+        """Whether base or overlay may hold statics that rows show (W3). Compacting ignores them: a state's rows have none."""
         return bool(self.schema.statics) and bool(self._judged) and not self.is_whole
 
     def _fresh(self, *kinds: FactKind) -> Scans:
@@ -207,14 +204,13 @@ class Reduction:
         return bool(self.schema.clustering) and (has_scopes or self._has_statics)
 
     def _touched_rows(self, *, with_overlay: bool = False) -> Node:
-        """The row keys of fresh facts, and of the overlay if asked for."""
         if not with_overlay:
             return self.keys_of("touched_rows", self._fresh(*self.row_kinds), FactKind.ROW)
         scans = [*self._fresh(*self.row_kinds), ((FactKind.ROW,), Source.OVERLAY)]
         return self.keys_of(_COVERED_OR_TOUCHED, scans, FactKind.ROW)
 
     def _touched_partitions(self) -> Node:
-        """The partitions of fresh partition and range deletions (D2), and those with static cells that rows show (W3)."""
+        """The partitions with fresh partition or range deletions (D2), or with static cells that rows show (W3)."""
         statics = (FactKind.STATIC,) * self._has_statics
         scans = self._fresh(FactKind.PARTITION, FactKind.RANGE, *statics)
         scans += [(statics, place) for place in self._judged if statics]

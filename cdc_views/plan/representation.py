@@ -1,4 +1,4 @@
-"""How a plan represents values: in friendly types for views, in exact ones for `query`, or in both.
+"""Forms of values in a plan: friendly types for views, exact forms for `query`, or both.
 
 *Exact* columns are named `_exact_<column>` and hold struct(v). A null struct is null; a null or empty `v` is a value of
 0 bytes. Nested values are their serialized bytes. Elements keep their path. `engines.exact` reads exact columns back.
@@ -24,14 +24,14 @@ def exact_name(column: str) -> str:
 
 
 def exact_key(column: Column) -> str:
-    """Return the column that holds a key exactly: its bytes where they are kept, else its value."""
+    """Return the column that holds a key exactly: its bytes if raw stores them, else its value."""
     return names.shown_as(column)[-1]
 
 
 def is_mappable(kind: LogicalType) -> bool:
-    """Whether a view shows a map with keys of `kind` as a MAP; it shows others as arrays of (key, value).
+    """Return whether a view shows a map with keys of `kind` as a MAP; it shows others as arrays of (key, value).
 
-    Keys of a MAP must be equal in the engine exactly when they are in Cassandra.
+    The keys of a MAP must be equal in the engine exactly when they are equal in Cassandra.
     """
     return isinstance(kind, Scalar) and not carries_comparable(kind)
 
@@ -44,7 +44,7 @@ class Representation:
     is_exact: bool = False
 
     def payload(self, kind: LogicalType) -> tuple[str, ...]:
-        """Return the stored fields of a cell that the forms need. The first is never missing."""
+        """Return the stored fields of a cell that the forms need: at least one."""
         wants_bytes = self.is_exact and reads_from_bytes(kind)
         wants_value = self.is_friendly or not wants_bytes
         return (VALUE,) * wants_value + (BYTES,) * wants_bytes

@@ -1,12 +1,10 @@
-"""Ordered rewrites of a plan; each is one function, node in, node out.
-
-`choose` picks a strategy; `lower` turns every `LatestCells` into the nodes of a strategy; `prune` drops columns nobody reads.
+"""Rewrites of a plan: `choose` a strategy, `lower` every `LatestCells` to its nodes, `prune` columns that no node reads.
 
 Three strategies give equal rows:
 
 - `aggregate`: one group-by; each column's winner is the maximum of a struct that starts with rule C2's order.
-- `window`: each column ranked within its key, then the first ones gathered.
-- `self_join`: per column the latest order key, joined back on it, as WePay's view did (there on time alone).
+- `window`: rank each column's cells within the key, then gather the first ones.
+- `self_join`: find each column's latest order key and join back on it, as WePay's view did (there on time alone).
 """
 
 from __future__ import annotations
@@ -35,14 +33,14 @@ from cdc_views.plan.order import WRITTEN, precedence_parts
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy and the reason for it, a sentence fit for a comment."""
+    """A strategy and the reason for it, as text for a comment in SQL."""
 
     strategy: str
     why: str
 
 
 def choose(strategy: str) -> Choice:
-    """Return the strategy to use; `auto` decides, anything else was pinned by the user."""
+    """Return the strategy to use; with `auto`, the fastest one."""
     if strategy != "auto":
         if strategy not in LOWERINGS:
             known = ["auto", *LOWERINGS]
@@ -64,7 +62,7 @@ def lower(root: Node, *, strategy: str) -> Node:
 
 
 def lowered(root: Node, *, strategy: str = "aggregate") -> Node:
-    """Return the plan lowered and pruned: what renderers and compilers take."""
+    """Return the plan lowered and pruned, as renderers and compilers require it."""
     return prune(lower(root, strategy=strategy))
 
 
@@ -86,7 +84,7 @@ def prune(root: Node) -> Node:
 def _narrowed(node: Node, needed: set[str]) -> Node:
     match node:
         case Scan() | Select() | Join():
-            # a step without columns is not SQL
+            # SQL has no SELECT without columns
             return replace(node, columns=tuple((n, v) for n, v in node.columns if n in needed) or node.columns[:1])
         case Aggregate():
             return replace(node, folds=tuple((n, v) for n, v in node.folds if n in needed) or node.folds[: not node.keys])
@@ -96,7 +94,6 @@ def _narrowed(node: Node, needed: set[str]) -> Node:
 
 
 def _reads(node: Node) -> list[set[str]]:
-    """The columns that a node reads of each of its sources."""
     used = {c for expression in node.expressions() for c in columns_used(expression)}
     match node:
         case Join():
@@ -116,18 +113,18 @@ def ordered_cell(column: CellColumn) -> Struct:
 
 
 def _is_present(column: CellColumn) -> Expr:
-    """Whether the fact has the cell. Asked of its write time, so that engines need not read the rest of the struct."""
+    """Whether the fact has the cell. Tests the write time, so that engines need not read the rest of the struct."""
     return not_null(column.cell[WRITTEN])
 
 
 def aggregate(node: LatestCells, *, source: Node) -> Node:
-    """One scan, one group-by."""
+    """Reduce by one group-by."""
     winners = tuple((c.name, Agg(Fold.MAX, ordered_cell(c), _is_present(c))) for c in node.cells)
     return Aggregate(node.name, node.grain, source, node.keys, (*winners, *node.folds))
 
 
 def window(node: LatestCells, *, source: Node) -> Node:
-    """Rank each column's cells within the key, then gather those ranked first."""
+    """Reduce by ranks of each column's cells within the key."""
     keys = tuple(map(col, node.keys))
     ranks: list[tuple[str, Expr]] = []
     winners: list[tuple[str, Expr]] = []
@@ -140,7 +137,7 @@ def window(node: LatestCells, *, source: Node) -> Node:
 
 
 def self_join(node: LatestCells, *, source: Node) -> Node:
-    """Per column: the largest order key by group, joined back to the facts that have it."""
+    """Reduce by joining each column's largest order key back to the facts that have it."""
     result: Node = Aggregate(f"{node.name}_keys" if node.cells else node.name, node.grain, source, node.keys, node.folds)
     for i, column in enumerate(node.cells):
         name = node.name if i == len(node.cells) - 1 else f"{node.name}_and_{i + 1}"

@@ -1,8 +1,7 @@
-"""Facts of a state → the rows of a serving table: what a view shows at one instant, each with when that changes.
+"""Facts of a state → the rows of a serving table: a view's rows at one instant, with the time when expiry next changes them.
 
-A serving table is kept bucket by bucket, as a state is: a bucket is the partitions whose key's digest begins with the
-same digits. What the rows of a bucket are depends on the facts of that bucket alone (and on truncates), so that a run
-computes the buckets in which something landed or expired, and no others.
+The rows of a bucket depend only on the facts of that bucket and on truncates. So a run computes only the buckets in which
+something landed or expired.
 """
 
 from __future__ import annotations
@@ -22,16 +21,13 @@ from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
 CHANGES_AT = "_changes_at"
-"""Epoch second at which expiry next changes a row; null: never."""
+"""The epoch second at which expiry next changes a row; null: never."""
 PREFIX = "s"
-"""What a bucket's name begins with: an empty one would be null in a partition column."""
+"""The prefix of a bucket's name: an empty name would be null in a partition column."""
 
 
 def serving_rows(relation: Relation, *, as_of: int, digits: int, parts: tuple[str, ...], split: Parts | None) -> Node:
-    """Return the plan of the rows in the buckets `parts` (empty: all), in the columns of a serving table.
-
-    In place of `_changes_at` there is `names.SOONEST`: see `plan.order`.
-    """
+    """Return the plan of the rows in the buckets `parts` (empty: all); `names.SOONEST` is in place of `_changes_at`."""
     part = part_of(relation, prefix=PREFIX, digits=digits)
     ask = Ask(relation, as_of=as_of, split=split, tells=Tells.EXPIRY)
     shown = serving_names(relation.schema)
@@ -42,17 +38,14 @@ def serving_rows(relation: Relation, *, as_of: int, digits: int, parts: tuple[st
 
 
 def touched_buckets(relation: Relation, *, digits: int) -> Node:
-    """Return the plan of the kinds of facts and the buckets they are about: one row per pair."""
+    """Return the plan of the distinct pairs of kind of fact and bucket."""
     part = part_of(relation, prefix=PREFIX, digits=digits)
     facts = Reduction(relation).scan("facts_since", kinds=list(FactKind), columns=((names.KIND, col(names.KIND)), (PART, part)))
     return Aggregate("touched_buckets", "kind of fact and bucket", facts, (names.KIND, PART), ())
 
 
 def serving_names(schema: TableSchema) -> Mapping[str, str]:
-    """Return a serving table's column for each of the users': their own name where Delta takes it, else encoded.
-
-    Names that differ in case alone are encoded too: engines do not tell them apart.
-    """
+    """Return a serving table's column for each user name: encoded if Delta forbids the name, or another differs only in case."""
     held = [held_name(column.name).casefold() for column in schema.columns]
     return {
         column.name: held_name(column.name) if held.count(name) == 1 else physical_name(column.name)

@@ -1,4 +1,4 @@
-"""The second half of a plan: reduced rows → what a read at `now` shows (rules C4, D1, D2, W2, W3, W4)."""
+"""The second half of a plan: reduced rows → the rows that a read at `now` shows (rules C4, D1, D2, W2, W3, W4)."""
 
 from __future__ import annotations
 
@@ -42,20 +42,21 @@ from cdc_views.storage.relation import Relation
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """What to show: the columns in order, at which instant, in which representation."""
+    """The columns to show in order, the instant, and the representation.
+
+    `is_settled`: deletions were already applied to the rows, as in base and overlay (D1 to D3). `is_plain`: the rows exist at any
+    time, and each single cell shows if it has a value (`compact`). `tells_expiry` adds the time when expiry next changes a row.
+    `tells_parts` keeps every row, and adds whether it exists, whether its marker is live, and which cells show.
+    """
 
     relation: Relation
     columns: tuple[Column, ...]
     now: Expr
     representation: Representation
     is_settled: bool = False
-    """Whether deletions were already applied to the rows, as in base and overlay (D1 to D3)."""
     is_plain: bool = False
-    """Whether the rows exist at any time, and each single cell shows if it has a value (`compact`)."""
     tells_expiry: bool = False
-    """Whether to add when expiry next changes a row (`expiry`)."""
     tells_parts: bool = False
-    """Whether to return every row, and columns that say whether it exists, whether its marker is live, which cells show."""
 
     @property
     def schema(self) -> TableSchema:
@@ -64,7 +65,7 @@ class Showing:
 
     @property
     def judged(self) -> tuple[Column, ...]:
-        """The regular columns that are shown, or decide whether a row exists."""
+        """The regular columns that are shown or decide whether a row exists."""
         # S1: the marker alone decides; a plain row is known to exist
         if self.relation.is_whole_row or (self.is_plain and not self.tells_parts):
             return tuple(self.shown(self.schema.regulars))
@@ -72,11 +73,11 @@ class Showing:
 
     @property
     def scope(self) -> Expr:
-        """The largest deletion that covers a row (D2); null where deletions were already applied."""
+        """The largest deletion that covers a row (D2); null if deletions were already applied."""
         return Lit(None) if self.is_settled else col(names.SCOPE)
 
     def shown(self, role_columns: Iterable[Column]) -> list[Column]:
-        """Those of `role_columns` that are wanted."""
+        """Return the columns of `role_columns` that are wanted."""
         wanted = {c.name for c in self.columns}
         return [c for c in role_columns if c.name in wanted]
 
@@ -84,7 +85,7 @@ class Showing:
 def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node | None) -> Node:
     """Return the visible rows: one per row key, and one per partition with only live statics (rule W3).
 
-    `partitions` and `table` are None where no deletion beyond a row's own can cover anything.
+    `partitions` and `table` are None if no such deletions can cover anything.
     """
     has_statics = bool(request.schema.statics) and partitions is not None
     covered = covered_rows(request, rows, partitions=partitions, table=table)
@@ -99,7 +100,7 @@ def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node |
 
 
 def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Select:
-    """Return the row keys' visible rows from `covered_rows`; the condition of the selection is rule W2."""
+    """Return the visible rows of row keys from `covered_rows`; the condition is rule W2."""
     judged = judged_cells(request, covered, columns=request.judged, scope=request.scope)
     if request.schema.statics:
         # W3: a row shows its partition's statics, which row and range deletions do not cover (D2)
@@ -113,7 +114,6 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
 
 
 def _parts(request: Showing) -> Named:
-    """Columns that say which parts of a row show. A plain row always exists."""
     if not request.tells_parts:
         return ()
     exists = TRUE if request.is_plain else _row_exists(request)
@@ -129,17 +129,17 @@ def _parts(request: Showing) -> Named:
 
 
 def telling_form(request: Showing, column: Column) -> str | None:
-    """Return an output column that is null exactly where the column's one cell does not show; None if there is none."""
+    """Return an output column that is null exactly if the column's one cell does not show; None if there is none."""
     if not request.shown([column]):
         return None
     if request.representation.is_exact:
         return exact_name(column.name)
-    # in other types a view also shows null for a live value of 0 bytes, and for an instant out of the type's range (C5)
+    # a view of another type also shows null for a live value of 0 bytes, or for an instant out of the type's range (C5)
     return physical_name(column.name) if is_text(column.type) else None
 
 
 def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...], scope: Expr) -> Node:
-    """Decide once for each cell whether it shows, and keep the live elements of each multi-cell column (C4, D3)."""
+    """Add whether each single cell shows, and keep the live elements of each multi-cell column (C4, D3)."""
     verdicts: list[tuple[str, Expr]] = []
     elements: dict[str, Expr] = {}
     for column in columns:
@@ -157,19 +157,19 @@ def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr, i
     if not request.is_plain:
         return shows(cell, deletion=deletion, now=request.now)
     if is_read and VALUE in request.representation.payload(kind):
-        return not_null(cell[VALUE])  # not by the bytes: a tombstone may have some
-    return is_eternal(cell[RANK])  # the rank is cheaper to read than a value that nobody shows
+        return not_null(cell[VALUE])  # not the bytes: a tombstone may have some
+    return is_eternal(cell[RANK])  # the rank is cheaper to read than a value that is not shown
 
 
 def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table: Node | None) -> Node:
-    """Join rows to their partition, with the largest deletion that covers each of them in `_scope` (rule D2)."""
+    """Join rows to their partition and the table; `_scope` is the largest deletion that covers each row (rule D2)."""
     rows, covers = with_covers(request.schema, rows, partitions=partitions, table=table)
     kept = cols(name for name in rows.output() if name not in (names.DELETED, names.RANGES))
     return Select("covered_rows", "row key", rows, (*kept, (names.SCOPE, largest(col(names.DELETED), *covers))))
 
 
 def with_covers(schema: TableSchema, rows: Node, *, partitions: Node | None, table: Node | None) -> tuple[Node, list[Expr]]:
-    """Join rows to their partition, which may be missing, and to the table; return the deletions that cover them (rule D2)."""
+    """Join rows to their partition, which may be missing, and to the table; also return the deletions that cover them (D2)."""
     covers: list[Expr] = []
     if partitions is not None:
         # D2: a partition deletion covers each of its rows, a range deletion those inside its bounds
@@ -186,10 +186,7 @@ def _beside_table(rows: Node, table: Node) -> Node:
 
 
 def range_deletion(schema: TableSchema, *, counts: Expr | None = None) -> Expr:
-    """Return the largest write time of the range tombstones that cover the row; null without one.
-
-    `counts`, a condition over `Item()`, leaves range tombstones out.
-    """
+    """Return the largest write time of the range tombstones that cover the row and fulfil `counts` (over `Item()`), or null."""
     starts, ends = (_within(schema, Item()[bound], is_start=bound == names.FROM) for bound in (names.FROM, names.TO))
     inside = starts & ends if counts is None else Call(Op.AND, (counts, starts, ends))
     return Greatest(Each(Keep(col(names.RANGES), inside), Item()[WRITTEN]))
@@ -206,7 +203,7 @@ def _within(schema: TableSchema, bound: Expr, *, is_start: bool) -> Expr:
 
 
 def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> list[tuple[Expr, Expr]]:
-    """Branches for a key that differs from the bound's; an `EMPTY` key is null and sorts first (K2)."""
+    """Case branches for a key that differs from the bound's; an `EMPTY` key is null and sorts first (K2)."""
     after = is_start != column.descending
     branches: list[tuple[Expr, Expr]] = [(ours > theirs if after else ours < theirs, TRUE), (~equal(ours, theirs), FALSE)]
     if is_text(column.type) or names.identity(column) != physical_name(column.name):
@@ -217,7 +214,7 @@ def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> li
 
 
 def _row_exists(request: Showing) -> Expr:
-    """Rule W2: the row marker is live, or any regular cell is, after deletions."""
+    """Rule W2: after deletions, the row marker or any regular cell is live."""
     marker = shows(col(names.LIVE), deletion=request.scope, now=request.now)
     if request.relation.is_whole_row:
         return marker  # S1: every write of a row writes its marker
@@ -225,21 +222,21 @@ def _row_exists(request: Showing) -> Expr:
 
 
 def _any_shows(column: Column) -> Expr:
-    """Whether any cell of a judged column shows; null, not false, where there is no cell."""
+    """Whether any cell of a judged column shows; null, not false, if there is no cell."""
     if cells := names.cells(column):
         return either(*(col(names.shows(name)) for name, _, _ in cells))
     return ~IsEmpty(col(names.cells_of(column.name)))
 
 
 def _complex_scope(column: Column, deletion: Expr) -> Expr:
-    """The deletion that covers a column's cells: the larger of the row's and a multi-cell column's own (rule D3)."""
+    """The deletion that covers a column's cells: the larger of the row's and the multi-cell column's own (rule D3)."""
     if not column.type.is_multicell or deletion == Lit(None):
         return deletion
     return largest(deletion, col(names.deletion_of(column.name)))
 
 
 def shown_keys(columns: Iterable[Column]) -> Named:
-    """Return each key column as stored, as compared and as shown."""
+    """Return each key column in its stored, compared and shown forms."""
     keys: dict[str, Expr] = {}
     for column in columns:
         keys |= dict(cols((*names.shown_as(column), names.identity(column))))
@@ -252,12 +249,11 @@ _TIMES = {Kind.TIMESTAMP, Kind.INSTANT, Kind.DATETIME, Kind.DATE, Kind.TIME}
 
 
 def shown_values(request: Showing, columns: Iterable[Column]) -> Named:
-    """Return the values of those judged columns that are wanted."""
+    """Return the values of the wanted columns after `judged_cells`."""
     return tuple(entry for c in request.shown(columns) for entry in _value(request, c))
 
 
 def _value(request: Showing, column: Column) -> Named:
-    """The judged column in the wanted representation, null where nothing shows."""
     if not column.type.is_multicell:
         cell = col(physical_name(column.name))
         values = request.representation.of_cell(column, cell)
@@ -272,7 +268,7 @@ def _value(request: Showing, column: Column) -> Named:
 
 
 def _expiry(request: Showing, columns: Iterable[Column], *, has_marker: bool) -> Named:
-    """When expiry next changes the row. In a plain row only elements expire; no event of a whole-row source does (S1)."""
+    """The time when expiry next changes the row. Plain rows expire only in elements; whole-row sources never expire (S1)."""
     if not request.tells_expiry:
         return ()
     expiries: list[Expr] = []
@@ -288,15 +284,14 @@ def _expiry(request: Showing, columns: Iterable[Column], *, has_marker: bool) ->
 
 
 def _static_scope(request: Showing) -> Expr:
-    """What covers statics: the partition's deletion, and a truncate (rule D2)."""
     partition = col(names.PARTITION_DELETED)
     return largest(partition, col(names.TABLE_DELETED)) if request.relation.is_whole_row else partition
 
 
 def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> Node:
-    """Add a row for each partition with live statics; keep it where the partition has no other row (rule W3).
+    """Add a row for each partition with live statics and no other visible row (rule W3).
 
-    A window rather than an outer join: engines push a predicate on the partition key through both.
+    Uses a window instead of an outer join, so that engines push a predicate on the partition key through it.
     """
     candidates = static_rows(request, partitions, like=visible.output())
     every = UnionAll("rows_and_static_rows", "visible row or partition", (visible, candidates))
@@ -306,7 +301,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
 
 
 def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) -> Select:
-    """Return the row that each partition with live statics would show alone (rule W3), in the columns `like`."""
+    """Return the row that each partition with live statics shows if it has no other row (W3), in the columns `like`."""
     statics = request.schema.statics
     judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
     live = either(*(_any_shows(c) for c in statics))

@@ -1,7 +1,7 @@
-"""Facts by instant: of each fact, at each of its instants, what was written then.
+"""Facts by instant: the parts that each fact wrote at each of its instants.
 
-The *instants* of a fact are the write times of its cells, row marker and deletions, and the ends of what expires. At
-no other time does the fact change what a view shows. Instants are in the unit of write times: µs, or log positions.
+The *instants* of a fact are the write times of its cells, row marker and deletions, and the expiries of its cells. The fact
+changes a view at no other time. Instants are in the unit of write times: µs, or log positions.
 """
 
 from __future__ import annotations
@@ -25,33 +25,30 @@ _MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Timeline(Reduction):
-    """A reduction with one row per key and instant, of what was written at that instant; expiries up to `as_of` (s).
-
-    So the instant is one of all keys and identities.
-    """
+    """A reduction of raw by key and instant, with expiries up to `as_of` (s): all keys and identities include the instant."""
 
     as_of: int = 0
 
     @classmethod
     def of(cls, reduction: Reduction, *, as_of: int) -> Timeline:
-        """Return the same reduction, instant by instant; a history is read from raw alone."""
+        """Return the same reduction by instant."""
         return cls(**{field.name: getattr(reduction, field.name) for field in fields(reduction)}, as_of=as_of)
 
     @property
     def clock(self) -> int:
-        """The last second of the clock that decides what has expired, within the seconds at which something may."""
+        """The last second of the clock, within the range of expiries."""
         return min(max(self.as_of, -1), LAST_EXPIRY)
 
     def owners(self, kind: FactKind) -> tuple[str, ...]:
-        """Columns that tell the owners of `kind` facts apart, whatever the instant."""
+        """Return the columns that identify the row or partition of a `kind` fact, without the instant."""
         return Reduction.identities(self, kind)
 
     def of_rows(self) -> tuple[str, ...]:
-        """Columns that identify a row, whatever the instant."""
+        """Return the columns that identify a row, without the instant."""
         return Reduction.row_keys(self)
 
     def of_partitions(self) -> tuple[str, ...]:
-        """Columns that identify and show a partition, whatever the instant: equal keys show alike."""
+        """Return the columns that identify and show a partition, without the instant."""
         return tuple(dict(stored_keys(Reduction.partition_keys(self), self.schema.partition)))
 
     def row_keys(self) -> tuple[str, ...]:
@@ -67,12 +64,12 @@ class Timeline(Reduction):
         return both(equal(written, col(names.INSTANT)), Reduction.in_time(self, written))
 
     def so_far(self, written: Expr) -> Expr:
-        """Return whether what was written then counts at the instant."""
+        """Return whether a part with this write time counts at the instant."""
         counts, until_now = Reduction.in_time(self, written), written <= col(names.INSTANT)
         return until_now if counts is None else until_now & counts
 
     def facts(self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None) -> Node:
-        """Return one row per fact and instant of it; `columns` may use the instant."""
+        """Return one row per fact and each of its instants; `columns` may use the instant."""
         wanted = tuple(kinds)
         used = {c.name for _, value in columns for c in columns_used(value)} - {names.INSTANT}
         read = cols(sorted(used))
@@ -82,18 +79,17 @@ class Timeline(Reduction):
         return Select(name, grain, timed, columns)
 
     def clock_at_instant(self) -> Expr:
-        """Return the least rank that lives at the row's instant: the clock goes with the instants, up to `as_of`."""
+        """Return the least rank that is live at the row's instant: the clock follows the instants, up to `as_of`."""
         last = now_rank(self.clock)
         if self.relation.order is not WriteOrder.MICROS:
             return last
         instant = col(names.INSTANT)
         before = (instant < 0, now_rank(-1))  # nothing expires before 1970
         after = (instant >= self.clock * _MICROS, last)
-        # as `now_rank`, put so that nothing overflows
+        # like `now_rank`, but without overflow
         return Case((before, after), (instant // _MICROS + (1 - (1 << 32))) * (1 << SHIFT))
 
     def _times(self, kinds: tuple[FactKind, ...]) -> Gathered:
-        """The instants of a fact of one of the kinds."""
         values: list[Expr] = [] if kinds == (FactKind.STATIC,) else [col(names.DELETED)[WRITTEN]]
         arrays: list[Expr] = []
         if FactKind.ROW in kinds:
@@ -116,8 +112,8 @@ class Timeline(Reduction):
             yield self._expiry(cell[RANK])
 
     def _expiry(self, rank: Expr) -> Expr:
-        """When (µs) a cell of that rank stops showing; null for one that does not, or after the last clock."""
+        """The expiry (µs) of a cell of that rank; null if it does not expire by the last clock."""
         expires = has_expiry(rank) & (rank < now_rank(self.clock))
-        # rank = expires_at · 2^31 + less than 2^31 - 2^63: turned round, so that nothing overflows
+        # rank = expires_at · 2^31 + (less than 2^31) - 2^63; negated against overflow
         before_last = (rank + 1) * -1 // (1 << SHIFT)
         return when(expires, (before_last * -1 + LAST_EXPIRY) * _MICROS)

@@ -1,7 +1,4 @@
-"""A user's condition over the view's columns, as an expression of a plan.
-
-A view shows some numbers as text, which a condition may not compare with numbers.
-"""
+"""A user's condition over the view's columns, as an expression of a plan."""
 
 from __future__ import annotations
 
@@ -22,15 +19,15 @@ _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, 
 _COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg)
 _NUMBERS = frozenset({*INTEGER_BITS, Kind.FLOAT, Kind.DOUBLE})
 _CASTS = {Kind.DECIMAL: "DECIMAL(38, 9)", Kind.VARINT: "DECIMAL(38, 0)"}
-"""Kinds of numbers without a bound, and the type that holds most of them."""
+"""Kinds of unbounded numbers, and the type that holds most of them."""
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 
 class NumberTextError(UsageError):
-    """A condition compares a number that is shown as text with a number; `advice` says what to write."""
+    """A condition compares a number that is shown as text with a number; `advice` states what to write instead."""
 
     def __init__(self, where: str, advice: str) -> None:
-        """Say it of `where`, the option or test and its text."""
+        """Build the message; `where` names the option or test, with its text."""
         super().__init__(f"{where}: {advice}")
         self.advice = advice
 
@@ -38,11 +35,8 @@ class NumberTextError(UsageError):
 def parse_where(schema: TableSchema, condition: Condition) -> UserSql:
     """Return the expression with the user's column names replaced by physical ones.
 
-    A name matches exactly, or without regard to case where that is unambiguous. `schema` has the types that views show.
-
-    Raises:
-        UnknownColumnError: An unknown name.
-        NumberTextError: It compares a number's text with a number.
+    A name matches exactly, or without regard to case if only one column matches. `schema` has the types that views show.
+    Raises `UnknownColumnError`; `NumberTextError` for a comparison of a number that is shown as text with a number.
     """
     if told := advice(schema, condition.tree):
         raise NumberTextError(f"{condition.called} {condition.text!r}", told)
@@ -50,10 +44,9 @@ def parse_where(schema: TableSchema, condition: Condition) -> UserSql:
 
 
 def on_partition(schema: TableSchema, where: UserSql) -> UserSql | None:
-    """Return those of the condition's conjuncts that test partition columns alone, over stored columns; None without any.
+    """Return the conjuncts that test only partition columns, over stored columns; None without any.
 
-    Every fact of a partition has its key, so a scan may drop facts by them. Only keys that views show as they are
-    stored qualify.
+    Every fact has its partition's key, so a scan may drop facts by them. Only keys that views show as stored qualify.
     """
     as_stored = [c for c in schema.partition if isinstance(c.type, Scalar) and not is_reshaped(c.type)]
     plain = {view_key(c): physical_name(c.name) for c in as_stored}
@@ -84,17 +77,17 @@ def _resolved(schema: TableSchema, node: exp.Expression) -> exp.Expression:
 
 
 def _found(schema: TableSchema, name: str) -> Column | None:
-    """The column of that name, or the only one whose name differs in case alone."""
+    """The column of that name, or the only one whose name differs only in case."""
     folded = [c for c in schema.columns if c.name.casefold() == name.casefold()]
     same = [c for c in folded if c.name == name] or folded
     return same[0] if len(same) == 1 else None
 
 
 def advice(schema: TableSchema, condition: exp.Expr) -> str:
-    """Return what to write instead of a comparison of a number's text with a number; empty where there is none.
+    """Return what to write instead of a comparison of a number that is shown as text with a number; empty without one.
 
-    Engines refuse it, or cast the text to whatever the number is: Spark to a whole number. `schema` has the types that
-    views show (`Relation.shown`), `condition` the user's column names.
+    Engines refuse it, or cast the text to the number's type: Spark to a whole number. `schema` has the types that views show
+    (`Relation.shown`), `condition` the user's column names.
     """
     for texts, others in _sides(condition):
         for text in texts:
@@ -108,7 +101,7 @@ def advice(schema: TableSchema, condition: exp.Expr) -> str:
 
 
 def _sides(condition: exp.Expr) -> Iterator[tuple[list[exp.Expr], list[exp.Expr]]]:
-    """What is compared, and with what; what is computed with counts as compared with itself."""
+    """Pairs of compared expressions; an operand of arithmetic counts as compared with itself."""
     for node in condition.walk():
         parts = [part.unnest() for part in node.iter_expressions()]
         if isinstance(node, _COMPUTED):
@@ -120,7 +113,7 @@ def _sides(condition: exp.Expr) -> Iterator[tuple[list[exp.Expr], list[exp.Expr]
 
 
 def _cast(column: Column | None) -> str:
-    """The type to cast a number to that is shown as text; empty for anything else."""
+    """The type to which to cast a number that is shown as text; empty for anything else."""
     kind = column.type if column is not None else None
     return _CASTS.get(kind.kind, "") if isinstance(kind, Scalar) and kind.decimal_size is None else ""
 

@@ -24,17 +24,14 @@ __all__ = ["ViewSql", "check_names", "generate", "outputs_sql", "query_sql", "ro
 def query_sql(
     ask: Ask, *, dialect_name: str, strategy: str, table: str, tables: Mapping[Source, str] | None = None, is_pretty: bool = True
 ) -> str:
-    """Return the SQL of what is asked, over the raw table `table` (text after FROM) and parts of it.
-
-    Where it has to be short, it is on one line, without comments.
-    """
+    """Return the SQL of `ask` over FROM clauses of the raw table and its parts; if not `is_pretty`: one line, no comments."""
     target = dialect(dialect_name)
     return target.printed(_query(ask, target, strategy, table, tables, joins_fully=target.joins_fully), is_pretty=is_pretty)
 
 
 @dataclass(frozen=True, slots=True)
 class ViewSql:
-    """Where a view goes and what it is called there; both parts unquoted."""
+    """The unquoted name of a view."""
 
     schema: str
     name: str
@@ -51,10 +48,10 @@ def generate(
     tables: Mapping[Source, str] | None = None,
     split: Parts | None = None,
 ) -> str:
-    """Return the CREATE VIEW statement of a table's merged view in a dialect, with a header that explains it.
+    """Return the CREATE VIEW statement of a merged view, with a header that explains it.
 
-    `note` is a further line of the header (a Delta version, say); `tables` and `split` are a state's (`Ask.split`).
-    Raises `UnsupportedError` where two column names differ in case alone and the dialect cannot hold both.
+    `note` is a further line of the header; `tables` and `split` belong to a state (`Ask.split`). Raises `UnsupportedError` for
+    names that the dialect's views cannot hold.
     """
     target = dialect(dialect_name)
     check_names(relation, dialect_name, others=(view.schema, view.name))
@@ -75,17 +72,16 @@ def generate(
 
 
 def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: str, is_pretty: bool = True) -> str:
-    """Return the query inside the CREATE VIEW statement of `generate`, for columns of its own and a clock of its own.
+    """Return the query inside the CREATE VIEW statement of `generate`, for another `Ask`; raises like `generate`.
 
-    `clock` is text in place of the time that the query asks for, in seconds since the epoch. Raises as `generate`.
-    Where it has to be short, it is on one line, without comments.
+    `clock` is SQL that replaces the engine's clock, in seconds since the epoch. If not `is_pretty`: one line, no comments.
     """
     check_names(ask.relation, dialect_name)
     return _rows(ask, dialect(dialect_name), strategy, table, output_names(ask), clock=clock, is_pretty=is_pretty)
 
 
 def outputs_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, more: Sequence[tuple[str, str]]) -> str:
-    """Return `rows_sql` in its short form, with further outputs of the plan as (name, output column)."""
+    """Return `rows_sql` on one line, with further outputs of the plan as (name, output column)."""
     names = (*output_names(ask), *more)
     return _rows(ask, dialect(dialect_name), strategy, table, names, clock="", is_pretty=False)
 
@@ -105,9 +101,9 @@ def _query(
 
 
 def _named(ask: Ask, query: exp.Select, names: tuple[tuple[str, str], ...]) -> exp.Select:
-    """The query with its columns under the users' names; `names` are (user name, output column) in order.
+    """The query with user names; `names` are (user name, output column) in order.
 
-    A value that does not fit the type that the user gave its column fails the query that reads it: never a null.
+    The query fails, and shows no null, for a value that does not fit the type that the user gave its column.
     """
     columns, casts = list[exp.Expr](), casts_of(ask.relation)
     for name, output in names:
@@ -122,7 +118,7 @@ def _comment(text: str) -> str:
 
 
 def check_names(relation: Relation, dialect_name: str, *, others: tuple[str, ...] = ()) -> None:
-    """Raise `UnsupportedError` for names that a dialect's view cannot hold; `others` are those of views and schemas."""
+    """Raise `UnsupportedError` for names that a dialect's view cannot hold; `others` are names of views and schemas."""
     target, seen = dialect(dialect_name), dict[str, str]()
     for column in relation.schema.columns:
         other = seen.setdefault(column.name.casefold(), column.name)

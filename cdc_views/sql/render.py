@@ -1,4 +1,4 @@
-"""A lowered plan → SQL text: one CTE a node, the same text on every run."""
+"""A lowered plan → SQL text: one CTE per node, the same text on every run."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from cdc_views.sql.dialects.base import Dialect, Sql, identifier, number
 
 
 class Renderer:
-    """Renders plans in one dialect over one raw table. A node without a visit raises `UnsupportedError`."""
+    """Renders plans in one dialect over one raw table; an unknown node raises `UnsupportedError`."""
 
     def __init__(
         self, dialect: Dialect, *, table: str, tables: Mapping[Source, str] | None = None, computes_once: bool = False
     ) -> None:
-        """`table` is the raw table, text after FROM in the dialect; `tables` are parts of it.
+        """`table` is the FROM clause of the raw table; `tables` are FROM clauses of its parts.
 
-        `computes_once`: steps that several others read are computed once and held. Else an engine may put their text
-        where they are read, as often as that is.
+        `computes_once` materializes each step that several others read. Otherwise an engine may compute it for each reader.
         """
         self.dialect, self._tables = dialect, {Source.ALL: table, **(tables or {})}
         self._computes_once = computes_once
@@ -42,7 +41,7 @@ class Renderer:
         return self.dialect.finished(query)
 
     def sql(self, root: Node, *, is_pretty: bool = True) -> str:
-        """Return the query's text, aligned and with comments, or as short as it gets."""
+        """Return the query's text, aligned and with comments, or on one line."""
         return self.dialect.printed(self.query(root), is_pretty=is_pretty)
 
     def _body(self, node: Node, names: dict[int, str]) -> exp.Select:
@@ -111,7 +110,7 @@ class Renderer:
         return _select([_ref(n) for n in node.output()], union.subquery(identifier("_parts"), copy=False))
 
     def _part_columns(self, part: Node, first: Node) -> list[Sql]:
-        """A part's columns; its nulls again as literals where the engine would take a step's null for some type."""
+        """A part's columns; nulls become literals again if the engine gives a step's null a type."""
         if not (self.dialect.types_bare_nulls and isinstance(part, Select) and isinstance(first, Select)):
             return [_ref(n) for n in part.output()]
         ours, theirs = dict(part.columns), dict(first.columns)
@@ -127,14 +126,14 @@ class Renderer:
 
 
 def _read_by_several(nodes: list[Node]) -> set[int]:
-    """The steps that more than one other reads, and that take work; a scan without some rows is read again instead."""
+    """The steps that several others read, except cheap ones (scans and anti-joins)."""
     readers = Counter(id(source) for node in nodes for source in node.sources())
     cheap = {id(node) for node in nodes if isinstance(node, Scan) or (isinstance(node, Join) and node.kind is JoinKind.ANTI)}
     return {node for node, count in readers.items() if count > 1} - cheap
 
 
 def _select(columns: Sequence[Sql], source: Sql) -> exp.Select:
-    """SELECT … FROM … without copies, since nothing else uses these expressions: copying took a third of the time."""
+    """SELECT … FROM … without copies, which took a third of the time: nothing else uses these expressions."""
     return exp.select(*columns, copy=False).from_(source, copy=False)
 
 
@@ -147,10 +146,7 @@ def _ref(name: str, side: str = "") -> exp.Column:
 
 
 def step_names(nodes: list[Node], *, longest: int | None = None) -> dict[int, str]:
-    """Return a name for each node, unique and no column's, whatever a table's columns are called.
-
-    In `a.b`, a step called `a` would hide a struct column `a`. Names are cut to `longest` bytes before they are numbered.
-    """
+    """Return a name of at most `longest` bytes for each node. No column has it: in `a.b`, a step `a` would hide a column `a`."""
     taken: set[str] = {column for node in nodes for column in node.output()}
     names: dict[int, str] = {}
     for node in nodes:

@@ -1,4 +1,4 @@
-"""Statements around a query: templates hold the envelopes, everything relational comes rendered."""
+"""Statements around a rendered query, from templates."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _environment() -> jinja2.Environment:
 
 
 def template_folder() -> str:
-    """Return where the templates are: inside an installed package, beside it in a checkout."""
+    """Return the folder of the templates: inside an installed package, beside it in a checkout."""
     packaged = resources.files("cdc_views") / "_templates"
     beside = Path(str(resources.files("cdc_views"))).parent / "templates"
     return str(packaged) if packaged.is_dir() else str(beside)
 
 
 def envelope(template: str, **values: object) -> str:
-    """Return a statement from its template; relational logic and identifiers come rendered."""
+    """Return a statement from its template; `values` with relational logic or identifiers must be rendered SQL."""
     return _environment().get_template(template).render(**values)

@@ -1,4 +1,1 @@
-"""Plans on Spark: the DataFrame compiler, a session with Delta, and the engine that `cdc-views` finds by entry point.
-
-Needs the extra `spark`. `java` and `ivy` alone, which producers use too, do without.
-"""
+"""Plans on Spark. Needs the extra `spark`, except for `java` and `ivy`, which producers use too."""

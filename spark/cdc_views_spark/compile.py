@@ -1,4 +1,4 @@
-"""A lowered plan → a Spark DataFrame: a second visitor of the same nodes; expressions are the Spark dialect's."""
+"""A lowered plan → a Spark DataFrame. Expressions are rendered by the Spark dialect."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from cdc_views.sql.dialects.spark import Spark
 
 
 class Compiler:
-    """Compiles plans over `parts`, each made when a scan first asks for it.
-
-    A node without a visit raises `UnsupportedError`.
-    """
+    """Compiles plans over `parts`, each created when a scan first needs it; an unknown node raises `UnsupportedError`."""
 
     def __init__(self, parts: Mapping[Source, Callable[[], DataFrame]], *, dialect: Spark | None = None) -> None:
         self._parts, self._dialect = parts, dialect or Spark()
@@ -27,7 +24,7 @@ class Compiler:
         self._done: dict[int, DataFrame] = {}
 
     def dataframe(self, root: Node) -> DataFrame:
-        """Return the DataFrame of the plan's output columns; lazy, as DataFrames are."""
+        """Return the lazy DataFrame of the plan's output columns."""
         for node in in_order(root):
             visit: Callable[..., DataFrame] | None = getattr(self, f"_{type(node).__name__.lower()}", None)
             if visit is None:
@@ -44,7 +41,7 @@ class Compiler:
         return self._dialect.render(expression).sql(dialect="spark")
 
     def _columns(self, columns: Named) -> list[str]:
-        # texts, not Columns: each call of a function of Spark's takes several round trips to the JVM
+        # texts, not Columns: each call of a Spark function takes several round trips to the JVM
         return [f"{self._text(value)} AS {_quoted(name)}" for name, value in columns]
 
     def _selected(self, frame: DataFrame, columns: Named, where: Expr | None) -> DataFrame:

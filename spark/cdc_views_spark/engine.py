@@ -1,4 +1,4 @@
-"""The Spark engine: reads compile to DataFrames, views are SQL in a catalog kept inside the warehouse."""
+"""The Spark engine: reads are DataFrames, views are SQL in a catalog inside the warehouse."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from cdc_views_spark.writing import write_serving, write_state
 
 
 def open_spark(*, warehouse: Path) -> SparkEngine:
-    """Return the engine on the active session, or on one of its own."""
+    """Return the engine on the active session, or on a new one."""
     is_running = SparkSession.getActiveSession() is not None
     return SparkEngine(open_session(warehouse=warehouse), stops=not is_running)
 
 
 class SparkEngine(StreamingEngine):
-    """Runs plans on a session; closing the engine stops the session, unless it is somebody else's (`stops`)."""
+    """Runs plans on a session; `stops`: closing the engine stops the session."""
 
     name = "spark"
     leaves_out_covered = False
@@ -44,7 +44,7 @@ class SparkEngine(StreamingEngine):
 
     @property
     def session(self) -> SparkSession:
-        """The open session, for callers that run plans of their own."""
+        """The open session, for callers' own plans."""
         return self._session
 
     def dataframe(self, read: Read) -> DataFrame:
@@ -66,7 +66,7 @@ class SparkEngine(StreamingEngine):
             return compiler.dataframe(lowered(plan)).toArrow()
 
     def raw(self, raw: RawTable) -> DataFrame:
-        """Return the raw table; one that does not exist yet has no rows, a column or struct field it lacks is null."""
+        """Return the raw table; a missing table has no rows, and missing columns or struct fields are null."""
         if not (Path(raw.location) / "_delta_log").is_dir() and "://" not in raw.location:
             return self._session.createDataFrame(raw.relation.arrow_schema().empty_table())
         return in_layout(self._session.read.format("delta").load(raw.location), raw.relation)
@@ -82,7 +82,7 @@ class SparkEngine(StreamingEngine):
         return query_sql(ask_of(read), dialect_name="spark", strategy=read.strategy.value, table=_delta(read.raw))
 
     def read_sql(self, read: Read) -> pa.Table:
-        """Return what the SQL text of `read` gives, which must equal `read`."""
+        """Return the rows of the SQL text of `read`, which must equal the rows of `read`."""
         with _in_its_words():
             return self._session.sql(self.sql(read)).toArrow()
 

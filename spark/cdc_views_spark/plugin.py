@@ -1,4 +1,4 @@
-"""Spark, as `cdc_views.engines.plugin` describes engines; PySpark is imported when it is opened."""
+"""The plug-in of Spark; only `open` imports PySpark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SparkPlugin(EnginePlugin):
-    """Spark: the session that is active, or a local one with Delta."""
+    """Spark: the active session, or a local one with Delta."""
 
     name = "spark"
     title = "Spark SQL"
@@ -27,5 +27,4 @@ class SparkPlugin(EnginePlugin):
         return open_spark(warehouse=folder)
 
     def table_sql(self, raw: RawTable) -> str:
-        """See `EnginePlugin.table_sql`: a Delta table by its path."""
         return "delta.`" + raw.location.replace("`", "``") + "`"

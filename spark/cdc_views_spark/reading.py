@@ -1,4 +1,4 @@
-"""What Spark reads of raw tables and states: frames in the raw layout, whatever their files had when they were written."""
+"""Raw tables and states as frames in the raw layout, also from files with older columns."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from cdc_views.storage.relation import Relation
 from cdc_views_spark.compile import Compiler
 
 _READS_RANGES_APART = "parquet.hadoop.vectored.io.enabled"
-"""Several ranges of a file at once, in other threads: a gain where they come from afar, but of a file on a disk a task
-waits longer for the threads than for the bytes; 128 files of a state took half as long again to read."""
+"""Reads several ranges of a file in other threads. It helps with remote files, but on a local disk a task waits longer for the
+threads than for the bytes: 128 files of a state took half as long again to read."""
 
 
 def parts_of_sources(
     session: SparkSession, sources: Sources, *, drops_empty: bool = False
 ) -> dict[Source, Callable[[], DataFrame]]:
-    """Return what a plan's scans read of `sources`, each made where it is called: Spark looks at every file first.
+    """Return the frames that a plan's scans read; each is created on demand, because Spark first opens every file.
 
-    Facts that landed late are left out (see `plan.purge.facts_in_time`), except from `Source.TAIL`.
+    Leaves out late facts (see `plan.purge.facts_in_time`), except in `Source.TAIL`.
     """
     facts = partial(_facts_of, session, sources, drops_empty=drops_empty)
     remembered = {s: partial(_files, session, sources, sources.paths(s)) for s in (Source.PURGED, Source.LATE)}
@@ -42,7 +42,7 @@ def _facts_of(session: SparkSession, sources: Sources, source: Source, *, drops_
 
 
 def _landed(session: SparkSession, sources: Sources) -> DataFrame:
-    """The raw facts of `sources`: all, or those of the tail."""
+    """The raw facts of `sources`: all, or only the tail."""
     if sources.is_raw:
         stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
         return in_layout(stored, sources.raw.relation)
@@ -50,10 +50,7 @@ def _landed(session: SparkSession, sources: Sources) -> DataFrame:
 
 
 def _files(session: SparkSession, sources: Sources, files: tuple[str, ...]) -> DataFrame:
-    """The files as they are: of none a deletion vector hides rows, and Delta's log need not be read again.
-
-    What a file lacks, columns and fields of structs, is null.
-    """
+    """The files without Delta's log: none has a deletion vector. Missing columns and fields of structs are null."""
     layout = sources.raw.relation.arrow_schema()
     if not files:
         return session.createDataFrame(layout.empty_table())
@@ -64,7 +61,7 @@ def _files(session: SparkSession, sources: Sources, files: tuple[str, ...]) -> D
 
 
 def in_layout(frame: DataFrame, relation: Relation) -> DataFrame:
-    """Return the columns of the raw layout in order; columns and struct fields that the frame does not have are null."""
+    """Return the columns of the raw layout in order; missing columns and struct fields are null."""
     columns = []
     for field in relation.arrow_schema():
         wanted = from_arrow_type(field.type)
@@ -77,7 +74,7 @@ def in_layout(frame: DataFrame, relation: Relation) -> DataFrame:
 
 
 def _completed(value: Column, stored: DataType, wanted: DataType) -> Column:
-    """The value with the fields of `wanted`, by name and in its order, at any depth; a null struct or array stays null."""
+    """The value with the fields of `wanted` at any depth, by name and in its order; a null struct or array stays null."""
     if stored.simpleString() == wanted.simpleString():
         return value
     if isinstance(stored, ArrayType) and isinstance(wanted, ArrayType):

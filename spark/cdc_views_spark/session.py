@@ -1,4 +1,4 @@
-"""A local Spark session with Delta, its jars fetched once by Spark's own Ivy."""
+"""A local Spark session with Delta, whose jars Spark's own Ivy fetches once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cdc_views_spark.ivy import fetched
 from cdc_views_spark.java import java_home
 
 DELTA_JAR = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
-"""Group, artifact and version that work with pyspark 4.2.0."""
+"""The coordinates that work with pyspark 4.2.0."""
 
 
 def cache_folder() -> Path:
-    """Return where jars and the Java wrapper are kept: `CDC_VIEWS_CACHE`, or the user's cache folder."""
+    """Return the folder of jars and the Java wrapper: `CDC_VIEWS_CACHE`, or the user's cache folder."""
     given = os.environ.get("CDC_VIEWS_CACHE")
     base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cdc-views"
     base.mkdir(parents=True, exist_ok=True)
@@ -24,23 +24,22 @@ def cache_folder() -> Path:
 
 
 def delta_jars() -> list[Path]:
-    """Return the Delta jars, fetched on the first call; raises `EngineError` when they cannot be had."""
+    """Return the Delta jars, fetched on the first call; raises `EngineError` if that fails."""
     folder = cache_folder() / f"jars-{DELTA_JAR[1]}-{DELTA_JAR[2]}"
     return sorted(fetched(DELTA_JAR, folder, finish=_leave_out_what_spark_brings).glob("*.jar"))
 
 
 def _leave_out_what_spark_brings(folder: Path) -> None:
     for extra in folder.glob("*.jar"):
-        # Spark brings its own Scala and logging; two of them clash
+        # Spark has its own Scala and logging; two versions clash
         if extra.name.startswith(("scala-library", "slf4j", "antlr4-runtime", "jackson")):
             extra.unlink()
 
 
 def open_session(*, warehouse: Path, cores: int = 2, memory: str = "2g", options: dict[str, str] | None = None) -> SparkSession:
-    """Return a session on this machine: UTC, ANSI, few partitions, a catalog kept inside `warehouse`.
+    """Return this process's open session, or a new one: UTC, ANSI, few partitions, a catalog inside `warehouse`.
 
-    A session that is already open in this process is returned as it is. `CDC_VIEWS_SPARK_MASTER` names another master
-    than this process's threads, one whose workers see the same files.
+    `CDC_VIEWS_SPARK_MASTER` names another master than this process's threads; its workers must see the same files.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -82,7 +81,7 @@ def _settings(warehouse: Path, memory: str) -> dict[str, str]:
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
-        # inferring constraints through our steps grows exponentially with their CASEs, and finds nothing
+        # constraint inference is exponential in the CASEs of our steps, and finds nothing
         "spark.sql.constraintPropagation.enabled": "false",
         "spark.sql.warehouse.dir": str(warehouse.resolve() / "spark"),
         "spark.sql.catalogImplementation": "hive",
@@ -90,6 +89,6 @@ def _settings(warehouse: Path, memory: str) -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": "1",
-        # a state's files are named one by one; a job to look at hundreds of them takes seconds
+        # reads name a state's files one by one; a discovery job for hundreds of files takes seconds
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     }

@@ -1,6 +1,6 @@
-"""Following raw tables with Structured Streaming: a stream says that something landed, `materialize` does the work.
+"""Following raw tables with Structured Streaming: a stream notices new events, and `materialize` does the work.
 
-The watermark stays in the state's own commits, so a stream's checkpoint only paces: it may be deleted at any time.
+The watermark is in the state's own commits. So a stream's checkpoint only paces the runs, and may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -19,24 +19,18 @@ with needs("cdc_views_spark", extra="spark"):
 
 _LOOK_EVERY = 0.2
 _MOST_RESTARTS = 3
-"""How often in a row a stream is started anew, without a batch between, after its table's columns changed."""
+"""The most restarts in a row, without a batch between them, after a table's columns changed."""
 
 
 def follow(session: SparkSession, followed: Iterable[Followed], *, interval: str | None, stop: Event) -> None:
-    """Run each table's `run` when something has landed, at most once an `interval`, until `stop` is set.
-
-    Without an interval: until all that has landed is taken in, table by table. The run at hand ends in any case.
-
-    Raises:
-        EngineError: A stream failed; what a run raised is raised as it is.
-    """
+    """See `StreamingEngine.follow`; raises an error of a run as it is. Without an interval, tables run one after the other."""
     tables = list(followed)
     for some in [[one] for one in tables] if interval is None else [tables]:
         streams: list[_Stream] = []
         try:
             for one in some:
                 streams.append(_Stream(session, one, interval=interval, stop=stop))
-            while sum(stream.goes_on() for stream in streams) and not stop.is_set():  # each is looked at
+            while sum(stream.goes_on() for stream in streams) and not stop.is_set():  # `sum`, unlike `any`, checks every stream
                 stop.wait(_LOOK_EVERY)
         finally:
             for stream in streams:
@@ -44,7 +38,7 @@ def follow(session: SparkSession, followed: Iterable[Followed], *, interval: str
 
 
 class _Stream:
-    """One table's stream, started anew when the table's columns changed, at which Delta ends it."""
+    """One table's stream. Delta ends it when the table's columns change; then it starts again."""
 
     def __init__(self, session: SparkSession, followed: Followed, *, interval: str | None, stop: Event) -> None:
         self._session, self._followed, self._interval, self._stop = session, followed, interval, stop
@@ -53,7 +47,7 @@ class _Stream:
         self._start()
 
     def _start(self) -> None:
-        # rewritten files bring nothing new, and a state notices by itself that events were deleted
+        # rewritten files hold no new events, and the state itself notices deleted events
         try:
             raw = self._session.readStream.format("delta").option("skipChangeCommits", "true").load(self._followed.location)
             writer = raw.writeStream.foreachBatch(self._batch).option("checkpointLocation", self._followed.checkpoint)
@@ -63,7 +57,7 @@ class _Stream:
             raise self._failed(error) from error
 
     def _batch(self, frame: DataFrame, number: int) -> None:
-        """Bring state up to date; the frame is not read, for the state knows what it has not taken in."""
+        """Bring the state up to date. The frame is not read, because the state has its own watermark."""
         with self._busy:
             if self._is_closed or self._stop.is_set():
                 return
@@ -75,7 +69,7 @@ class _Stream:
                 raise
 
     def goes_on(self) -> bool:
-        """Whether the stream has not ended; raises what ended it."""
+        """Return whether the stream still runs; raises the error that ended it."""
         if self._query.isActive:
             return True
         if self._error is not None:
@@ -93,7 +87,7 @@ class _Stream:
         return EngineError(f"{self._followed.name}: its stream failed: {str(error).splitlines()[0]}")
 
     def close(self) -> None:
-        """Wait for the run at hand, and end the stream."""
+        """Wait for the current run, and end the stream."""
         with self._busy:
             self._is_closed = True
         self._query.stop()

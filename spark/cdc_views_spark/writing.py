@@ -1,4 +1,4 @@
-"""States and serving tables by Spark: computed as a DataFrame, committed by Delta's own writer, one writer at a time."""
+"""States and serving tables by Spark: a DataFrame, committed by Delta's own writer, one writer at a time."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from cdc_views_spark.compile import Compiler
 from cdc_views_spark.reading import parts_of_sources
 
 _CODEC = "lz4_raw"
-"""The fastest to read, as DuckDB writes it; of Spark's default, Snappy, a scan takes an eighth longer."""
+"""The fastest to read, as in DuckDB; a scan of Spark's default, Snappy, takes an eighth longer."""
 _DICTIONARIES = "parquet.enable.dictionary"
-"""Most values of a state differ: dictionaries are made of them and thrown away, a quarter of what a new base costs. Files
-are as large without. Delta hands a write only what the session is set to, no option of this kind."""
+"""Most values of a state differ, so dictionaries are built and discarded: a quarter of the time of a new base. Files are as large
+without them. Only a session's setting works: Delta ignores such an option of a write."""
 _PLAIN = f"{PART}={Part.PLAIN.value}"
 MOST_FILES = 4
-"""How many files of the base may hold one bucket, before rows that stay are moved together again."""
+"""The largest number of files per bucket of the base, before the rows that stay are moved together again."""
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
-"""Timestamps in Parquet's own type: other readers do not see that those of Spark's INT96 are in UTC."""
+"""Writes Parquet's own timestamps: other readers do not see that Spark's INT96 is in UTC."""
 
 
 def write_state(session: SparkSession, write: StateWrite) -> None:
@@ -57,7 +57,7 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
 
 
 def _facts(compiler: Compiler, root: UnionAll, write: StateWrite) -> DataFrame:
-    """What to write. Rows that stay as they are need not move, while few files hold the rows of one bucket."""
+    """The facts to write. Rows that stay as they are need not move, as long as each bucket has few files."""
     kept, others = state_plan.kept_and_moved(root)
     if not (write.into is Part.BASE and kept and others and _stays_in_place(write)):
         return _laid_out(compiler.dataframe(root), write)
@@ -67,7 +67,7 @@ def _facts(compiler: Compiler, root: UnionAll, write: StateWrite) -> DataFrame:
 
 
 def _stays_in_place(write: StateWrite) -> bool:
-    """Whether the base is split as the new one will be, and not yet into too many files for that."""
+    """Whether old and new base have the same split, and no bucket has too many files yet."""
     if write.sources.split() is None or not write.digits:
         return False
     parts = Counter(Path(file).parent.name for file in write.sources.paths(Source.BASE))
@@ -77,18 +77,16 @@ def _stays_in_place(write: StateWrite) -> bool:
 
 
 def _digits(folder: str) -> int:
-    """How many digits follow the letter in a folder `_part=…`."""
+    """The number of digits after the letter in a folder `_part=…`."""
     return len(folder) - len(_PLAIN)
 
 
 def _laid_out(facts: DataFrame, write: StateWrite) -> DataFrame:
-    """The facts in the types that the raw layout has, rows of a partition side by side."""
     relation = write.sources.raw.relation
     return _spread(_typed(facts, relation), write.digits, state_plan.order_of(relation))
 
 
 def _spread(rows: DataFrame, digits: int, order: tuple[str, ...]) -> DataFrame:
-    """One file for each `_part`, sorted."""
     spread = rows.repartition(F.col(PART)) if digits else rows.coalesce(1)
     return spread.sortWithinPartitions(*map(_column, order))
 
@@ -128,9 +126,9 @@ def _save(writer: DataFrameWriter, write: StateWrite | ServingWrite) -> None:
 
 @contextmanager
 def committing(write: StateWrite | ServingWrite) -> Iterator[None]:
-    """Let the block commit `write`; raises `ConflictError` where somebody else committed first.
+    """Let the block commit `write`; raises `ConflictError` if another run committed first.
 
-    Delta silently skips a write whose transaction number is not above the recorded one, so this looks before and after.
+    Delta silently skips a write whose transaction number is not above the recorded one, so this checks before and after.
     """
     name, number = write.transaction
     overtaken = ConflictError(f"{write.target}: another run committed first")
@@ -150,7 +148,7 @@ def committing(write: StateWrite | ServingWrite) -> Iterator[None]:
 
 @contextmanager
 def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Set one of the session's options for the block."""
+    """Set an option of the session in this block."""
     before = session.conf.get(name, None)
     session.conf.set(name, value)
     try:

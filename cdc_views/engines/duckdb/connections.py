@@ -1,4 +1,4 @@
-"""Connections to DuckDB: one for what we write ourselves, and one for users' conditions, which may read some files only."""
+"""Connections to DuckDB: one for our own SQL, and one for users' conditions, which can read only some files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdc_views.errors import EngineError
 IN_MEMORY = ":memory:"
 _COMMON = (
     "SET TimeZone = 'UTC'",
-    # a state's files do not change, and parsing the footers of 150 again is a twentieth of a read
+    # a state's files do not change, and parsing 150 footers again takes a twentieth of a read
     "SET parquet_metadata_cache = true",
 )
 _LOCK = (
@@ -26,15 +26,14 @@ _LOCK = (
 
 
 def connect(database: str = IN_MEMORY) -> duckdb.DuckDBPyConnection:
-    """Return a connection to a database, which is created if it is not there; raises `EngineError`."""
+    """Return a connection to a database, which is created if missing; raises `EngineError`."""
     return _connect(database, _COMMON)
 
 
 def connect_locked(files: Iterable[str]) -> duckdb.DuckDBPyConnection:
-    """Return a connection that reads these files and tables registered with it, and nothing else there is.
+    """Return a connection that can read only these files and its registered tables: no network, no extensions, fixed settings.
 
-    It opens no other file and no network, loads no extension, and its settings cannot be changed: what a condition
-    must not do (`cdc_views.model.conditions`) is not there to be done.
+    So a condition cannot do what `cdc_views.model.conditions` forbids.
     """
     allowed = f"SET allowed_paths = [{', '.join(map(literal, files))}]"
     return _connect(IN_MEMORY, (*_COMMON, allowed, *_LOCK))
@@ -53,7 +52,7 @@ def _connect(database: str, settings: Iterable[str]) -> duckdb.DuckDBPyConnectio
 
 @contextmanager
 def in_its_words() -> Iterator[None]:
-    """Raise what DuckDB refuses as `EngineError`, in its words."""
+    """Raise DuckDB's errors as `EngineError`, with DuckDB's message."""
     try:
         yield
     except duckdb.Error as error:

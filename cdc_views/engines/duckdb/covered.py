@@ -1,8 +1,7 @@
-"""Which rows of a state's base its overlay replaces: a bit for each row of each file, written with the overlay.
+"""The rows of a state's base that its overlay replaces: one bit per row of each file, written with the overlay.
 
-Looking up the overlay's keys for every row of the base costs a full read a quarter of a plain scan, a bit at the row's place
-next to nothing. Files do not change, so a place names a row for as long as the base has just these files. Other engines, and
-reads of other files, look up the keys.
+In a full read, looking up the overlay's keys for every row of the base adds a quarter of a plain scan; testing a bit adds almost
+nothing. The bits hold while the base has exactly these files. Other engines, and reads of other files, look up the keys.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from cdc_views.rules.facts import FactKind
 
 _KIND = "covered"
 _TYPE = pa.struct([pa.field("file", pa.string()), pa.field("rows", pa.binary())])
-"""A file of the base, as the state names it, and the bits of its rows, the first row's first, up to a whole byte and more."""
+"""A file of the base by its name in the state, and the bits of its rows, first row first, padded to at least a whole byte."""
 _KEYS = "overlay_keys"
 
 
 def with_covered(connection: duckdb.DuckDBPyConnection, write: StateWrite, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return the facts of an overlay, and after them which rows of the base those replace."""
+    """Return the facts of an overlay, and after them the lists of the base's rows that they replace."""
     schema = rows.schema.append(pa.field(COVERS, _TYPE))
     return pa.RecordBatchReader.from_batches(schema, _and_covered(connection.cursor(), write, rows, schema))
 
@@ -52,7 +51,6 @@ def _and_covered(
 
 
 def _places(connection: duckdb.DuckDBPyConnection, base: list[str], keys: tuple[str, ...]) -> list[tuple[int, bytes]]:
-    """Each file's number and bits."""
     files = _reading(base)
     (last,) = connection.sql(f"SELECT max(file_row_number) FROM {files}").fetchall()[0]
     size = (int(last or 0) // 8 + 1) * 8
@@ -70,7 +68,7 @@ def _places(connection: duckdb.DuckDBPyConnection, base: list[str], keys: tuple[
 
 
 def uncovered(sources: Sources, files: tuple[str, ...]) -> str:
-    """Return what reads some files of the base, those of plain rows or the others, without the rows that are covered."""
+    """Return a FROM clause for some files of the base (of plain rows, or the others) without the covered rows."""
     base = sorted(sources.paths(Source.BASE), key=name_in_state)
     some = sorted(files, key=name_in_state)
     first = base.index(some[0])

@@ -26,37 +26,37 @@ from cdc_views.sql.render import Renderer
 
 
 class DuckDbEngine(Engine):
-    """An engine without a server. Reads run in memory; `database` is the file that views are kept in, opened to apply."""
+    """An engine without a server. Reads run in memory; `apply` opens `database`, the file of the views."""
 
     name = "duckdb"
     leaves_out_covered = True
 
     def __init__(self, database: Path | None = None) -> None:
-        """Connect; the file is created by the first `apply`, and held only while it lasts (DuckDB locks it)."""
+        """Only `apply` creates and opens the file, because DuckDB locks it."""
         self._database = database
         self._open: duckdb.DuckDBPyConnection | None = None
         self._locked: tuple[frozenset[str], duckdb.DuckDBPyConnection] | None = None
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The open connection, for callers that run SQL of their own, without a word of a user's in it."""
+        """The open connection, for callers' own SQL, which must not contain a user's text."""
         if self._open is None:
             self._open = connect()
         return self._open
 
     def read(self, read: Read) -> pa.Table:
-        # a condition is evaluated where only the files of this read can be read
+        # a user's condition runs on a connection that can read only the files of this read
         snapshot = _pinned(read)
         sql = _sql_over(snapshot, read, is_pretty=False)
         connection = self.connection if read.where is None else self._reading(snapshot, read.sources)
         return _rows(connection, sql, snapshot)
 
     def run(self, sql: str, snapshot: Snapshot) -> pa.Table:
-        """Return the rows of `sql`, in which no condition of a user is; raises `EngineError` with DuckDB's words."""
+        """Return the rows of `sql`, which must not contain a user's condition; raises `EngineError` with DuckDB's message."""
         return _rows(self.connection, sql, snapshot)
 
     def _reading(self, snapshot: Snapshot, sources: Sources | None) -> duckdb.DuckDBPyConnection:
-        """The locked connection to the files of a read; kept, since reads of the same files follow each other."""
+        """The locked connection to the files of a read; kept, because the next read often has the same files."""
         files = frozenset((*snapshot.files, *(sources.parts.of(Part).paths if sources is not None else ())))
         if self._locked is None or self._locked[0] != files:
             self._close_locked()
@@ -73,21 +73,20 @@ class DuckDbEngine(Engine):
         write_serving(self.connection, write, tables=self._tables(write.sources))
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
-        # conditions of data tests are among it, as in `read`
+        # a plan may hold conditions of data tests, so it runs like `read`
         snapshot = snapshot_of_sources(sources)
         tables = tables_of(sources.raw, sources, snapshot, drops_empty=True)
         renderer = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables)
         return _rows(self._reading(snapshot, sources), renderer.sql(lowered(plan)), snapshot)
 
     def _tables(self, sources: Sources) -> dict[Source, str]:
-        """Text after FROM for each part of `sources`, on the connection that writes."""
         snapshot = snapshot_of_sources(sources)
         if snapshot.arrow is not None:
             self.connection.register(REGISTERED, snapshot.arrow)
         return tables_of(sources.raw, sources, snapshot, drops_empty=True)
 
     def apply(self, view: ViewDefinition) -> str:
-        # the view reads the files of the snapshot of now, whose version its comment names
+        # the view reads the files of the current snapshot; its comment names the version
         snapshot = _pinned(view)
         if snapshot.arrow is not None:
             raise EngineError(f"{view.raw.location} holds no files that a view could name; land events, or use `query`")
@@ -133,7 +132,7 @@ def _for_views(engine: DuckDbEngine, database: Path | None) -> Iterator[duckdb.D
 
 
 def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> str:
-    """Return the CREATE VIEW statement over the files of now: the raw table's, or a state's and those since."""
+    """Return the CREATE VIEW statement over the current files of the raw table, or of state and tail."""
     snapshot = snapshot or _pinned(view)
     tables = tables_of(view.raw, view.sources, snapshot)
     return generate(

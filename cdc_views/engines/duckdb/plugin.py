@@ -1,4 +1,4 @@
-"""DuckDB, as `cdc_views.engines.plugin` describes engines."""
+"""The plug-in of DuckDB."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DuckDbPlugin(EnginePlugin):
         return DuckDbEngine(folder / _DATABASE)
 
     def table_sql(self, raw: RawTable) -> str:
-        # the files of now, or a scan of the table before it has any
+        # the current files, or a scan of the table if it has none yet
         if "://" in raw.location or Path(raw.location).exists():  # else Delta and DuckDB need not be imported
             from cdc_views.engines.duckdb.tables import from_clause
             from cdc_views.engines.snapshot import snapshot_of

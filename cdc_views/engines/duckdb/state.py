@@ -1,4 +1,4 @@
-"""States and serving tables by DuckDB: facts of several files reduced by SQL, committed by deltalake."""
+"""States and serving tables by DuckDB: SQL reduces the facts, deltalake commits the rows."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer
 
 NOTE = "cdc-views"
-"""Key of a serving commit's note in its metadata; Spark's commits have it as `userMetadata`."""
+"""The key of a serving commit's note in its metadata; Spark's commits store it as `userMetadata`."""
 _BATCH_ROWS = 100_000
 _FILES = WriterProperties(
     compression="LZ4_RAW", dictionary_page_size_limit=DICTIONARY_BYTES, statistics_truncate_length=BOUND_BYTES
 )
-"""The fastest to read: a state is read more often than written."""
+"""The fastest to read: a state is read more often than it is written."""
 
 
 def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> None:
-    """See `Engine.write_state`; `tables` are the facts, as text after FROM."""
+    """See `Engine.write_state`; `tables` are FROM clauses of the facts."""
     relation = write.sources.raw.relation
-    # a purge looks at each fact twice: at what stays of it, and at what leaves
+    # a purge reads each fact twice: for the parts that stay, and for the parts that leave
     renderer = Renderer(DuckDb(), table=tables[Source.ALL], tables=tables, computes_once=write.purges)
     columns = [*map(_typed, relation.arrow_schema()), quoted(PART)]
     with in_its_words():
@@ -53,7 +53,7 @@ def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
 
 
 def write_serving(connection: duckdb.DuckDBPyConnection, write: ServingWrite, *, tables: Mapping[Source, str]) -> None:
-    """See `Engine.write_serving`; `tables` are the facts, as text after FROM."""
+    """See `Engine.write_serving`; `tables` are FROM clauses of the facts."""
     dialect = DuckDb()
     dialect.holds_any_field = False
     shown = Renderer(dialect, table=tables[Source.ALL], tables=tables).sql(serving.plan_of(write))

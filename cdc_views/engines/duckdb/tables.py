@@ -1,4 +1,4 @@
-"""The files that DuckDB reads facts from, as text after FROM: those of snapshots, and facts without what landed late."""
+"""FROM clauses over the files of facts for DuckDB, without late facts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import RawTable
 
 REGISTERED = "raw_events"
-"""The name of a snapshot that has no files to name."""
+"""The table name of a snapshot without files."""
 Schemas = dict[str, pa.Schema]
-"""What files have, by path."""
+"""Schemas of files, by path."""
 
 
 def snapshot_of_sources(sources: Sources) -> Snapshot:
@@ -34,15 +34,15 @@ def snapshot_of_sources(sources: Sources) -> Snapshot:
 
 
 def snapshot_of_files(sources: Sources, files: tuple[str, ...], known: Schemas | None = None) -> Snapshot:
-    """Return some of the files of `sources`, at least one, as a snapshot; `known` are footers that were read before."""
+    """Return some files of `sources`, at least one, as a snapshot; `known` caches schemas of files."""
     return Snapshot(sources.raw_version, files, _stored(sources, files, {} if known is None else known))
 
 
 def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Schema:
-    """The columns that the files really have: those of Delta's schema may be younger than all of them.
+    """The columns that the files really have; Delta's schema may have newer ones.
 
-    Of each column the type that is not the expected one, if any, so that a reader completes it. One commit writes the files
-    of a base, which may be hundreds, and one those of an overlay, so that one file speaks for all.
+    A column has an unexpected type if any file has one, so that a reader completes it. One commit writes all files of a base
+    (perhaps hundreds), and another all files of an overlay. So one file of each is enough.
     """
     base, overlay = set(sources.paths(Source.BASE)), set(sources.paths(Source.OVERLAY))
     of_base, of_overlay = ([file for file in files if file in those] for those in (base, overlay))
@@ -62,10 +62,7 @@ def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Sche
 
 
 def tables_of(raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, drops_empty: bool = False) -> dict[Source, str]:
-    """Return a FROM clause for each source that has files; `snapshot` are all facts, late ones among them.
-
-    See `plan.purge.facts_in_time` for `drops_empty`.
-    """
+    """Return a FROM clause for each source with files; `snapshot` holds also late facts. `drops_empty`: see `facts_in_time`."""
     every = from_clause(snapshot, raw)
     found, known = {Source.ALL: every}, dict[str, pa.Schema]()
     if sources is None:
@@ -79,7 +76,7 @@ def tables_of(raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, dro
             found[source] = _in_layout(uncovered(sources, files), snapshot.stored, raw)
         else:
             found[source] = from_clause(snapshot, raw, are_alike=_are_alike(source))
-    # plain rows alone hold no other kind of fact: a scan of all finds none
+    # if all files are plain rows, a scan of all finds no other facts
     found.setdefault(Source.OTHERS, every)
     if sources.late_by is None:
         return found
@@ -101,15 +98,15 @@ def tables_of(raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, dro
 
 
 def _are_alike(source: Source) -> bool:
-    """Whether one commit wrote the files; what `forget` rewrites keeps its columns."""
+    """Whether one commit wrote the files; files that `forget` rewrites keep their columns."""
     return any(set(source.value) <= set(level.value) for level in (Source.BASE, Source.OVERLAY))
 
 
 def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -> str:
-    """Return text after FROM: `read_parquet` of the snapshot's files, or the table that `run` registers.
+    """Return a FROM clause: `read_parquet` of the snapshot's files, or the name `REGISTERED` for a snapshot without files.
 
-    A column that the schema gained since the files were written is null in them, a field of a struct too. Files that
-    `are_alike` have the same columns, so that DuckDB need not look at each before it plans.
+    A column or struct field that is newer than the files is null. If `are_alike`, all files have the same columns, so DuckDB
+    need not open each of them to plan.
     """
     if snapshot.arrow is not None:
         return REGISTERED
@@ -119,7 +116,7 @@ def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -
 
 
 def from_row_groups(file: str, ranges: Sequence[range], stored: pa.Schema, raw: RawTable) -> str:
-    """Return text after FROM for some of a file's row groups, given as row numbers; the others are not read."""
+    """Return a FROM clause for some row groups of a file, given as ranges of row numbers; the others are not read."""
     rows = f"SELECT * EXCLUDE (file_row_number) FROM read_parquet([{literal(file)}], file_row_number = true)"
     selects = " UNION ALL ".join(f"{rows} WHERE file_row_number BETWEEN {r.start} AND {r.stop - 1}" for r in ranges)
     return _in_layout(f"({selects}) AS some_row_groups", stored, raw)
@@ -134,7 +131,7 @@ def _in_layout(reading: str, stored: pa.Schema | None, raw: RawTable) -> str:
 
 
 def _completed(field: pa.Field, stored: pa.Schema | None) -> str | None:
-    """Return SQL for a column that the files lack or have with other fields; None where they have it as it is."""
+    """SQL for a column that the files lack or have with other fields; None if they have it as it is."""
     if stored is None or (field.name in stored.names and is_same_type(stored.field(field.name).type, field.type)):
         return None
     value = f'"{field.name}"' if field.name in stored.names else "NULL"

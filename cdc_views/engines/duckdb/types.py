@@ -1,4 +1,4 @@
-"""Arrow types of raw tables as DuckDB writes them."""
+"""Arrow types of raw tables, identifiers and texts in DuckDB's SQL."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SCALARS = {
 }
 
 
-@lru_cache(maxsize=4096)  # asked for each column of each file of a state
+@lru_cache(maxsize=4096)  # called for each column of each file of a state
 def type_text(kind: pa.DataType) -> str:
-    """Return the DuckDB type of `kind`; names in structs are physical ones, quoted all the same.
+    """Return the DuckDB type of `kind`, with quoted names of fields.
 
     >>> type_text(pa.list_(pa.struct([("key", pa.int32())])))
     'STRUCT("key" INTEGER)[]'
@@ -48,7 +48,7 @@ def type_text(kind: pa.DataType) -> str:
 
 
 def is_same_type(stored: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether DuckDB reads `stored` as `expected`; a type that raw tables do not have is another one."""
+    """Return whether DuckDB reads `stored` as `expected`; false for a type that raw tables never have."""
     try:
         return type_text(stored) == type_text(expected)
     except KeyError:
@@ -57,10 +57,10 @@ def is_same_type(stored: pa.DataType, expected: pa.DataType) -> bool:
 
 @lru_cache(maxsize=4096)
 def quoted(name: str) -> str:
-    """Return an identifier as DuckDB takes it."""
+    """Return a quoted identifier."""
     return str(identifier(name).sql(dialect="duckdb"))
 
 
 def literal(text: str) -> str:
-    """Return a text as DuckDB takes it."""
+    """Return a quoted text."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""The dialects, by name; packages add them by entry points."""
+"""The installed dialects; packages add them by entry points."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdc_views.sql.dialects.base import Dialect
 
 
 def dialect_names() -> tuple[str, ...]:
-    """Return the names of all dialects that are installed."""
+    """Return the names of all installed dialects."""
     return plugin_names(PluginGroup.DIALECT)
 
 
@@ -24,7 +24,7 @@ def dialect_class(name: str) -> type[Dialect]:
 
 
 def dialect(name: str) -> Dialect:
-    """Return the dialect called `name`, for one plan; raises as `dialect_class`."""
+    """Return the dialect called `name`, for one plan; raises like `dialect_class`."""
     return dialect_class(name)()
 
 

@@ -1,7 +1,6 @@
-"""What a dialect declares, and how expressions are written in it.
+"""The base of dialects: facts as class attributes, and the rendering of expressions.
 
-Facts come first as class attributes: they decide, never the printer. What a dialect cannot say raises
-`UnsupportedError` with a remedy. A subclass overrides a fact, or one short method.
+A subclass overrides a fact, or one short method. Anything that a dialect cannot express raises `UnsupportedError` with a remedy.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from cdc_views.plan.nodes import Node, Scan
 from cdc_views.sql.dialects.decimals import DecimalDialect
 from cdc_views.sql.dialects.lineage import Built, Origins, without_values
 from cdc_views.sql.dialects.traits import ComparingDialect, NamingDialect
-from cdc_views.sql.dialects.traits import identifier as identifier  # what writes SQL takes it from here
+from cdc_views.sql.dialects.traits import identifier as identifier  # modules that write SQL import it from here
 
 Sql = exp.Expr
 
@@ -48,7 +47,7 @@ _CANNOT = {
 
 
 def function(name: str, *args: Sql) -> exp.Anonymous:
-    """Return a call that is printed as it is: sqlglot would translate the functions it knows."""
+    """Return a call that is printed as it is; sqlglot would translate the functions that it knows."""
     return exp.Anonymous(this=name, expressions=list(args))
 
 
@@ -73,7 +72,7 @@ def descending(value: Sql) -> exp.Ordered:
 
 
 def first_field(struct: e.Expr) -> e.Expr:
-    """Return what an array of such structs is ordered by: the first field, of deletions the write time."""
+    """Return the sort key of an array of such structs: the first field, or a deletion's write time."""
     return struct.parts[0][1] if isinstance(struct, e.Struct) else e.Field(struct, "written")
 
 
@@ -84,72 +83,72 @@ def lambda_of(body: Callable[[Sql], Sql]) -> Sql:
 
 
 def number(value: int) -> Sql:
-    """Return an integer literal; the least 64-bit integer is not one in most dialects."""
+    """Return an integer as SQL; the least 64-bit integer is a difference, because most dialects have no literal for it."""
     if value == -(1 << 63):
         return exp.paren(exp.Sub(this=number(value + 1), expression=exp.Literal.number(1)))
     return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)
 
 
 class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
-    """A dialect of SQL. One instance renders the expressions of one plan."""
+    """A dialect of SQL. One instance renders the expressions of one plan (`nodes`); `node` is the node being rendered.
+
+    Attributes:
+        engine_name: The engine that runs the dialect; empty: the engine with the dialect's name.
+        has_filter: Aggregates take `FILTER (WHERE …)`.
+        joins_fully: A full join with a small side is as cheap as any other, because no rows move for it.
+        clock: SQL that replaces the engine's clock, in seconds since the epoch; empty for the engine's clock.
+    """
 
     name: ClassVar[str]
     sqlglot_name: ClassVar[str]
     engine_name: ClassVar[str] = ""
-    """The engine that runs it, where one is installed; empty: the engine of the dialect's own name."""
     has_filter: ClassVar[bool] = True
-    """Whether aggregates take `FILTER (WHERE …)`."""
     joins_fully: ClassVar[bool] = False
-    """Whether a full join with a small side is as cheap as any other: nothing has to move for it."""
     _functions: ClassVar[Mapping[str, str]] = {}
-    """What the engine calls `keep` and `each`, which take a lambda, `array_max`, `array_size`, `map_from`, `collect`, which
-    takes an order, and `explode`, which is selected.
-    """
+    """The engine's functions for `keep` and `each` (with a lambda), `array_max`, `array_size`, `map_from`, `collect` (with an
+    order), and `explode` (in the SELECT list)."""
     clock: str = ""
-    """SQL of the time that a plan asks for, in seconds since the epoch; empty for the engine's own clock."""
 
     nodes: list[Node]
-    """The plan being rendered."""
     node: Node
-    """The node being rendered."""
 
     def begin(self, nodes: list[Node]) -> None:
-        """Look at a plan before anything of it is rendered; a dialect refuses here what it cannot do."""
+        """Prepare to render a plan; raise `UnsupportedError` if the dialect cannot."""
         self.nodes = nodes
         for name in sorted({name for node in nodes for name in node.output()}):
             self.check_length(name)
 
     @cached_property
     def lineage(self) -> Origins:
-        """Origins of the plan's values."""
+        """The origins of the plan's values."""
         return Origins(self.nodes)
 
     def finished(self, query: exp.Select) -> exp.Select:
-        """Return the whole query, with what the dialect adds to it."""
+        """Return the whole query with the dialect's additions."""
         return query
 
     def printed(self, query: exp.Query, *, is_pretty: bool = True) -> str:
-        """Return a query's text, aligned and with comments, or as short as it gets."""
+        """Return a query's text, aligned and with comments, or on one line."""
         return query.sql(dialect=self.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=110, comments=is_pretty)
 
     def beside(self, scan: Scan) -> Sql | None:
-        """Return a table of one row that a scan is crossed with; None where the engine reads the scan right without."""
+        """Return a table of one row to cross-join with a scan; None if the engine reads the scan correctly without it."""
         return None
 
     def bare_null(self, like: e.Expr) -> Sql:
-        """Return the null for a column whose other rows, in a UNION, are values of `like`; see `types_bare_nulls`."""
+        """Return the null of a column in a UNION whose other rows have values like `like`; see `types_bare_nulls`."""
         return exp.Null()
 
     def distinguishing(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of a step's keys that tell its rows apart, for partitions and joins."""
+        """Return the keys that distinguish a step's rows, for partitions and joins."""
         return without_values(keys) if self.compares_comparables_alone else keys
 
     def same(self, left: Sql, right: Sql) -> Sql:
-        """Whether two keys are equal, null matching null."""
+        """Return whether two keys are equal; null matches null."""
         return exp.NullSafeEQ(this=left, expression=right)
 
     def render(self, expression: e.Expr, item: Sql | None = None) -> Sql:
-        """Return the expression in this dialect; `item` is what `Item()` means."""
+        """Return the expression in this dialect; `item` is the SQL of `Item()`."""
         visit: Callable[..., Sql] | None = getattr(self, f"visit_{type(expression).__name__.lower()}", None)
         if visit is None:
             raise UnsupportedError(
@@ -159,22 +158,22 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         return visit(expression, item)
 
     def visit_col(self, node: e.Col, item: Sql | None) -> Sql:
-        """A column, quoted, with its side of the join."""
+        """Return a quoted column with its side of the join."""
         return exp.Column(this=identifier(node.name), table=identifier(node.of) if node.of else None)
 
     def visit_item(self, node: e.Item, item: Sql | None) -> Sql:
-        """The element of the enclosing array expression."""
+        """Return the element of the enclosing array expression."""
         assert item is not None, "Item() outside Keep or Each"
         return item.copy()
 
     def visit_field(self, node: e.Field, item: Sql | None) -> Sql:
-        """A struct's field, by a dot."""
+        """Return a struct's field."""
         base = self.render(node.base, item)
         is_name = isinstance(base, exp.Column | exp.Dot | exp.Identifier)
         return exp.Dot(this=base if is_name else exp.paren(base, copy=False), expression=identifier(node.name))
 
     def visit_lit(self, node: e.Lit, item: Sql | None) -> Sql:
-        """A constant."""
+        """Return a constant."""
         match node.value:
             case None:
                 return exp.Null()
@@ -185,7 +184,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         return text(node.value)
 
     def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
-        """An operator."""
+        """Return an operator over its arguments."""
         if node.op is e.Op.NOT and isinstance(node.args[0], e.Call) and node.args[0].op is e.Op.IS_NULL:
             return is_present(_wrapped(self.render(node.args[0].args[0], item)))
         if node.op is e.Op.EQ and not self.compares_structs and isinstance(self.lineage.of(node.args[0], self.node), Built):
@@ -212,19 +211,19 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         }
 
     def _same_fields(self, left: e.Expr, right: e.Expr) -> Sql:
-        """Whether two structs that the plan built are equal, field by field, null and null included."""
+        """Whether two structs that the plan built are equal field by field; null equals null."""
         names = sorted(self.lineage.fields(self.lineage.of(left, self.node)))
         equal = [exp.NullSafeEQ(this=self.render(left[name]), expression=self.render(right[name])) for name in names]
         return exp.and_(*equal, copy=False)
 
     def visit_case(self, node: e.Case, item: Sql | None) -> Sql:
-        """CASE WHEN."""
+        """Return CASE WHEN."""
         branches = [exp.If(this=self.render(c, item), true=self.render(v, item)) for c, v in node.branches]
         is_null = isinstance(node.otherwise, e.Lit) and node.otherwise.value is None
         return exp.Case(ifs=branches, default=None if is_null else self.render(node.otherwise, item))
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
-        """An aggregate, filtered."""
+        """Return a filtered aggregate."""
         if node.fold is e.Fold.COLLECT:
             return self.collect(node)
         value, name = self.render(node.value), _FOLDS[node.fold]
@@ -233,32 +232,32 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         return function(name, only_if(self.render(node.where), value))
 
     def filtered(self, call: Sql, node: e.Agg) -> Sql:
-        """Return the aggregate over the rows that count, by FILTER."""
+        """Return the aggregate over the rows that fulfil its condition, by FILTER."""
         return call if node.where is None else exp.Filter(this=call, expression=exp.Where(this=self.render(node.where)))
 
     def visit_rownumber(self, node: e.RowNumber, item: Sql | None) -> Sql:
-        """ROW_NUMBER over the key, latest first."""
+        """Return ROW_NUMBER over the key, latest first."""
         order = [descending(self.render(part)) for part in node.order]
         keys = self.distinguishing(tuple(key.name for key in node.partition if isinstance(key, e.Col)))
         by = [self.render(e.Col(key)) for key in keys]
         return exp.Window(this=function("ROW_NUMBER"), partition_by=by, order=exp.Order(expressions=order))
 
     def visit_anyover(self, node: e.AnyOver, item: Sql | None) -> Sql:
-        """MAX of 0 and 1 over the partition."""
+        """Return MAX of 0 and 1 over the partition."""
         flag = only_if(self.render(node.value), number(1), number(0))
         keys = [self.render(key) for key in node.partition]
         return exp.EQ(this=exp.Window(this=function("MAX", flag), partition_by=keys), expression=number(1))
 
     def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
-        """The user's expression, in this dialect once printed."""
+        """Return the user's expression, which the printer translates."""
         return exp.paren(node.tree.copy(), copy=False)
 
     def visit_friendly(self, node: e.Friendly, item: Sql | None) -> Sql:
-        """A stored value as people expect it; nested values part by part where a part changes."""
+        """Return a stored value in its friendly type."""
         return self.friendly(self.render(node.base, item), node.kind)
 
     def friendly(self, base: Sql, kind: LogicalType) -> Sql:
-        """Return `base` in its friendly type."""
+        """Return `base` in its friendly type; nested values part by part if a part changes."""
         if not is_changed(kind):
             return base
         match kind:
@@ -282,73 +281,72 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         return only_if(present, self.struct([(shown, self.friendly(place, kind)) for shown, place, kind in places]))
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
-        """A struct of named fields."""
+        """Return a struct of named fields."""
         return self.struct([(name, self.render(part, item)) for name, part in node.parts])
 
     def visit_keep(self, node: e.Keep, item: Sql | None) -> Sql:
-        """Elements that satisfy a condition."""
+        """Return the elements that satisfy a condition."""
         return self.keep(self.render(node.array, item), lambda element: self.render(node.where, element))
 
     def visit_each(self, node: e.Each, item: Sql | None) -> Sql:
-        """A value for each element."""
+        """Return the array of a value of each element."""
         return self.each(self.render(node.array, item), lambda element: self.render(node.value, element))
 
     def visit_greatest(self, node: e.Greatest, item: Sql | None) -> Sql:
-        """Largest element."""
+        """Return the largest element of an array."""
         return self.array_max(self.render(node.array, item))
 
     def visit_isempty(self, node: e.IsEmpty, item: Sql | None) -> Sql:
-        """Null or without elements."""
+        """Return whether an array is null or empty."""
         size = self._own("array_size", self.render(node.array, item))
         return exp.EQ(this=function("COALESCE", size, number(0)), expression=number(0))
 
     def visit_mapfrom(self, node: e.MapFrom, item: Sql | None) -> Sql:
-        """A map; where the engine has none, the array of entries."""
+        """Return a map, or the array of entries if the engine has no maps."""
         entries = self.render(node.entries, item)
         return self._own("map_from", entries) if "map_from" in self._functions else entries
 
     def greatest(self, args: list[Sql]) -> Sql:
-        """The largest argument that is not null."""
+        """Return the largest argument that is not null."""
         return function("GREATEST", *args) if self.greatest_skips_null else self.array_max(exp.Array(expressions=args))
 
     def now(self) -> Sql:
-        """Whole UTC seconds since the epoch."""
+        """Return whole UTC seconds since the epoch."""
         self.cannot("read the clock in whole seconds")
 
     def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
-        """A struct of named fields."""
+        """Return a struct of named fields."""
         self.cannot("build a struct")
 
     def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
-        """The array's elements for which `where` holds."""
+        """Return the array's elements for which `where` is true."""
         return self._over("keep", array, where)
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
-        """The array of `value` of each element."""
+        """Return the array of `value` of each element."""
         return self._over("each", array, value)
 
     def _over(self, what: str, array: Sql, body: Callable[[Sql], Sql]) -> Sql:
         return self._own(what, array, lambda_of(body))
 
     def _own(self, what: str, *args: Sql) -> Sql:
-        """The engine's own function for something."""
         return function(self._functions[what], *args) if what in self._functions else self.cannot(_CANNOT[what])
 
     def array_max(self, array: Sql) -> Sql:
-        """The largest element; null for an empty array."""
+        """Return the largest element; null for an empty array."""
         return self._own("array_max", array)
 
     def collect(self, node: e.Agg) -> Sql:
-        """An array of the group's structs, sorted by their first field."""
+        """Return the array of the group's structs, sorted by their first field."""
         order = [exp.Ordered(this=self.render(first_field(node.value)), nulls_first=True)]
         return self.filtered(self._own("collect", exp.Order(this=self.render(node.value), expressions=order)), node)
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
-        """Return (select expression, lateral source) that give one row per element called `alias`."""
+        """Return (select expression, lateral source) for one row per element, in column `alias`."""
         return exp.alias_(self._own("explode", array), identifier(alias)), None
 
     def table(self, reference: str) -> Sql:
-        """Return the raw table in a FROM clause; `reference` is text in this dialect."""
+        """Return the raw table in a FROM clause; `reference` is its text in this dialect."""
         if not reference.startswith("("):
             return exp.to_table(reference, dialect=self.sqlglot_name)
         query = sqlglot.parse_one(f"SELECT 1 FROM {reference}", read=self.sqlglot_name)
@@ -356,7 +354,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         return found
 
     def cannot(self, what: str) -> NoReturn:
-        """Raise `UnsupportedError` for something this dialect cannot do."""
+        """Raise `UnsupportedError`: this dialect cannot do `what`."""
         raise UnsupportedError(
             f"dialect {self.name} cannot {what} as this table needs it",
             remedy="run the view on duckdb or spark, or materialize there and query the plain serving table",
@@ -368,7 +366,7 @@ def _wrapped(value: Sql) -> Sql:
 
 
 def is_changed(kind: LogicalType) -> bool:
-    """Whether the friendly form of `kind` differs from the stored one (in a user type, also by its names)."""
+    """Return whether the friendly form of `kind` differs from the stored one; a user type may differ in its names alone."""
     match kind:
         case Scalar():
             return is_reshaped(kind)

@@ -1,10 +1,8 @@
 """BigQuery (GoogleSQL).
 
-The raw table has the columns of `relation.py` in BigQuery's types: INT64, STRING, BYTES, BOOL, FLOAT64, STRUCT, ARRAY,
-and BIGNUMERIC for write times that are log positions.
-
-Facts marked *reference* were checked in GoogleSQL's reference implementation (PyPI `zetasql` 0.1.5,
-tests/unit/test_dialect_bigquery.py).
+The raw table has the columns of `storage.relation` in BigQuery's types: INT64, STRING, BYTES, BOOL, FLOAT64, STRUCT, ARRAY, and
+BIGNUMERIC for write times that are log positions. Facts marked *reference* were checked in GoogleSQL's reference implementation
+(PyPI `zetasql` 0.1.5, tests/unit/test_dialect_bigquery.py).
 """
 
 from __future__ import annotations
@@ -26,58 +24,48 @@ from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
 
 _DELETIONS = ("_deleted", "deletion")
-"""The last steps of the paths of the raw layout's deletions: struct(written, at)."""
+"""The last names in the paths of the raw layout's deletions: struct(written, at)."""
 _HEX_DIGITS = 8
 
 
 class BigQuery(StructDialect):
-    """Structs have no order (`MAX` refuses them), aggregates no FILTER, `ANY_VALUE(x HAVING MAX k)` takes one key."""
+    """Winners by `ARRAY_AGG(… ORDER BY … LIMIT 1)`: `MAX` takes no STRUCT, and `ANY_VALUE(x HAVING MAX k)` only one key."""
 
     name = "bigquery"
     sqlglot_name = "bigquery"
     compares_structs = False
-    """MAX takes no STRUCT; `=` takes one but gives null where a field is null, as a tombstone's value is (reference).
-
-    So the latest is `ARRAY_AGG(… ORDER BY … LIMIT 1)`, and structs are compared field by field.
-    """
+    """`=` of STRUCTs gives null if a field is null, like a tombstone's value (reference)."""
     has_filter = False
-    """Source: GoogleSQL, Aggregate function calls. A fold skips rows through IF and IGNORE NULLS."""
+    """A fold skips rows by IF and IGNORE NULLS. Source: GoogleSQL, Aggregate function calls."""
     greatest_skips_null = False
     """GREATEST gives null if any argument is null (reference); MAX over an array skips nulls."""
     types_bare_nulls = True
     """`NULL AS x` in a WITH step is an INT64, and UNION ALL then refuses a STRING beside it (reference)."""
     compares_comparables_alone = True
-    """PARTITION BY takes no FLOAT64, STRUCT or ARRAY, and NaN = NaN is false in a join (reference).
-
-    Source: GoogleSQL, Window function calls, PARTITION BY.
-    """
+    """No FLOAT64, STRUCT or ARRAY in PARTITION BY; NaN = NaN is false (reference). Source: GoogleSQL, Window function calls."""
 
     max_name_bytes = 300
     """Source: BigQuery, Specify a schema, Column names (300 characters)."""
     column_name = re.compile(
         r"(?!(?i:_TABLE_|_FILE_|_PARTITION|_ROW_TIMESTAMP|__ROOT__|_COLIDENTIFIER|_CHANGE_))[\w&%=+:'<>#| -]+\Z"
     )
-    """Letters, digits and a few signs; neither emoji, quotes nor dots, and none of the reserved prefixes.
-
-    Source: BigQuery, Specify a schema, Flexible column names.
-    """
+    """Letters, digits and a few signs, without reserved prefixes. Source: BigQuery, Specify a schema, Flexible column names."""
 
     relation_name = re.compile(r"[\w .:-]*\Z")
-    """Letters, digits, `_`, `-` and spaces; dots and colons part a project from its dataset. Source: BigQuery, Naming."""
+    """Letters, digits, `_`, `-` and spaces; dots and colons separate a project from its dataset. Source: BigQuery, Naming."""
 
     _functions: ClassVar = {"array_size": "ARRAY_LENGTH"}
 
     def begin(self, nodes: list[Node]) -> None:
-        """See `Dialect.begin`; keys that some step joins plainly are never null anywhere."""
         super().begin(nodes)
+        # keys that any step joins without null safety are never null
         plain = [join for join in nodes if isinstance(join, Join) and not join.is_null_safe]
         self._never_null = {key for join in plain for key in join.on}
 
     def same(self, left: Sql, right: Sql) -> Sql:
-        """Plain equality where it is enough: an outer join needs one equality to be hashed on.
+        """Return plain equality if it is enough: an outer join needs one equality to hash on.
 
-        A table's only keys are those of partitions where no step joins plainly, but the path of an element may be null.
-
+        If no step joins without null safety, all keys are paths of elements or partition keys, which are never null.
         Source: BigQuery refuses a LEFT JOIN "without a condition that is an equality of fields from both sides".
         """
         if left.name in self._never_null or (not self._never_null and left.name != names.PATH_KEY):
@@ -85,31 +73,28 @@ class BigQuery(StructDialect):
         return exp.NullSafeEQ(this=left, expression=right)
 
     def now(self) -> Sql:
-        """`UNIX_SECONDS` rounds down, and the clock is fixed for a query."""
+        # `UNIX_SECONDS` rounds down; the clock is constant during a query
         return function("UNIX_SECONDS", function("CURRENT_TIMESTAMP"))
 
     def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
-        """The user's expression; what BigQuery cannot evaluate, its analysis refuses before a row is read."""
+        # BigQuery's analysis refuses what it cannot evaluate before it reads a row
         return exp.paren(node.tree.copy(), copy=False)
 
     def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
-        """`STRUCT(value AS name, …)`."""
         return function("STRUCT", *(exp.alias_(part, identifier(name)) for name, part in parts))
 
     def array_max(self, array: Sql) -> Sql:
-        """`(SELECT MAX(_item) FROM UNNEST(array) AS _item)`."""
         return exp.paren(exp.select(function("MAX", _item())).from_(_unnest(array)))
 
     def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
-        """A subquery over the array; an absent array gives an empty one, which is the same once shown."""
+        # a null array gives an empty one, which shows the same
         return _array(array, _item(), where(_item()))
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
-        """A subquery over the array, in the array's order."""
         return _array(array, value(_item()))
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
-        """The latest struct, and any counted one, through `ARRAY_AGG`: ANY_VALUE has skipped nulls only since 2024."""
+        # the latest struct, and any filtered one, by `ARRAY_AGG`: ANY_VALUE has skipped nulls only since 2024
         origin = self.origin(node.value)
         if node.fold is e.Fold.MAX and isinstance(origin, Built):
             return self._first(node, [descending(self.render(part)) for part in origin.order(node.value)])
@@ -120,13 +105,13 @@ class BigQuery(StructDialect):
         return super().visit_agg(node, item)
 
     def _first(self, node: e.Agg, order: list[exp.Ordered]) -> Sql:
-        """The first of the group by `order`; never a null, which marks a row that does not count."""
+        """The first value of the group by `order`; skips nulls, which mark rows that do not count."""
         listed = exp.Limit(this=ordered(self._counted(node), order), expression=number(1))
         first = exp.IgnoreNulls(this=exp.ArrayAgg(this=listed))
         return exp.Bracket(this=first, expressions=[number(0)], offset=0, safe=True)
 
     def _least(self, value: e.Expr) -> Sql:
-        """MIN of what may be an ARRAY or STRUCT, by its JSON text; ARRAY_AGG takes no arrays, so in a struct."""
+        """MIN of a possible ARRAY or STRUCT, by its JSON text, inside a struct because ARRAY_AGG takes no arrays."""
         boxed = e.Agg(e.Fold.MIN, e.Struct((("boxed", value),)), e.not_null(value))
         by_text = exp.Ordered(this=function("TO_JSON_STRING", self.render(value)), nulls_first=True)
         return exp.Dot(this=self._first(boxed, [by_text]), expression=identifier("boxed"))
@@ -136,26 +121,18 @@ class BigQuery(StructDialect):
         return function("IF", self.render(node.where), value, exp.Null()) if node.where is not None else value
 
     def collect(self, node: e.Agg) -> Sql:
-        """`ARRAY_AGG(struct IGNORE NULLS ORDER BY its first field)`."""
         order = [exp.Ordered(this=self.render(first_field(node.value)), nulls_first=True)]
         return exp.IgnoreNulls(this=exp.ArrayAgg(this=ordered(self._counted(node), order)))
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
-        """`CROSS JOIN UNNEST(array) AS alias`."""
         return exp.column(identifier(alias)), _unnest(array, alias)
 
     def decimal_type(self, precision: int, scale: int) -> exp.DataType:
-        """NUMERIC within its limits, else BIGNUMERIC; no column of a view has parameters of its type.
-
-        Source: BigQuery, Data types, Decimal types.
-        """
+        # a view's column has a type without parameters
         return exp.DataType.build(decimal_name(precision, scale), dialect="bigquery")
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Instants as TIMESTAMP, others as DATETIME, days as DATE, times as text (TIME has µs).
-
-        Out of the years 1 to 9999: null. Source: BigQuery, Data types, Timestamp type, Date type.
-        """
+        """Times are text (TIME has µs); null outside years 1 to 9999. Source: BigQuery, Data types, Timestamp type, Date type."""
         match kind:
             case Kind.TIMESTAMP:
                 return within(base, YEARS, function("TIMESTAMP_MILLIS", base), scale=1000)
@@ -171,44 +148,38 @@ class BigQuery(StructDialect):
 
 
 class BigQueryState(BigQuery):
-    """Renders the plans of a state: `plan.compact`, `plan.purge` and `plan.serving`, in which deletions are kept whole.
+    """Renders the plans of a state: `plan.compact`, `plan.purge` and `plan.serving`.
 
-    A view compares deletions by their write time alone; a state keeps the server's time with it, and GoogleSQL has no MAX
-    of a STRUCT. Everything was run in GoogleSQL's reference implementation (tests/properties/test_bigquery_scripts.py).
+    A state, unlike a view, keeps the server's time of deletions, and GoogleSQL has no MAX of a STRUCT. All of it ran in
+    GoogleSQL's reference implementation (tests/properties/test_bigquery_scripts.py).
     """
 
     def __init__(self, schema: TableSchema, *, clock: str = "") -> None:
-        """`schema` is the table's; `clock`: see `Dialect.clock`."""
         self.clock = clock
         self._keys = {names.identity(column) for column in schema.partition}
 
     def begin(self, nodes: list[Node]) -> None:
-        """See `Dialect.begin`; a partition's keys are never null, a clustering key of 0 bytes is.
-
-        A view's plan shows which by its plain joins with partitions; a state's may have none.
-        """
         super().begin(nodes)
+        # a clustering key of 0 bytes is null, a partition key never; a state's plan may lack the joins that show this
         self._never_null = self._keys
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
-        """The largest deletion: by its write time, then by the server's time, as a struct's fields compare."""
+        # the largest deletion: by write time, then by server time
         if node.fold is e.Fold.MAX and self._is_deletion(node.value):
             return self._first(node, self._newest_first(node.value))
         return super().visit_agg(node, item)
 
     def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
-        """The largest of deletions, null where all are."""
         if node.op is e.Op.GREATEST and any(self._is_deletion(arg) for arg in node.args):
             return _largest(exp.Array(expressions=[self.render(arg, item) for arg in node.args]))
         return super().visit_call(node, item)
 
     def visit_greatest(self, node: e.Greatest, item: Sql | None) -> Sql:
-        """The largest element of an array, which may be deletions."""
         rendered = self.render(node.array, item)
         return _largest(rendered) if self._is_deletion(node.array) else self.array_max(rendered)
 
     def collect(self, node: e.Agg) -> Sql:
-        """Range tombstones in the order of their deletions; other structs in that of their first field."""
+        # range tombstones are ordered by their deletions
         if isinstance(node.value, e.Struct) or not self._is_deletion(e.Field(node.value, "written")):
             return super().collect(node)
         listed = ordered(self._counted(node), self._newest_first(e.Field(node.value, "written")))
@@ -218,7 +189,7 @@ class BigQueryState(BigQuery):
         return [descending(self.render(deletion[part])) for part in ("written", "at")]
 
     def visit_bucket(self, node: e.Bucket, item: Sql | None) -> Sql:
-        """Nothing: where a fact goes in BigQuery is computed from its digest, see `bucket_of`."""
+        """Return an unused number: a fact's place in BigQuery depends on its digest, see `bucket_of`."""
         return number(0)
 
     def _is_deletion(self, value: e.Expr) -> bool:
@@ -240,7 +211,7 @@ def _unnest(array: Sql, alias: str = "_item") -> Sql:
 
 
 def _array(array: Sql, value: Sql, where: Sql | None = None) -> Sql:
-    """`ARRAY(SELECT … FROM UNNEST(…) AS _item WITH OFFSET … ORDER BY _offset)`: without ORDER BY, no order is promised."""
+    """A subquery over an array; only ORDER BY guarantees the order."""
     source = exp.Unnest(expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset"))
     query = exp.select(value).from_(source)
     query = query.where(where) if where is not None else query
@@ -249,7 +220,7 @@ def _array(array: Sql, value: Sql, where: Sql | None = None) -> Sql:
 
 
 def bucket_of(digest: Sql, buckets: int) -> Sql:
-    """Return the bucket of a 16-byte digest: a number from 0, its first 32 bits modulo `buckets`."""
+    """Return the bucket of a 16-byte digest: its first 32 bits modulo `buckets`."""
     if buckets == 1:
         return number(0)
     digits = function("SUBSTR", function("TO_HEX", digest), number(1), number(_HEX_DIGITS))
@@ -258,7 +229,7 @@ def bucket_of(digest: Sql, buckets: int) -> Sql:
 
 
 def _largest(array: Sql) -> Sql:
-    """`(SELECT _item FROM UNNEST(array) AS _item WHERE … ORDER BY … LIMIT 1)`: no row gives null."""
+    """The largest deletion of an array by a scalar subquery; null without one."""
     written, at = (exp.Dot(this=_item(), expression=identifier(n)) for n in ("written", "at"))
     query = exp.select(_item()).from_(_unnest(array)).where(is_present(written.copy()))
     return exp.paren(query.order_by(descending(written), descending(at)).limit(number(1)))

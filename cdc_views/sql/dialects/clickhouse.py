@@ -1,11 +1,9 @@
-"""ClickHouse 24.8 and newer.
+"""ClickHouse 24.8 and newer. Facts marked *run*: ClickHouse 26.9 (PyPI `chdb` 4.4.0, tests/unit/test_dialect_clickhouse.py).
 
-The raw table has the columns of `relation.py`: named Tuples whose scalar elements are Nullable, and Arrays. There an
-absent struct is a tuple of nulls, since a Tuple itself is not Nullable (before 26.x, and without a setting); this is
-what the Parquet reader gives, too. So `x IS NULL` of a struct asks for its write time, which a cell always has, and
-a view shows an absent tuple or user type as a tuple of nulls, an absent collection as an empty one.
-
-Facts marked *run* were checked in ClickHouse 26.9 (PyPI `chdb` 4.4.0, tests/unit/test_dialect_clickhouse.py).
+The raw table has the columns of `storage.relation`: named Tuples whose scalar elements are Nullable, and Arrays. An absent
+struct is a tuple of nulls, also from the Parquet reader, because a Tuple itself is not Nullable (before 26.x, and without a
+setting). So `x IS NULL` of a struct tests its write time, which every cell has. A view shows an absent tuple or user type as a
+tuple of nulls, and an absent collection as an empty one.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from cdc_views.sql.dialects.structs import StructDialect
 from cdc_views.sql.dialects.times import within
 
 _SECONDS = (-2_208_988_800, 10_413_791_999)
-"""DateTime64: 1900 to 2299; beyond it conversions give another instant, silently (run). Source: ClickHouse, DateTime64."""
+"""DateTime64: 1900 to 2299; outside it, conversions silently give a wrong instant (run). Source: ClickHouse, DateTime64."""
 _DAYS = (-25_567, 120_529)
 """Date32: 1900 to 2299. Source: ClickHouse, Date32."""
 _TYPES = {
@@ -44,50 +42,45 @@ _TYPES = {
 
 
 class ClickHouse(StructDialect):
-    """Winners by `argMaxIf` over tuples: of the payload and of rule C2's order apart, so that nothing null is skipped."""
+    """Winners by `argMaxIf(payload, order)` over two tuples, so that it skips no null value."""
 
     name = "clickhouse"
     sqlglot_name = "clickhouse"
     ignores_case = False
     """Source: ClickHouse, Syntax, Identifiers."""
     compares_structs = False
-    """A comparison of tuples with a null inside is null; structs are compared field by field (run)."""
+    """A comparison of tuples with a null inside is null (run)."""
     greatest_skips_null = False
-    """`greatest` returned null for any null argument before 24.12; `arrayReduce('max', …)` never did.
-
-    Source: ClickHouse changelog 24.12, setting `least_greatest_legacy_null_behavior`.
-    """
+    """Before 24.12, `greatest` returned null for any null argument. Source: ClickHouse changelog 24.12,
+    `least_greatest_legacy_null_behavior`."""
     types_bare_nulls = True
-    """NULL has no common type with an Array, nor with a Tuple that is not Nullable (run)."""
+    """NULL has no common type with an Array or with a Tuple that is not Nullable (run)."""
     compares_comparables_alone = True
     """NaN = NaN is false in a join (run)."""
     settings: ClassVar[dict[str, int]] = {"join_use_nulls": 1, "prefer_column_name_to_alias": 1}
-    """Without the first a LEFT JOIN fills in zeros and empty strings, without the second `max(x) AS x` hides column x.
-
-    They are part of the query, so a view keeps them in any session (run).
-    """
+    """Without the first, a LEFT JOIN fills in zeros and empty strings. Without the second, `max(x) AS x` hides column x.
+    They are part of the query, so a view keeps them in any session (run)."""
     presence_by_written = True
     """`IS NULL` of a Tuple is false (run)."""
     _functions: ClassVar = {"keep": "arrayFilter", "each": "arrayMap", "array_size": "length", "explode": "arrayJoin"}
 
     def finished(self, query: exp.Select) -> exp.Select:
-        """See `settings`."""
         pairs = [exp.EQ(this=exp.to_identifier(name), expression=number(value)) for name, value in self.settings.items()]
         query.set("settings", pairs)
         return query
 
     def now(self) -> Sql:
-        """`toUnixTimestamp` is a UInt32; the clock is fixed for a query."""
+        # `toUnixTimestamp` is a UInt32; the clock is constant during a query
         return function("toInt64", function("toUnixTimestamp", function("now")))
 
     def visit_field(self, node: e.Field, item: Sql | None) -> Sql:
-        """By name in the raw table's tuples, by position in those the plan builds, which have no names."""
+        # tuples that the plan builds have no names of fields
         origin = self.origin(node.base)
         place = number(origin.index(node.name) + 1) if isinstance(origin, Built) else text(node.name)
         return function("tupleElement", self.render(node.base, item), place)
 
     def visit_case(self, node: e.Case, item: Sql | None) -> Sql:
-        """What cannot be Nullable becomes its type's default: nulls, or nothing."""
+        # a value that cannot be Nullable becomes its type's default: a tuple of nulls, or an empty array
         (condition, shown), *others = node.branches
         if others or node.otherwise != e.Lit(None) or not self._is_composite(shown):
             return super().visit_case(node, item)
@@ -95,7 +88,6 @@ class ClickHouse(StructDialect):
         return function("if", self.render(condition, item), value, function("defaultValueOfArgumentType", value.copy()))
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
-        """`argMaxIf(payload, order, condition)` of structs, `…If` of others."""
         origin = self.origin(node.value)
         if node.fold is e.Fold.COLLECT:
             return self.collect(node)
@@ -112,7 +104,6 @@ class ClickHouse(StructDialect):
         return function(f"{name}If", *arguments, self.render(node.where))
 
     def collect(self, node: e.Agg) -> Sql:
-        """`groupArrayIf`, sorted by the struct's first field, nulls first."""
         listed = self._counted("groupArray", [self.render(node.value)], node)
         item = identifier("_item")
         first = function("tupleElement", exp.column(item), number(1))
@@ -123,7 +114,7 @@ class ClickHouse(StructDialect):
         return self._own(what, lambda_of(body), array)
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
-        """A tuple; where it is shown, one with names: `CAST(tuple(…), 'Tuple(name type, …)')`."""
+        # a shown tuple has names of fields
         parts, kinds = [self.render(part, item) for _, part in node.parts], shown_kinds(node)
         return _named_tuple(parts, kinds) if kinds is not None else function("tuple", *parts)
 
@@ -132,11 +123,11 @@ class ClickHouse(StructDialect):
         return _named_tuple(values, [(name, kind) for name, _, kind in parts])
 
     def array_max(self, array: Sql) -> Sql:
-        """Elements that are null do not count (run)."""
+        # null elements do not count (run)
         return function("arrayReduce", text("max"), array)
 
     def bare_null(self, like: e.Expr) -> Sql:
-        """A null of the type of `like`, or the default of a type that cannot be null."""
+        """Return a null, or the default value if the type of `like` cannot be null."""
         shown = like.branches[0][1] if isinstance(like, e.Case) else like
         if isinstance(shown, e.Each | e.Keep | e.MapFrom):
             return exp.Array(expressions=[])
@@ -147,11 +138,10 @@ class ClickHouse(StructDialect):
         return function("defaultValueOfTypeName", text(type_name(kind)))
 
     def decimal_type(self, precision: int, scale: int) -> exp.DataType:
-        """`Nullable(Decimal(p, s))`."""
         return exp.DataType.build(f"Nullable(Decimal({precision}, {scale}))", dialect="clickhouse")
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Instants as DateTime64 in UTC, days as Date32, both null out of their range; times as text."""
+        """Instants and days outside their types' ranges become null; times become text."""
         utc = text("UTC")
         match kind:
             case Kind.TIMESTAMP:
@@ -173,7 +163,7 @@ class ClickHouse(StructDialect):
 
 
 def type_name(kind: LogicalType) -> str:
-    """Return the type of friendly values of `kind`; what may be Nullable is."""
+    """Return the type of friendly values of `kind`; Nullable if possible."""
     match kind:
         case Scalar() if kind.decimal_size is not None:
             return "Nullable(Decimal({}, {}))".format(*kind.decimal_size)
@@ -200,7 +190,7 @@ def _named_tuple(values: list[Sql], parts: list[tuple[str, LogicalType]]) -> Sql
 
 
 def _time_text(nanos: Sql) -> Sql:
-    """`HH:MM:SS.nnnnnnnnn`; `/` would pass through a double."""
+    """`HH:MM:SS.nnnnnnnnn`; `/` would give a double."""
 
     def part(size: int, modulus: int) -> Sql:
         whole = function("intDiv", function("abs", nanos.copy()), number(size))

@@ -1,7 +1,7 @@
 """Decimals of a declared size: stored as text, shown as DECIMAL(p, s), never rounded.
 
-Every engine's cast of a text rounds what has more digits after the point than the type. So a text that does not fit is
-changed into one that is no number before it is cast: the query fails, and its error names the value and a remedy.
+Every engine's cast rounds a text with more digits after the point than the type has. So a text that does not fit is replaced by
+one that is no number before the cast: the query fails, and its error shows the value and a remedy.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from cdc_views.model.types import Kind, Scalar
 Sql = exp.Expr
 
 _LEAST_EXPONENT = 7
-"""Texts are those of Java's `BigDecimal.toString`, which writes an exponent for what is below 0.000001."""
+"""Texts have the form of Java's `BigDecimal.toString`, which writes an exponent for numbers below 0.000001."""
 
 
 def fitting(precision: int, scale: int) -> str:
-    """Return the regular expression of the texts of numbers that fit DECIMAL(precision, scale).
+    """Return the regular expression of texts that fit DECIMAL(precision, scale).
 
-    With `E+` all digits are before the point, and no engine takes too many of them. It has no backslashes, which dialects
-    escape in several ways.
+    With `E+` all digits are before the point, and every engine refuses too many. Avoids backslashes: dialects escape them
+    differently.
     """
     forms = [f"0*[0-9]{{0,{precision - scale}}}([.][0-9]{{0,{scale}}}0*)?", "[0-9.]+E[+][0-9]+", "0([.]0+)?E-[0-9]+"]
     for exponent in range(_LEAST_EXPONENT, scale + 1):
@@ -30,7 +30,7 @@ def fitting(precision: int, scale: int) -> str:
 
 
 def refusal(text: Sql, *, precision: int, scale: int) -> Sql:
-    """Return SQL of the text that replaces one that does not fit; the engine's error shows it."""
+    """Return SQL of the replacement of a text that does not fit; the engine's error shows it."""
     column = text.find(exp.Column)
     whose = f" of {column.name}" if column is not None and not column.name.startswith("_") else ""
     said = exp.Literal.string(f" does not fit decimal({precision}, {scale}){whose}: update the schema file")
@@ -38,30 +38,30 @@ def refusal(text: Sql, *, precision: int, scale: int) -> Sql:
 
 
 def fits(text: Sql, *, precision: int, scale: int) -> Sql:
-    """Return the condition that a text fits; null of a null."""
+    """Return the condition that a text fits; null for null."""
     return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(fitting(precision, scale)))
 
 
 class DecimalDialect:
-    """What a dialect says of decimals."""
+    """The decimals of a dialect."""
 
     def decimal_type(self, precision: int, scale: int) -> exp.DataType:
-        """Return the type of numbers of such a size."""
+        """Return the type of DECIMAL(precision, scale)."""
         return exp.DataType.build(f"DECIMAL({precision}, {scale})")
 
     def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
-        """Return the number that a text is; where it does not fit, the query fails."""
+        """Return a text as a number; the query fails if it does not fit."""
         kept = exp.If(this=fits(text, precision=precision, scale=scale), true=text.copy())
         fitting_text = exp.Case(ifs=[kept], default=refusal(text, precision=precision, scale=scale))
         return exp.Cast(this=fitting_text, to=self.decimal_type(precision, scale))
 
     def friendly_leaf(self, base: Sql, kind: Scalar) -> Sql:
-        """A stored value without parts as the dialect shows it."""
+        """Return a stored scalar in its friendly type."""
         size = kind.decimal_size
         if size is None:
             return self.friendly_scalar(base, kind.kind)
         return self.exact_decimal(base, precision=size[0], scale=size[1])
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """A stored timestamp, date or time as the dialect's own; others as they are."""
+        """Return a stored timestamp, date or time in the dialect's type (TIMESTAMP, DATE ...), and others as they are."""
         return base

@@ -16,7 +16,7 @@ _OF_FILES = ("read_parquet(", "(SELECT * FROM read_parquet(")
 
 
 class DuckDb(WindowDialect):
-    """Structs compare field by field and `max` takes them; `arg_max` would skip nulls (rule C5), so it is not used."""
+    """Winners by `max` of structs, which compare field by field; `arg_max` would skip nulls (rule C5)."""
 
     name = "duckdb"
     sqlglot_name = "duckdb"
@@ -36,13 +36,11 @@ class DuckDb(WindowDialect):
         self._uncut = _uncut(nodes[-1])
 
     def beside(self, scan: Scan) -> Sql | None:
-        """Cross a scan that a LIMIT would reach with one row.
+        """Cross-join one row to a scan that a LIMIT can reach.
 
-        DuckDB reads such a scan twice: the columns that decide which rows stay, then the others of those rows. Where it
-        reads fields of structs, and a condition is pushed into the scan, it confuses their places: an internal error, or
-        another column's value. A join prevents that, and nothing else: conditions and the choice of
-        fields still reach the files.
-
+        DuckDB reads such a scan twice: first the columns that decide which rows stay, then the other columns of those rows. With
+        fields of structs and a pushed-down condition, it confuses columns: an internal error, or another column's value. The join
+        prevents only that: conditions and the choice of fields still reach the files.
         Source: duckdb 2.0.0, `late_materialization`; tests/properties/test_limited_queries.py runs it.
         """
         if id(scan) not in self._uncut:
@@ -52,29 +50,28 @@ class DuckDb(WindowDialect):
         return one_row
 
     def table(self, reference: str) -> Sql:
-        """See `Dialect.table`. A reference that lists hundreds of files is not worth parsing."""
+        # a list of hundreds of files is slow to parse
         return exp.Var(this=reference) if reference.startswith(_OF_FILES) else super().table(reference)
 
     def now(self) -> Sql:
-        """`epoch(now())` has fractions; a cast would round them up."""
+        # `epoch(now())` has fractions; a cast would round them up
         return exp.cast(function("floor", function("epoch", function("now"))), "BIGINT")
 
     def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
-        """`STRUCT_PACK(name := value, …)`."""
         return function("STRUCT_PACK", *(exp.PropertyEQ(this=identifier(name), expression=part) for name, part in parts))
 
     def gathered(self, values: list[Sql], arrays: list[Sql]) -> Sql:
-        """`list_distinct` leaves out nulls, `list_concat` skips null lists."""
+        # `list_distinct` leaves out nulls, `list_concat` skips null lists
         return function("list_distinct", function("list_concat", exp.Array(expressions=values), *arrays))
 
     def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
-        """Without a regular expression for a text with all its digits, as most have: that takes half the time."""
+        # most texts have all their digits; without a regular expression they take half the time
         cast = exp.Cast(this=text.copy(), to=self.decimal_type(precision, scale))
         same = exp.EQ(this=exp.Cast(this=cast, to=exp.DataType.build("TEXT")), expression=text.copy())
         return only_if(same, cast.copy(), super().exact_decimal(text, precision=precision, scale=scale))
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Timestamps as TIMESTAMP WITH TIME ZONE, relational ones without, days as DATE, times as text (TIME is µs)."""
+        """Times become text, because TIME has µs."""
         match kind:
             case Kind.TIMESTAMP:
                 micros = exp.Mul(this=base, expression=number(1000))
@@ -92,7 +89,7 @@ class DuckDb(WindowDialect):
 
 
 def _uncut(root: Node) -> set[int]:
-    """The ids of the scans whose rows reach the result one by one: no step between gathers them first."""
+    """The ids of the scans whose rows reach the result one by one: no step before it gathers them."""
     if isinstance(root, Scan):
         return {id(root)}
     passes = isinstance(root, Select | Ordered | UnionAll)

@@ -1,6 +1,6 @@
-"""What the values of a plan are made of, for dialects that must know a struct when they see one.
+"""The origins of a plan's values: a path into the raw table, or a struct that the plan builds.
 
-Expressions carry no types; their origin says enough: a path into the raw table, or a struct that the plan builds.
+Expressions have no types. For dialects that treat structs differently, the origin is enough.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Aggregate, Explode, Join, Node, Ordered, Scan, Select, UnionAll
 
 ELEMENT = "[]"
-"""The step of a path from an array to its elements."""
+"""The step in a path from an array to its elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A value of the raw table: column, then fields; `ELEMENT` steps into an array."""
+    """A value of the raw table; the path is the column, then fields or `ELEMENT`."""
 
     path: tuple[str, ...]
 
@@ -35,7 +35,7 @@ class Built:
         return [name for name, _ in self.struct.parts].index(field)
 
     def order(self, value: e.Expr) -> list[e.Expr]:
-        """Return what rule C2 compares of a cell built so, in order; `value` is the cell. Payload follows `bytes`."""
+        """Return the parts of the cell `value` that rule C2 compares, in order; fields after `bytes` are payload."""
         names = [name for name, _ in self.struct.parts]
         kept = names[: names.index("bytes") + 1] if "bytes" in names else names
         parts = dict(value.parts) if isinstance(value, e.Struct) else {name: e.Field(value, name) for name in kept}
@@ -47,10 +47,9 @@ Origin = Raw | Built | None
 
 
 class Origins:
-    """Origins in one plan, and which fields of the raw table's structs it reads."""
+    """The origins in one plan, and the fields of the raw table's structs that it reads."""
 
     def __init__(self, nodes: list[Node]) -> None:
-        """Walk every expression once."""
         self._fields: dict[tuple[str, ...], set[str]] = {}
         self._kinds: dict[tuple[str, ...], LogicalType] = {}
         for node in nodes:
@@ -58,17 +57,17 @@ class Origins:
                 self._walk(expression, node, None)
 
     def fields(self, origin: Origin) -> frozenset[str]:
-        """Return the names of the fields of a struct that anything reads; none for a scalar."""
+        """Return the names of a struct's fields that the plan reads; none for a scalar."""
         if isinstance(origin, Built):
             return frozenset(name for name, _ in origin.struct.parts)
         return frozenset(self._fields.get(origin.path, ())) if origin is not None else frozenset()
 
     def kind(self, origin: Origin) -> LogicalType | None:
-        """Return the type in which a raw value is shown, or None where the plan shows it nowhere."""
+        """Return the type in which the plan shows a raw value; None if it does not."""
         return self._kinds.get(origin.path) if isinstance(origin, Raw) else None
 
     def of(self, value: e.Expr, node: Node, item: Origin = None) -> Origin:
-        """Return the origin of an expression of `node`; of an array, that of its elements' array."""
+        """Return the origin of an expression of `node`; `item` is the origin of `Item()`."""
         match value:
             case e.Col():
                 if isinstance(node, Scan):
@@ -120,21 +119,20 @@ def element(array: Origin) -> Origin:
 
 
 def shown_kind(value: e.Expr) -> LogicalType | None:
-    """Return the type of a friendly value, perhaps inside a condition; None of anything else."""
+    """Return the type of a friendly value, perhaps inside a condition; None for anything else."""
     if isinstance(value, e.Case) and len(value.branches) == 1:
         return shown_kind(value.branches[0][1])
     return value.kind if isinstance(value, e.Friendly) else None
 
 
 def shown_kinds(struct: e.Struct) -> list[tuple[str, LogicalType]] | None:
-    """Return (name, type) of a struct's parts where all of them are friendly values; None otherwise."""
+    """Return (name, type) of a struct's parts if all are friendly values, else None."""
     kinds = [(name, shown_kind(part)) for name, part in struct.parts]
     known = [(name, kind) for name, kind in kinds if kind is not None]
     return known if len(known) == len(kinds) else None
 
 
 def _output(lineage: Origins, node: Node, name: str) -> Origin:
-    """The origin of an output column of `node`."""
     match node:
         case Scan() | Select() | Join():
             return lineage.of(dict(node.columns)[name], node)
@@ -150,5 +148,5 @@ def _output(lineage: Origins, node: Node, name: str) -> Origin:
 
 
 def without_values(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the key columns without values that have a comparable beside them."""
+    """Return the key columns without the values whose comparables are among them."""
     return tuple(key for key in keys if f"_key_{key}" not in keys)

@@ -1,15 +1,12 @@
-"""PostgreSQL 13 and newer.
+"""PostgreSQL 13 and newer. Facts marked *run* were checked in PostgreSQL 15 (tests/unit/test_dialect_postgres.py).
 
-The raw table has the columns of `relation.py`; structs are values of composite types with the same field names
-(`CREATE TYPE cell_text AS (written bigint, rank bigint, value text)`), arrays are arrays of such types; floats and
-blobs are `real`, `double precision` and `bytea`, write times that are log positions `numeric(38, 0)`.
+The raw table has the columns of `storage.relation`. Structs are values of composite types with the same field names
+(`CREATE TYPE cell_text AS (written bigint, rank bigint, value text)`), and arrays are arrays of such types. Floats and blobs are
+`real`, `double precision` and `bytea`; write times that are log positions are `numeric(38, 0)`.
 
-A winner is the raw cell itself, so its type needs no name here. What the plan builds (bounds of ranges, elements with
-their paths, user types of several cells, entries of maps) is `json`, since a ROW() without a type has no field names;
-`jsonb` would lose -0.0.
-Frozen collections, tuples and user types show as they are stored.
-
-Facts marked *run* were checked in PostgreSQL 15 (tests/unit/test_dialect_postgres.py).
+A winner is the raw cell itself, so its type needs no name here. Structs that the plan builds (bounds of ranges, elements with
+their paths, user types of several cells, entries of maps) are `json`, because a ROW() without a type has no field names, and
+`jsonb` would lose -0.0. Frozen collections, tuples and user types show as they are stored.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, sign, within
 
 _PLAN_FIELDS = {"written": "DECIMAL(38, 0)", "rank": "BIGINT", "size": "INT", "inclusive": "BOOLEAN", "bytes": "BYTEA"}
-"""Types of the fields that every raw table has; `numeric` holds both kinds of write times."""
+"""Types of the fields of every raw table; `numeric` holds both kinds of write times."""
 _STORED = {
     Kind.TINYINT: "SMALLINT",
     Kind.SMALLINT: "SMALLINT",
@@ -48,7 +45,7 @@ _COMPARISONS: dict[e.Op, type[exp.Binary]] = {e.Op.LT: exp.LT, e.Op.LE: exp.LTE,
 
 
 class Postgres(StructDialect):
-    """The latest is `(array_agg(cell ORDER BY … DESC) FILTER (WHERE …))[1]`: `max` takes no composite type before 18."""
+    """Winners by `(array_agg(cell ORDER BY … DESC) FILTER (WHERE …))[1]`: `max` takes no composite type before 18."""
 
     name = "postgres"
     sqlglot_name = "postgres"
@@ -61,22 +58,18 @@ class Postgres(StructDialect):
     types_bare_nulls = True
     """`NULL AS x` in a WITH step is text, and UNION ALL then refuses an integer beside it (run)."""
     compares_comparables_alone = True
-    """A composite value compares field by field, in the database's collation; its comparable by bytes.
-
-    Source: PostgreSQL, Row and Array Comparisons.
-    """
+    """Composites compare in the database's collation, comparables by bytes. Source: PostgreSQL, Row and Array Comparisons."""
 
     max_name_bytes = 63
-    """Longer names are cut without a word (run). Source: PostgreSQL, Lexical Structure, `NAMEDATALEN`."""
+    """Longer names are silently cut (run). Source: PostgreSQL, Lexical Structure, `NAMEDATALEN`."""
     _functions: ClassVar = {"array_size": "cardinality"}
 
     def now(self) -> Sql:
-        """Whole seconds, rounded down; the clock of the transaction's start."""
+        # the clock of the transaction's start
         return exp.cast(function("floor", exp.Extract(this=exp.var("EPOCH"), expression=function("now"))), "BIGINT")
 
     def visit_field(self, node: e.Field, item: Sql | None) -> Sql:
-        """`(composite).field`, or a member of the plan's own json in its type."""
-        if node.name == "negative":  # of a cell that stands for its order
+        if node.name == "negative":  # part of a cell's order
             return exp.LT(this=self.visit_field(e.Field(node.base, "value"), item), expression=number(0))
         base = self.render(node.base, item)
         if not self._is_json(node.base):
@@ -88,14 +81,14 @@ class Postgres(StructDialect):
         return exp.cast(exp.paren(exp.JSONExtractScalar(this=base, expression=place, only_json_types=True)), stored)
 
     def _is_json(self, value: e.Expr) -> bool:
-        """Whether a struct was built by the plan, or comes out of one that was."""
+        """Whether the plan built the struct, or a struct around it."""
         if isinstance(value, e.Field):
             return self._is_json(value.base)
         origin = self.origin(value)
         return isinstance(origin, Built) and _cell_of(origin.struct) is None
 
     def _stored(self, value: e.Expr) -> str | None:
-        """The stored type of a scalar, None for a nested value. Refuses a value whose type the plan does not say."""
+        """The stored type of a scalar; None for a nested value. Raises `UnsupportedError` if the plan does not show the type."""
         if isinstance(value, e.Field) and value.name in _PLAN_FIELDS:
             return _PLAN_FIELDS[value.name]
         kind = self._kind(value)
@@ -106,28 +99,26 @@ class Postgres(StructDialect):
         return _STORED.get(kind.kind, "TEXT") if isinstance(kind, Scalar) else None
 
     def _kind(self, value: e.Expr) -> LogicalType | None:
-        """The type of a key, a path or a value; a bound's field is of the key column of its name."""
+        """The type of a key, a path or a value; a bound's field has the type of the key column with its name."""
         origin = self.origin(value)
         if isinstance(origin, Raw) and origin.path[0] in ("_from", "_to"):
             origin = Raw((origin.path[1].removeprefix("_"), *origin.path[2:]))
         return self.lineage.kind(origin)
 
     def _by_bytes(self, value: e.Expr, item: Sql | None = None) -> Sql:
-        """The value, text with collation "C": Cassandra compares bytes, a database perhaps words."""
+        """The value; text gets collation "C", because Cassandra compares bytes."""
         rendered = self.render(value, item)
         kind = self._kind(value)
         is_text = isinstance(kind, Scalar) and kind.kind not in _STORED
         return exp.Collate(this=exp.paren(rendered), expression=identifier("C")) if is_text else rendered
 
     def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
-        """Comparisons of text go by bytes."""
         compare = _COMPARISONS.get(node.op)
         if compare is not None and isinstance(self._kind(node.args[0]), Scalar):
             return compare(this=self._by_bytes(node.args[0], item), expression=self.render(node.args[1], item))
         return super().visit_call(node, item)
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
-        """A cell is the raw cell itself; other structs are `json_build_object('name', value, …)`."""
         cell = _cell_of(node)
         if cell is not None:
             return self.render(cell, item)
@@ -135,7 +126,6 @@ class Postgres(StructDialect):
         return function("json_build_object", *pairs)
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
-        """The first struct by its order, or an aggregate of other values; all with FILTER."""
         origin = self.origin(node.value)
         if node.fold is e.Fold.COLLECT:
             return self.collect(node)
@@ -144,11 +134,10 @@ class Postgres(StructDialect):
         if node.fold is e.Fold.MIN and isinstance(self.lineage.kind(origin), TupleOf | Udt | None):
             # `min` takes arrays, and neither composite values nor bytea before 18 (run)
             return _first(self._listed(node, [node.value], is_down=False))
-        name = "MIN" if node.fold is e.Fold.MIN else "MAX"  # any_value came with 16; of equal values the largest is any
+        name = "MIN" if node.fold is e.Fold.MIN else "MAX"  # MAX also for ANY: any_value is new in 16, and the values are equal
         return self.filtered(function(name, self._by_bytes(node.value)), node)
 
     def collect(self, node: e.Agg) -> Sql:
-        """`array_agg(struct ORDER BY its first field)`."""
         return self._listed(node, [first_field(node.value)], is_down=False)
 
     def _listed(self, node: e.Agg, order: list[e.Expr], *, is_down: bool) -> Sql:
@@ -156,21 +145,18 @@ class Postgres(StructDialect):
         return self.filtered(function("array_agg", ordered(self.render(node.value), keys)), node)
 
     def visit_rownumber(self, node: e.RowNumber, item: Sql | None) -> Sql:
-        """See `_by_bytes`."""
         window = super().visit_rownumber(node, item)
         window.set("order", exp.Order(expressions=[descending(self._by_bytes(part)) for part in node.order]))
         return window
 
     def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
-        """`ARRAY(SELECT _item FROM unnest(array) … WHERE condition)`."""
         return self._array(array, _item(), where(_item()))
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
-        """`ARRAY(SELECT value FROM unnest(array) … ORDER BY _offset)`."""
         return self._array(array, value(_item()), None)
 
     def _array(self, array: Sql, value: Sql, where: Sql | None) -> Sql:
-        """`ARRAY(SELECT …)`; composite elements come without ORDINALITY, which would take their fields apart."""
+        """`ARRAY(SELECT …)`; no ORDINALITY for composite elements, because it would split them into their fields."""
         query = exp.select(value).from_(_unnest(array))
         if self._is_json(e.Item()):
             alias = exp.TableAlias(this=identifier("_items"), columns=[identifier("_item"), identifier("_offset")])
@@ -179,23 +165,17 @@ class Postgres(StructDialect):
         return function("ARRAY", query.where(where) if where is not None else query)
 
     def array_max(self, array: Sql) -> Sql:
-        """`(SELECT MAX(_item) FROM unnest(array))`."""
         return exp.paren(exp.select(function("MAX", _item())).from_(_unnest(array)))
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
-        """`CROSS JOIN unnest(array) AS alias`; the alias alone is the whole element."""
+        # the alias alone is the whole element
         return exp.column(identifier(alias)), _unnest(array, alias)
 
     def friendly(self, base: Sql, kind: LogicalType) -> Sql:
-        """Scalars in friendly types; what is nested as it is stored."""
         return self.friendly_leaf(base, kind) if isinstance(kind, Scalar) else base
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Instants as TIMESTAMPTZ, others as TIMESTAMP, days as DATE, times as text (TIME has µs).
-
-        Beyond the years 1 to 9999: null. These lie well inside TIMESTAMP's 4713 BC to 294276 AD.
-        Source: PostgreSQL, Date/Time Types.
-        """
+        """Times become text, because TIME has µs; null outside the years 1 to 9999. Source: PostgreSQL, Date/Time Types."""
         match kind:
             case Kind.TIMESTAMP:
                 return within(base, YEARS, _since("TIMESTAMPTZ", base, 1000, "1 millisecond"), scale=1000)
@@ -212,7 +192,7 @@ class Postgres(StructDialect):
 
 
 def _cell_of(struct: e.Struct) -> e.Expr | None:
-    """The cell that a struct of its own fields stands for, or None."""
+    """The cell from whose own fields a struct is built, or None."""
     parts = [(name, part) for name, part in struct.parts if name != "negative"]
     bases = {part.base if isinstance(part, e.Field) and part.name == name else None for name, part in parts}
     cell = bases.pop() if len(bases) == 1 else None
@@ -232,7 +212,7 @@ def _first(array: Sql) -> Sql:
 
 
 def _since(kind: str, base: Sql, scale: int, unit: str) -> Sql:
-    """The epoch plus whole seconds plus the rest: one product with an interval is a double, and rounds far dates."""
+    """The epoch plus whole seconds plus the rest: a single product with an interval is a double, which rounds far dates."""
 
     def times(operator: type[exp.Binary], interval: str) -> Sql:
         count = function("div" if operator is exp.Div else "mod", base.copy(), number(scale))
@@ -243,7 +223,6 @@ def _since(kind: str, base: Sql, scale: int, unit: str) -> Sql:
 
 
 def _time_text(nanos: Sql) -> Sql:
-    """`HH:MM:SS.nnnnnnnnn`, a minus sign in front of negative times."""
 
     def part(size: int, modulus: int, shape: str) -> Sql:
         whole = function("div", function("abs", nanos.copy()), number(size))

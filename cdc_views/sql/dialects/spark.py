@@ -18,7 +18,7 @@ _MICROS_FORMAT = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 
 
 class Spark(WindowDialect):
-    """`max` of a struct compares field by field, nulls first; `max_by` is not used: its ties depend on input order."""
+    """Winners by `max` of structs, which compare field by field, nulls first; ties of `max_by` would depend on input order."""
 
     name = "spark"
     sqlglot_name = "spark"
@@ -33,28 +33,27 @@ class Spark(WindowDialect):
         "map_from": "map_from_entries",
         "explode": "explode",
     }
-    """`array_size` gives null for null, whatever the session's settings; `size` may give -1."""
+    """`array_size` gives null for null with any session settings; `size` may give -1."""
 
     def now(self) -> Sql:
-        """`unix_timestamp()` is whole seconds, fixed for a query."""
+        # whole seconds, constant during a query
         return function("unix_timestamp")
 
     def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
-        """`named_struct('name', value, …)`."""
         return function("named_struct", *(arg for name, part in parts for arg in (text(name), part)))
 
     def collect(self, node: e.Agg) -> Sql:
-        """`array_sort(collect_list(struct))`: structs compare by their first field first."""
+        # structs compare by their first field first
         listed = self.filtered(function("collect_list", self.render(node.value)), node)
         return function("array_sort", listed) if isinstance(node.value, e.Struct) else listed
 
     def gathered(self, values: list[Sql], arrays: list[Sql]) -> Sql:
-        """`array_distinct` of what is not null; `concat` of a null array would be null."""
+        # `concat` with a null array would be null
         parts = [function("array", *values), *(function("coalesce", part, function("array")) for part in arrays)]
         return function("array_distinct", function("array_compact", function("concat", *parts)))
 
     def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
-        """Without ANSI mode a cast that fails gives null, so what does not fit is raised."""
+        # without ANSI mode a failed cast gives null, so raise an error
         cast = exp.Cast(this=text.copy(), to=self.decimal_type(precision, scale))
         raised = function("raise_error", refusal(text, precision=precision, scale=scale))
         present = exp.not_(exp.Is(this=text.copy(), expression=exp.Null()))
@@ -62,7 +61,7 @@ class Spark(WindowDialect):
         return exp.Case(ifs=[fitting, exp.If(this=present, true=raised)])
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Instants as TIMESTAMP, others as TIMESTAMP_NTZ, days as DATE, times as text (there is no TIME of ns)."""
+        """Times become text, because there is no TIME of ns."""
         match kind:
             case Kind.TIMESTAMP:
                 return in_range(base, MICROS_LIMIT // 1000, function("timestamp_millis", base))

@@ -1,4 +1,4 @@
-"""What the dialects share that must look at the structs of a plan: those rendered and parsed, but not run by default."""
+"""The base of dialects that must inspect a plan's structs: dialects that are rendered and parsed, but not run by default."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from cdc_views.sql.dialects.lineage import Origin, element
 
 
 class StructDialect(Dialect):
-    """A dialect that asks for the origin of what it renders."""
+    """A dialect that reads the origins of the expressions that it renders."""
 
     raw_alias: ClassVar[str] = "_raw"
-    """In `a.b` a table called `a` wins over a column `a`, so the raw table goes by a name that no column has."""
+    """A name that no column has: in `a.b`, a table called `a` would hide a column `a`."""
     presence_by_written: ClassVar[bool] = False
-    """Whether `IS NULL` says nothing about a struct; then its write time decides, which a cell always has."""
+    """Whether `IS NULL` is wrong for a struct, so that its write time decides, which every cell has."""
 
     _element: Origin = None
 
     def table(self, reference: str) -> Sql:
-        """See `Dialect.table` and `raw_alias`."""
         return exp.alias_(super().table(reference), identifier(self.raw_alias), table=True)
 
     def origin(self, value: e.Expr) -> Origin:
@@ -33,7 +32,7 @@ class StructDialect(Dialect):
 
     @contextmanager
     def inside(self, array: e.Expr) -> Iterator[None]:
-        """While this lasts, `Item()` is an element of `array`."""
+        """Make `Item()` an element of `array` in this block."""
         outer, self._element = self._element, element(self.origin(array))
         yield
         self._element = outer
@@ -49,7 +48,7 @@ class StructDialect(Dialect):
             return self.each(array, lambda element: self.render(node.value, element))
 
     def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
-        """See `presence_by_written`; whether a multi-cell column is absent never matters, for it then has no cells."""
+        # see `presence_by_written`; an absent multi-cell column is the same as one without cells
         tested, is_present = _tested(node)
         if tested is None or not self.presence_by_written:
             return super().visit_call(node, item)
@@ -62,17 +61,17 @@ class StructDialect(Dialect):
         return super().visit_call(~is_null if is_present else is_null, item)
 
     def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
-        """Refused: a user's expression is DuckDB's SQL, and nobody checks what the printer makes of it here."""
+        # a user's expression is DuckDB's SQL, and nothing checks its translation into this dialect
         return self.cannot("run a `--where`")
 
 
 def ordered(value: Sql, order: list[exp.Ordered]) -> Sql:
-    """Return an aggregate's argument, in an order if there is one."""
+    """Return an aggregate's argument, with ORDER BY if there is an order."""
     return exp.Order(this=value, expressions=order) if order else value
 
 
 def _tested(node: e.Call) -> tuple[e.Expr | None, bool]:
-    """Return what an IS NULL (false) or IS NOT NULL (true) tests; None for another call."""
+    """The operand of IS NULL (false) or IS NOT NULL (true); None for another call."""
     if node.op is e.Op.IS_NULL:
         return node.args[0], False
     inner = node.args[0] if node.op is e.Op.NOT else None

@@ -1,4 +1,4 @@
-"""Stored instants, days and times in a dialect's own types: what several dialects write alike."""
+"""Common SQL of several dialects for instants, days and times."""
 
 from __future__ import annotations
 
@@ -9,39 +9,36 @@ from sqlglot import exp
 from cdc_views.sql.dialects.base import Sql, function, number, only_if, text
 
 MICROS_LIMIT = 9_000_000_000_000_000
-"""Largest µs that every engine's TIMESTAMP holds (year 2255); beyond it a view shows null, `query` the exact value."""
+"""The largest µs that every engine's TIMESTAMP holds (year 2255); beyond it a view shows null, and `query` the exact value."""
 DAYS_LIMIT = 2_000_000_000
-"""Largest day number that DuckDB's DATE arithmetic takes."""
+"""The largest day number that DuckDB's DATE arithmetic takes."""
 
 
 YEARS = (-62_135_596_800, 253_402_300_799)
 """Seconds of the years 1 to 9999."""
 DAYS = (-719_162, 2_932_896)
-"""Days of these years."""
+"""Days of the years 1 to 9999."""
 
 
 def within(base: Sql, limits: tuple[int, int], value: Sql, *, scale: int = 1) -> Sql:
-    """Return `value` where `base`, in `scale` parts of a unit, lies within `limits` units, else null."""
+    """Return `value` if `base / scale` is within `limits`, else null."""
     low, high = limits[0] * scale, limits[1] * scale + scale - 1
     inside = exp.Between(this=base.copy(), low=number(low), high=number(high))
     return only_if(inside, value)
 
 
 def in_range(base: Sql, limit: int, value: Sql) -> Sql:
-    """Return `value` where `base` lies within ±`limit`, else null."""
+    """Return `value` if `base` is within ±`limit`, else null."""
     return within(base, (-limit, limit), value)
 
 
 def _divided(nanos: Sql, size: int) -> Sql:
-    # integer division: `/` would pass through a double
+    # integer division: `/` would give a double
     return exp.Paren(this=exp.IntDiv(this=nanos, expression=number(size)))
 
 
 def time_text(nanos: Sql, printf: str, *, divided: Callable[[Sql, int], Sql] = _divided) -> Sql:
-    """Return `HH:MM:SS.nnnnnnnnn` of nanoseconds by the dialect's C-like `printf`; a minus sign may lead.
-
-    `divided` writes the integer division of a number that is not negative.
-    """
+    """Return nanoseconds as `[-]HH:MM:SS.nnnnnnnnn`, by the C-like function `printf` and the integer division `divided`."""
 
     def part(size: int, modulus: int) -> Sql:
         whole = divided(function("abs", nanos.copy()), size)
@@ -52,5 +49,5 @@ def time_text(nanos: Sql, printf: str, *, divided: Callable[[Sql, int], Sql] = _
 
 
 def sign(nanos: Sql) -> Sql:
-    """Return the minus sign of a negative number, else nothing."""
+    """Return `-` for a negative number, else an empty text."""
     return only_if(exp.LT(this=nanos.copy(), expression=number(0)), text("-"), text(""))

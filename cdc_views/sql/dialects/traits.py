@@ -1,4 +1,4 @@
-"""Facts that a dialect declares about names and comparisons; the others are in `base`."""
+"""Facts of a dialect about names and comparisons; the other facts are in `base`."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from cdc_views.errors import UnsupportedError
 
 
 def identifier(name: str) -> exp.Identifier:
-    """Return a quoted identifier; the printer escapes what the dialect needs escaped.
-
-    Raises `UnsupportedError` for a name with a NUL, which no engine takes and some cut the statement at.
-    """
+    """Return a quoted identifier; the printer escapes it. Raises `UnsupportedError` for a NUL, where some engines cut SQL."""
     if "\0" in name:
         raise UnsupportedError(f"the name {name!r} holds a NUL, which no SQL engine takes", remedy="rename it at the source")
     return exp.to_identifier(name, quoted=True)
 
 
 class NamingDialect:
-    """What columns, views and schemas may be called."""
+    """The allowed names of columns, views and schemas.
+
+    Attributes:
+        ignores_case: A view cannot have two columns whose names differ only in case.
+        holds_any_field: Fields of user types keep their own names in a struct; Delta tables do not allow all of them.
+        max_name_bytes: The longest identifier, in UTF-8; some engines silently cut longer ones, so that two become one.
+        column_name: Names of a view's columns.
+        relation_name: Names of schemas and views.
+    """
 
     name: ClassVar[str]
     ignores_case: ClassVar[bool] = True
-    """Whether a view cannot have two columns whose names differ in case alone."""
     holds_any_field: bool = True
-    """Whether a user type's fields keep their own names in a struct; a Delta table does not take all of them."""
 
     max_name_bytes: ClassVar[int | None] = None
-    """The longest identifier, in UTF-8; some engines cut longer ones without a word, and two become one."""
     column_name: ClassVar[re.Pattern[str]] = re.compile(r"(?s).+\Z")
-    """What a view's column may be called."""
     relation_name: ClassVar[re.Pattern[str]] = re.compile(r"(?s).*\Z")
-    """What a schema and a view may be called."""
 
     def check_names(self, columns: Iterable[str], *, others: Iterable[str] = ()) -> None:
-        """Raise `UnsupportedError` for a view's column, or for a view or schema, that the dialect cannot hold."""
+        """Raise `UnsupportedError` for a name of a column, or of a view or schema (`others`), that the dialect cannot hold."""
         rules = [(n, self.column_name, "view columns") for n in columns]
         rules += [(n, self.relation_name, "views or schemas") for n in others]
         for name, rule, what in rules:
@@ -48,7 +48,7 @@ class NamingDialect:
             identifier(name)
 
     def check_length(self, name: str) -> None:
-        """Raise `UnsupportedError` for a name that the dialect would cut."""
+        """Raise `UnsupportedError` for a name longer than `max_name_bytes`."""
         if self.max_name_bytes is not None and len(name.encode()) > self.max_name_bytes:
             raise UnsupportedError(
                 f"{self.name} takes names of at most {self.max_name_bytes} bytes, and {name!r} is longer",
@@ -57,16 +57,15 @@ class NamingDialect:
 
 
 class ComparingDialect:
-    """How values compare, and what null does among them."""
+    """How values compare, and the effect of null.
+
+    `compares_structs`: `max` and `=` compare structs field by field. `types_bare_nulls`: `NULL AS x` in a step gets a type, and a
+    UNION with a step of another type fails. `compares_comparables_alone`: partition and join by a key's comparable, not also by
+    its value (equal bytes have one value), because the engine cannot compare values, or compares them unlike Cassandra (NaN).
+    """
 
     compares_structs: ClassVar[bool] = True
-    """Whether `max` and `=` take structs, compared field by field."""
     greatest_skips_null: ClassVar[bool] = True
     types_bare_nulls: ClassVar[bool] = False
-    """Whether `NULL AS x` in a step is of some type, which a UNION with a step of another type refuses."""
 
     compares_comparables_alone: ClassVar[bool] = False
-    """Whether to partition and join by a key's comparable, not by its value too: equal bytes have one value.
-
-    For engines where a value cannot be compared, or not as Cassandra does (NaN is not NaN).
-    """

@@ -1,6 +1,6 @@
-"""Trino 400 and newer: rendered and parsed; nothing here was run.
+"""Trino 400 and newer: rendered and parsed, but never run.
 
-The raw table has the columns of `relation.py` as ROW and ARRAY types (what the Delta and Iceberg connectors give).
+The raw table has the columns of `storage.relation` as ROW and ARRAY types, as the Delta and Iceberg connectors give them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _TYPES = {
 
 
 class Trino(StructDialect):
-    """The latest is `element_at(array_agg(row ORDER BY … DESC) FILTER (WHERE …), 1)`.
+    """Winners by `element_at(array_agg(row ORDER BY … DESC) FILTER (WHERE …), 1)`.
 
-    `max` and `max_by` take a ROW, but comparing two ROWs with a null inside is an error, and a tombstone's value is null.
+    `max` and `max_by` take ROWs, but fail to compare two ROWs with a null inside, and a tombstone's value is null.
     Source: Trino, Comparison functions and operators; `RowType.comparison` ("null elements").
     """
 
@@ -45,9 +45,9 @@ class Trino(StructDialect):
     compares_structs = False
     """See the class."""
     greatest_skips_null = False
-    """`greatest` returns null if any argument is null. Source: Trino, Comparison functions."""
+    """`greatest` returns null for any null argument. Source: Trino, Comparison functions."""
     compares_comparables_alone = True
-    """NaN = NaN is false, and a ROW with a null inside does not compare. Source: Trino, Comparison functions."""
+    """NaN = NaN is false, and comparing a ROW with a null inside fails. Source: Trino, Comparison functions."""
 
     _functions: ClassVar = {
         "keep": "filter",
@@ -58,18 +58,17 @@ class Trino(StructDialect):
     }
 
     def now(self) -> Sql:
-        """`to_unixtime` has fractions; a cast would round them."""
+        # `to_unixtime` has fractions; a cast would round them
         return exp.cast(function("floor", function("to_unixtime", function("now"))), "BIGINT")
 
     def visit_field(self, node: e.Field, item: Sql | None) -> Sql:
-        """By name in the raw table's rows, by position in those the plan builds, which have no names."""
+        # rows that the plan builds have no names of fields
         base, origin = self.render(node.base, item), self.origin(node.base)
         if isinstance(origin, Built):
             return exp.Bracket(this=base, expressions=[number(origin.index(node.name) + 1)], offset=1)
         return exp.Dot(this=base, expression=identifier(node.name))
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
-        """Structs by the first of a list, scalars as everywhere."""
         origin = self.origin(node.value)
         if node.fold is e.Fold.COLLECT or not isinstance(origin, Built):
             return super().visit_agg(node, item)
@@ -78,7 +77,7 @@ class Trino(StructDialect):
         return function("element_at", listed, number(1))
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
-        """`ROW(…)`; where it is shown, one with names, by a cast."""
+        # a shown row has names of fields
         parts, kinds = [self.render(part, item) for _, part in node.parts], shown_kinds(node)
         return _named_row(parts, kinds) if kinds is not None else function("ROW", *parts)
 
@@ -87,20 +86,16 @@ class Trino(StructDialect):
         return only_if(is_present(base.copy()), _named_row(fields, [(name, kind) for name, _, kind in parts]))
 
     def greatest(self, args: list[Sql]) -> Sql:
-        """The largest element that is not null of an array literal."""
         return self.array_max(self.keep(exp.Array(expressions=args), is_present))
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
-        """`CROSS JOIN UNNEST(…)` of rows of one row: UNNEST would take a bare row's fields apart. Source: Trino, UNNEST."""
+        # UNNEST would split a row into its fields, so wrap it in a row. Source: Trino, UNNEST
         boxed = self.each(array, lambda each: function("ROW", each))
         columns = exp.TableAlias(this=identifier("_elements"), columns=[identifier(alias)])
         return exp.column(identifier(alias)), exp.Unnest(expressions=[boxed], alias=columns)
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Instants with a zone, others without, days as DATE, times as text; beyond the years 1 to 9999: null.
-
-        These lie well inside TIMESTAMP. Source: Trino, Data types, Date and time.
-        """
+        """Times become text; null outside the years 1 to 9999. Source: Trino, Data types, Date and time."""
         match kind:
             case Kind.TIMESTAMP:
                 return within(base, YEARS, _instant(base, 10**6, _TYPES[kind]), scale=1000)
@@ -149,13 +144,13 @@ def _named_row(values: list[Sql], parts: list[tuple[str, LogicalType]]) -> Sql:
 
 
 def _instant(base: Sql, nanos: int, kind: str) -> Sql:
-    """`from_unixtime_nanos` of a decimal: a bigint of ns ends in 2262, a double rounds."""
+    """`from_unixtime_nanos` of a decimal: a bigint of ns ends in 2262, and a double rounds."""
     wide = exp.cast(base.copy(), "DECIMAL(38, 0)")
     exact = function("from_unixtime_nanos", exp.Mul(this=wide, expression=number(nanos)))
     return exp.Cast(this=exact, to=exp.DataType.build(kind, dialect="trino"))
 
 
 def _time_text(nanos: Sql) -> Sql:
-    """`HH:MM:SS.nnnnnnnnn`; `/` of integers divides integers."""
+    """`HH:MM:SS.nnnnnnnnn`; `/` of integers is integer division."""
     shown = time_text(nanos, "format", divided=lambda whole, size: exp.Div(this=whole, expression=number(size), typed=True))
     return only_if(is_present(nanos.copy()), shown)

@@ -1,4 +1,4 @@
-"""What the plans of histories and states need beside a view's, for the engines that run them: DuckDB and Spark (run)."""
+"""SQL that only histories and states need, for the engines that run them: DuckDB and Spark (run)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ _FUNCTIONS = {
 
 
 class WindowDialect(Dialect):
-    """An engine whose windows with an order reach, without a frame, up to the row and its peers, as the standard says.
-
-    Its `md5` gives lower-case hex digits and its `hex` upper-case ones.
-    """
+    """An engine whose ordered windows end at the row and its peers; `md5` gives lower-case hex digits, and `hex` upper-case."""
 
     def visit_bucket(self, node: e.Bucket, item: Sql | None) -> Sql:
-        """See `Bucket`."""
+        """Return the text of a `Bucket`."""
         prefix = self.render(node.prefix, item)
         if not node.digits:
             return prefix
@@ -38,7 +35,7 @@ class WindowDialect(Dialect):
         return function("concat", prefix, bits)
 
     def visit_over(self, node: e.Over, item: Sql | None) -> Sql:
-        """A window function."""
+        """Return a window function."""
         order = [exp.Ordered(this=self.render(part), desc=False, nulls_first=True) for part in node.order]
         return exp.Window(
             this=function(_FUNCTIONS[node.what], self.render(node.value)),
@@ -47,9 +44,9 @@ class WindowDialect(Dialect):
         )
 
     def visit_gathered(self, node: e.Gathered, item: Sql | None) -> Sql:
-        """An array of distinct values."""
+        """Return an array of distinct values."""
         return self.gathered([self.render(v, item) for v in node.values], [self.render(a, item) for a in node.arrays])
 
     def gathered(self, values: list[Sql], arrays: list[Sql]) -> Sql:
-        """See `Gathered`."""
+        """Return the array of a `Gathered`."""
         self.cannot("gather values in an array")
