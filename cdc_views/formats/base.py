@@ -60,7 +60,7 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How exactly a format carries a column, or whole rows (`*`: deletions, markers); `case`: the sample or rule that shows it."""
+    """How exactly a format carries a column or whole rows (`*`: deletions, markers); `case`: the sample or rule that shows it."""
 
     column: str
     verdict: Verdict
@@ -115,10 +115,7 @@ class RawFormat(ABC):
         return None
 
     def happened(self, event: SourceLine) -> int | None:
-        """Return the source's time of an event, in µs since the epoch; None if it has none.
-
-        It never orders events (rule S2). It only separates events from before a key was forgotten from later ones.
-        """
+        """Return the source's time of an event, µs since the epoch, or None; it orders no events (S2), only `forget` uses it."""
         return None
 
     @abstractmethod

@@ -26,8 +26,7 @@ from cdc_views.model.schema import Column
 from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType, Scalar
 from cdc_views.rules.codec.jsonread import parse_json
 
-JsonPath = tuple[str | int, ...]
-"""Member names and array indexes, from the outside in."""
+JsonPath = tuple[str | int, ...]  # member names and array indexes, from the outside in
 
 
 class NoFormError(Exception):
@@ -40,8 +39,7 @@ class Look(Enum):
     TEXT = str
     INTEGER = int
     BOOLEAN = bool
-    TOKEN = Raw
-    """Any value, kept as text so that numbers keep their digits."""
+    TOKEN = Raw  # any value, kept as text so that numbers keep their digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +54,12 @@ class Value:
 class Unread(Enum):
     """What a form states about a value that is not read."""
 
-    SAME = "same"
-    """It is the same in all events."""
-    WRITE = "write"
-    """It is `"c"` or `"u"`: a row was inserted or updated, and both mean the same."""
-    INSIDE = "inside"
-    """It is an object or array, and some of its parts are read."""
+    SAME = "same"  # it is the same in all events
+    WRITE = "write"  # it is `"c"` or `"u"`: a row was inserted or updated, and both mean the same
+    INSIDE = "inside"  # it is an object or array, and some of its parts are read
 
 
-Values = Sequence[Any]
-"""The values of one slot, in the order of events: str, int, bool, tokens as bytes, and None for null."""
+Values = Sequence[Any]  # of one slot, in the order of events: str, int, bool, tokens as bytes, None for null
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +152,7 @@ Reads = Callable[[JsonPath, Sequence[Any]], "Value | Unread | None"]
 
 
 def learned(contents: Sequence[bytes], reads: Reads) -> tuple[EventForm, Mapping[JsonPath, Slot]]:
-    """Return the form of events that have the same `shape`, and its slots; raises `NoFormError`.
-
-    Values that stay the same are those of the last event.
-    """
+    """Return the form of events of the same `shape`, with the constants of the last, and its slots; raises `NoFormError`."""
     learner = _Learner(reads)
     decoder = msgspec.json.Decoder(learner.type_of((), (), [parse_json(content.decode()) for content in contents]))
     event = decoder.decode(contents[-1])
@@ -183,8 +174,6 @@ _Place = tuple[str, ...]  # attribute names, one for each part of a `JsonPath`
 
 @dataclass
 class _Learner:
-    """Builds the type of events and records the place of each slot."""
-
     reads: Reads
     slots: dict[JsonPath, Slot] = field(default_factory=dict)
     same: list[Callable[[Any], Any]] = field(default_factory=list)
@@ -283,14 +272,13 @@ class RowForm:
     equal: tuple[tuple[Slot, Slot], ...] = ()
 
 
-_LOOKS: dict[Kind, tuple[Look, ...]] = {
+_LOOKS: dict[Kind, tuple[Look, ...]] = {  # the usual types of a kind's values, the likeliest first; others are tokens
     **dict.fromkeys((Kind.ASCII, Kind.TEXT, Kind.JSON, Kind.UUID), (Look.TEXT,)),
     **dict.fromkeys(INTEGER_BITS, (Look.INTEGER,)),
     **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.INSTANT), (Look.TEXT, Look.INTEGER)),
     Kind.BOOLEAN: (Look.BOOLEAN,),
     Kind.DECIMAL: (Look.TOKEN, Look.TEXT),
 }
-"""The usual types of values of a kind, the likeliest first; all other values are tokens."""
 
 
 def look_of(kind: LogicalType, seen: Sequence[Any]) -> Look:

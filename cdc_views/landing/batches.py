@@ -11,8 +11,7 @@ from cdc_views.landing.quarantine import RawEvent
 from cdc_views.landing.sources import EventFile, Prefix, RawLine
 from cdc_views.rules.codec.jsonread import parse_json
 
-BATCH_ROWS = 20_000
-"""Facts per commit; limits memory only."""
+BATCH_ROWS = 20_000  # facts per commit; limits memory only
 _BATCH_BYTES = 64 << 20
 UNFINISHED = "the file ends inside this event (no newline, and not whole JSON); if the file grows, land it again"
 

@@ -103,10 +103,7 @@ class DecodedRows:
 
 
 class StreamEvent(NamedTuple):
-    """One event in the table's raw format, like a line of a file, and its position.
-
-    `content` may also be many events, or rows that the source decoded; `position` is then the last event's.
-    """
+    """One event in the table's raw format, or many events, or rows that a source decoded; `position` is the last event's."""
 
     position: Position
     content: bytes | DecodedRows | EventBlock
@@ -148,12 +145,7 @@ def one_by_one(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
 
 @dataclass(slots=True)
 class Lines:
-    """Consecutive events of some streams, by index. Events of blocks get no objects of their own.
-
-    Attributes:
-        contents: The content of each event.
-        numbers: `Position.nth` of each event.
-    """
+    """Consecutive events of some streams, by index, without an object per event; `numbers` are their `Position.nth`."""
 
     contents: list[bytes | DecodedRows] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)

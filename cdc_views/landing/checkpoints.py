@@ -16,12 +16,9 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 LOG = "_delta_log"
-SHARE = 100
-"""Reading a commit takes about as long as reading a hundred actions of a checkpoint."""
-MOST_COMMITS = 400
-"""The most commits between two checkpoints; it takes a tenth of a second to read them."""
-IN_USE_SECONDS = 3600.0
-"""Remove only files replaced longer ago than this: readers may still use younger ones."""
+SHARE = 100  # reading a commit takes about as long as reading a hundred actions of a checkpoint
+MOST_COMMITS = 400  # between two checkpoints; it takes a tenth of a second to read them
+IN_USE_SECONDS = 3600.0  # remove only files that were replaced longer ago: readers may still use younger ones
 _USUAL = 100
 _INTERVAL = "delta.checkpointInterval"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")

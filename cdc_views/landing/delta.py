@@ -15,14 +15,11 @@ from cdc_views.landing.checkpoints import local_folder, sum_up
 from cdc_views.landing.digests import note_commit
 from cdc_views.storage.conflicts import ConflictError
 
-DICTIONARY_BYTES = 16 << 10
-"""A column's dictionary that grows larger is dropped: it saves nothing if all values differ, as write times do."""
-BOUND_BYTES = 64
-"""Bytes of a column's least and greatest text in a footer; deltalake writes whole texts if any other property is set."""
-RAW_FILES = WriterProperties(
+DICTIONARY_BYTES = 16 << 10  # a column's larger dictionary is dropped: it saves nothing if all values differ, as write times do
+BOUND_BYTES = 64  # of the least and greatest text in a footer; deltalake writes whole texts once any property is set
+RAW_FILES = WriterProperties(  # for changes of whole rows, whose cells share a write time: a quarter of Snappy's bytes, as fast
     compression="ZSTD", compression_level=1, dictionary_page_size_limit=DICTIONARY_BYTES, statistics_truncate_length=BOUND_BYTES
 )
-"""For changes of whole rows, whose cells share a write time: a quarter of the bytes of Snappy, and as fast to write."""
 
 _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 # By default Delta's log and each checkpoint repeat the least and greatest value of 32 columns of every file. Readers here choose
@@ -33,10 +30,7 @@ _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
 
 
 def log_settings(*, checkpoint_every: int) -> dict[str, str]:
-    """Return the settings of a new table: no values in its log, and a checkpoint after this many commits.
-
-    Deltalake's default is 100 commits; reading 100 commits takes longer than everything else before a read.
-    """
+    """Return a new table's settings: no values in its log, frequent checkpoints (deltalake's 100 commits take long to read)."""
     return {**_NO_BOUNDS, "delta.checkpointInterval": str(checkpoint_every)}
 
 

@@ -48,14 +48,12 @@ from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.facts import Elements, Fact, FactKind
 from cdc_views.storage.relation_read import all_equal, stored_key
 
-NOT_KEPT = b""
-"""Quarantine keeps this in place of the bytes of an event about a forgotten key."""
+NOT_KEPT = b""  # in quarantine, replaces the bytes of an event about a forgotten key
 SECRET_VARIABLE = "CDC_VIEWS_FORGET_SECRET"
 _SECRET_BYTES = 32
 _CHECK = b"cdc-views forget"
 _ROW, _PARTITION = "row", "partition"
-AHEAD = 86_400 * 1_000_000
-"""Write times further ahead of the clock (µs) count as wrong, as in the check `not_from_the_future`."""
+AHEAD = 86_400 * 1_000_000  # µs; write times further ahead of the clock count as wrong, as in the check `not_from_the_future`
 _EARLIEST, _LATEST = -(1 << 127), 1 << 127  # beyond all write times
 
 
@@ -288,10 +286,7 @@ def newer_part(fact: Fact, *, than: tuple[range, ...]) -> Fact | None:
 
 
 def latest_written(facts: Sequence[Fact], order: WriteOrder, *, now: int) -> tuple[int | None, int | None]:
-    """Return the largest write time of facts that is not from the future, and the largest from the future; None if there is none.
-
-    Log positions are never from the future.
-    """
+    """Return the largest write time of facts up to now, and the largest from the future (never a log position), or None."""
     found = list(_written(facts))
     limit = now + AHEAD if order is WriteOrder.MICROS else max(found, default=0)
     past, future = [at for at in found if at <= limit], [at for at in found if at > limit]

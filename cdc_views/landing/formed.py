@@ -40,10 +40,7 @@ def _is_unlike_itself(value: Any) -> bool:
 
 @dataclass
 class _Rows:
-    """One row per event of a form, in order; raises `UnfitError` if some events must be read one by one.
-
-    `columns` are the values of each `Slot.group`; `lines` are the events' `SourceLine.line`.
-    """
+    """One row per event of a form; `columns` are by `Slot.group`. Raises `UnfitError` if some events must be read one by one."""
 
     relation: Relation
     form: RowForm

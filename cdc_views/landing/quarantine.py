@@ -146,10 +146,7 @@ def waiting(raw: RawTable) -> tuple[int, str]:
 
 
 def resolve_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
-    """Resolve the start of `line`, which an earlier call quarantined because the file ended inside the line.
-
-    The caller lands the line; `landed` is the file's prefix before it.
-    """
+    """Resolve the start of `line`, quarantined when the file ended inside it; the caller lands `line`, after prefix `landed`."""
     if not is_delta(quarantine_location(raw)):
         return
     table = open_quarantine(raw)

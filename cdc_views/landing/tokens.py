@@ -215,7 +215,6 @@ _BASE64 = "[A-Za-z0-9+/]+={0,2}"
 
 
 def _decimals(column: ColumnSlot, values: Values) -> Stored:
-    """Convert numbers with a point, or base64 of unscaled numbers."""
     scale = column.hints.scale_of(column.column.type)
     if column.column.is_key or scale is None or not 0 <= scale <= _MOST_PLACES:
         raise ValueError

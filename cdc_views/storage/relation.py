@@ -50,8 +50,7 @@ from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Bound, Elements, Fact
 from cdc_views.rules.oracle import path_type
 
-LAYOUT_VERSION = 1
-"""Stored in the descriptions of raw and state tables. A newer layout is refused; a rebuild migrates an older one."""
+LAYOUT_VERSION = 1  # in the descriptions of raw and state tables; a newer one is refused, a rebuild migrates an older one
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from cdc_views.rules.facts import Bound, Elements, Fact, FactKind, Origin
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import Relation, element_value_type, identity
 
-Record = Mapping[str, Any]
-"""A row of the raw table, or a struct in it, as Python values of Arrow."""
+Record = Mapping[str, Any]  # a row of the raw table, or a struct in it, as Python values of Arrow
 
 
 def facts_of(relation: Relation, table: pa.Table) -> Iterator[Fact]:

@@ -30,8 +30,7 @@ class Unit(str, Enum):
 class Decimals(str, Enum):
     """Debezium's `decimal.handling.mode`."""
 
-    PRECISE = "precise"
-    """Base64 of the unscaled value. Without a fixed scale: an object that also holds the scale."""
+    PRECISE = "precise"  # base64 of the unscaled value; without a fixed scale, an object that also holds the scale
     STRING = "string"
     DOUBLE = "double"
 
@@ -39,8 +38,7 @@ class Decimals(str, Enum):
 class Binary(str, Enum):
     """Debezium's `binary.handling.mode`."""
 
-    BASE64 = "base64"
-    """Modes `bytes` and `base64`."""
+    BASE64 = "base64"  # modes `bytes` and `base64`
     BASE64_URL = "base64-url-safe"
     HEX = "hex"
 
@@ -97,7 +95,7 @@ class Hints:
 _MARK = b"__debezium_unavailable_value"
 
 
-MARKS = frozenset(
+MARKS = frozenset(  # the texts that mark a value that was not sent
     {
         _MARK.decode(),
         base64.b64encode(_MARK).decode(),
@@ -109,7 +107,6 @@ MARKS = frozenset(
         f'{{"{_MARK.decode()}":"{_MARK.decode()}"}}',
     }
 )
-"""The texts that mark a value that was not sent."""
 
 
 def is_unavailable(value: Any) -> bool:

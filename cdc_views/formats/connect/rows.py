@@ -15,11 +15,9 @@ from cdc_views.model.types import ListOf, LogicalType, MapOf, SetOf, Udt
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.facts import Elements, Fact, FactKind, Origin
 
-HintsOf = Callable[[Column], Hints]
-"""Returns what is known about the encoding of a column's values."""
+HintsOf = Callable[[Column], Hints]  # what is known about the encoding of a column's values
 _NEW_COLUMN = "where the source has it now, update the schema and land this event again"
-RowKey = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""Native values of (partition key, clustering key)."""
+RowKey = tuple[tuple[Any, ...], tuple[Any, ...]]  # native values of (partition key, clustering key)
 
 
 @dataclass(frozen=True, slots=True)

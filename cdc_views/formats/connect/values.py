@@ -88,10 +88,7 @@ def _in_order(items: Mapping[bytes, Any]) -> tuple[Any, ...]:
 
 
 def map_entries(value: Any) -> list[tuple[Any, Any]]:
-    """Return the parsed (key, value) pairs of an object, or of an array of `{key, value}` or `[key, value]`.
-
-    Connect writes a map with text keys as an object, other maps as pairs; BigQuery has records of key and value.
-    """
+    """Return the (key, value) pairs of an object (text keys), or of an array of `[key, value]`, or (BigQuery) `{key, value}`."""
     if isinstance(value, dict):
         return list(value.items())
     pairs = []

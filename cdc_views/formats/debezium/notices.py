@@ -59,10 +59,7 @@ def split_metadata(value: Mapping[str, Any], schema: TableSchema) -> tuple[dict[
 
 
 def check_source_table(source: Mapping[str, Any], schema: TableSchema) -> None:
-    """Raise `MalformedEventError`, which names both tables, if an event's `source` is not the schema's table.
-
-    PostgreSQL's tables are `schema.table` or `database.schema.table`, MySQL's `database.table`.
-    """
+    """Raise `MalformedEventError` if `source` is another table: `[db.]schema.table` (PostgreSQL), `db.table` (MySQL)."""
     database, namespace, table = (source.get(part) for part in ("db", "schema", "table"))
     if not isinstance(table, str):
         raise MalformedEventError("source has no 'table'")

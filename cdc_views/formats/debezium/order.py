@@ -81,10 +81,7 @@ def flat_order(metadata: Mapping[str, Any], *, record: Record, event: SourceLine
 
 
 def arrival_order(record: Record, *, event: SourceLine) -> int:
-    """Return the Kafka offset as a write time, or the line number if there is no offset.
-
-    Raises `MalformedEventError` if there is no line either: rows of a table come in no order.
-    """
+    """Return the Kafka offset as a write time, else the line number; raises `MalformedEventError` if there is neither."""
     if record.offset is None and event.line < 1:
         raise MalformedEventError("the event has no log position and no Kafka offset, and rows of a table come in no order")
     return order_key(event.line if record.offset is None else record.offset, epoch=record.epoch)

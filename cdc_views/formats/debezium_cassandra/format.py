@@ -36,8 +36,7 @@ from cdc_views.rules.facts import Elements, Fact, FactKind, Origin
 _MICROS = range(-(1 << 63), 1 << 63)
 _EXPIRIES = range((1 << 32) * 1_000_000)
 _SECONDS_IN_MILLIS = range((1 << 32) * 1000)
-_SNAPSHOT_SHIFT = 1 << 62
-"""µs (146,000 years) by which a snapshot read's write time precedes its read time: below every client's clock (rule S5)."""
+_SNAPSHOT_SHIFT = 1 << 62  # µs (146,000 years) by which snapshot reads precede their read time: below every client's clock (S5)
 _LONGEST_TTL = (1 << TTL_BITS) - 1
 _FALSE = (None, False, "false", "")
 _UNITS = {Kind.TIME: Unit.NANOS, Kind.TIMESTAMP: Unit.MILLIS, Kind.DURATION: Unit.NANOS}

@@ -57,10 +57,7 @@ def sanitized(name: str) -> str:
 
 
 def read_bound(end: Any, schema: TableSchema, *, side: str) -> Bound:
-    """Return one end of a range deletion; its values are texts of a prefix of the clustering columns.
-
-    `side` is START or END. A boundary between two ranges (`INCL_END_EXCL_START_BOUNDARY`) is read for that side.
-    """
+    """Return the START or END of a range deletion; `INCL_END_EXCL_START_BOUNDARY`, between two ranges, is read for `side`."""
     bound = mapping(end, what=f"_range_{side.lower()}")
     method = string(member(bound, "method", what="a range's end"), what="a range's method")
     found = re.search(rf"(INCL|EXCL)_{side}(_|$)", method)
@@ -81,10 +78,7 @@ def _bound_value(column: Column, entry: Any) -> Any:
 
 
 def _printed_value(column: Column, text: str) -> Any:
-    """Return the native value of a text that Cassandra's `AbstractType.getString` printed.
-
-    Its texts of nested types are ambiguous if a text holds a separator. They are refused unless they are JSON.
-    """
+    """Return the native value of a text of `AbstractType.getString`; nested types must be JSON: other texts are ambiguous."""
     kind = column.type
     if not isinstance(kind, Scalar):
         return from_json(kind, parse_json(text))

@@ -20,10 +20,7 @@ from cdc_views.rules.facts import Fact
 
 
 class KeyValue(RawFormat):
-    """Keys and whole rows in the order of Kafka offsets, or of lines if there are no offsets (rule S2).
-
-    Values may be in Connect's encodings (with or without an envelope), Debezium's, or Avro's JSON.
-    """
+    """Keys and whole rows, ordered by Kafka offset, else by line (S2). Values have Connect's, Debezium's or Avro's encodings."""
 
     name = "key-value"
     order = WriteOrder.LOG_POSITION

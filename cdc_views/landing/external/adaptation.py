@@ -33,10 +33,8 @@ from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, r
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
-BATCH_ROWS = 10_000
-"""Rows of an external table in memory at once."""
-ADAPTED = "found:version"
-"""The transaction id that records the version of the external table from which the derived one was made."""
+BATCH_ROWS = 10_000  # rows of an external table in memory at once
+ADAPTED = "found:version"  # the transaction id that records the external version from which the derived table was made
 _SETTING = "found:setting"
 _NOTHING = -1  # recorded by a derived table that is still empty
 _BITS_63 = (1 << 63) - 1

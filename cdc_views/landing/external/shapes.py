@@ -57,8 +57,7 @@ class EventText:
         return self.text.encode(errors="surrogatepass")
 
 
-RowReader = Callable[[Mapping[str, Any]], EventText]
-"""Turns a row into its event; the row's values are Python's, of `plain_type`."""
+RowReader = Callable[[Mapping[str, Any]], EventText]  # turns a row, whose values are Python's of `plain_type`, into its event
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +71,7 @@ class Reading:
 
     @classmethod
     def of(cls, format_name: str, schema: TableSchema, *, columns: pa.Schema, partitions: frozenset[str], where: str) -> Reading:
-        """Return how to read a table of these columns; `partitions` are its partition columns.
-
-        Raises `UsageError`, which names the table as `where`, if the format's adapter cannot use the columns.
-        """
+        """Return how to read a table of these columns; raises `UsageError`, naming `where`, if the adapter cannot use them."""
         shape = _shape(format_name, schema, columns)
         if shape is None:
             raise UsageError(

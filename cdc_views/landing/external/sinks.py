@@ -23,10 +23,7 @@ _ROWS = ("before", "after")
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:
-    """Names of the columns that hold a record's key and its place in Kafka; a table may lack either.
-
-    `scales` names the source's columns whose number of decimals the project file declares.
-    """
+    """The names of the columns of a record's key and place in Kafka, if any; the project file declares the scales of `scales`."""
 
     key: str = "kafkaKey"
     data: str = "kafkaData"
@@ -96,7 +93,6 @@ def _columns(rows: pa.Schema, schema: TableSchema) -> list[tuple[str, pa.DataTyp
 
 
 def _holds(kind: pa.DataType, is_one: Callable[[pa.DataType], bool]) -> bool:
-    """Whether a type, or a type within its STRUCTs, satisfies `is_one`."""
     return any(_holds(part.type, is_one) for part in kind) if pa.types.is_struct(kind) else is_one(kind)
 
 

@@ -167,6 +167,5 @@ class ExternalTable:
 
 
 def _plain(uri: str) -> str:
-    """Return the path of a URI or path, without scheme and trailing slash."""
     path = urlsplit(uri).path if is_url(uri) else uri
     return unquote(path).rstrip("/")

@@ -23,8 +23,7 @@ from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.rules.codec.jsontext import java_double, quote
 from cdc_views.rules.codec.times import date_text, datetime_text, time_text
 
-Writer = Callable[[Any], str]
-"""Turns a Python value of a `plain_type` into JSON text. Raises `MalformedEventError`."""
+Writer = Callable[[Any], str]  # turns a Python value of a `plain_type` into JSON text; raises `MalformedEventError`
 
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _CLOCKS = {"ts_ms": "ms", "ts_us": "us", "ts_ns": "ns", "timestamp": "ms", "deletion_ts": "us"}
