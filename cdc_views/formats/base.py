@@ -115,7 +115,10 @@ class RawFormat(ABC):
         return None
 
     def happened(self, event: SourceLine) -> int | None:
-        """Return the source's time of an event, µs since the epoch, or None; it orders no events (S2), only `forget` uses it."""
+        """Return the source's time of an event, in µs since the epoch; None if it has none.
+
+        It never orders events (rule S2). It only separates events from before a key was forgotten from later ones.
+        """
         return None
 
     @abstractmethod

@@ -84,7 +84,7 @@ _ANYTHING = _SCALAR | list[_SCALAR]  # a value that is not read: no object, no a
 
 @dataclass(frozen=True, slots=True)
 class EventForm:
-    """What events that differ in some values only have in common.
+    """What events have in common that differ only in some values.
 
     Attributes:
         decode: Reads one event; raises if it is not of this form.

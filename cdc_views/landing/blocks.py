@@ -81,7 +81,7 @@ class DecodedRows:
         return int(self.table.nbytes)
 
     def after(self, position: int) -> DecodedRows:
-        """Return the rows of later events than a position in the segment."""
+        """Return the rows of the events after a position in the segment."""
         if position < self.first:
             return self
         positions = pc.struct_field(self.table["_origin"], "position")

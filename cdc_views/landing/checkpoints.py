@@ -2,7 +2,7 @@
 
 A checkpoint names every file of its version, and every transaction id. Delta writes one after a fixed number of commits, so
 that their total size grows with the square of the commits. Here a checkpoint is due once the commits since the last one reach
-a share of its actions. So the total grows linearly, and a read replays a few commits of each hundred.
+a share of its actions. So the total grows linearly with the commits, and a read replays a few percent.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from cdc_views.storage.conflicts import ConflictError
 
 DICTIONARY_BYTES = 16 << 10  # a column's larger dictionary is dropped: it saves nothing if all values differ, as write times do
 BOUND_BYTES = 64  # of the least and greatest text in a footer; deltalake writes whole texts once any property is set
-RAW_FILES = WriterProperties(  # for changes of whole rows, whose cells share a write time: a quarter of Snappy's bytes, as fast
+RAW_FILES = WriterProperties(  # for whole rows, whose cells share a write time: a quarter of Snappy's bytes, as fast to write
     compression="ZSTD", compression_level=1, dictionary_page_size_limit=DICTIONARY_BYTES, statistics_truncate_length=BOUND_BYTES
 )
 
@@ -30,7 +30,7 @@ _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
 
 
 def log_settings(*, checkpoint_every: int) -> dict[str, str]:
-    """Return a new table's settings: no values in its log, frequent checkpoints (deltalake's 100 commits take long to read)."""
+    """Return a new table's settings: no values in its log, frequent checkpoints (100 commits, the default, make reads slow)."""
     return {**_NO_BOUNDS, "delta.checkpointInterval": str(checkpoint_every)}
 
 

@@ -286,7 +286,7 @@ def newer_part(fact: Fact, *, than: tuple[range, ...]) -> Fact | None:
 
 
 def latest_written(facts: Sequence[Fact], order: WriteOrder, *, now: int) -> tuple[int | None, int | None]:
-    """Return the largest write time of facts up to now, and the largest from the future (never a log position), or None."""
+    """Return the largest write time that is not from the future, and the largest that is (no log position is); None if none."""
     found = list(_written(facts))
     limit = now + AHEAD if order is WriteOrder.MICROS else max(found, default=0)
     past, future = [at for at in found if at <= limit], [at for at in found if at > limit]

@@ -44,7 +44,7 @@ _OPENED_ANEW_AFTER = 50
 
 @dataclass(slots=True)
 class FollowedTable:
-    """A raw table, created if it is missing; checked each time, so that one that belongs to another table raises each time."""
+    """A raw table, created if it is missing; each use raises if the table there belongs to another source table."""
 
     raw: RawTable
     format_name: str

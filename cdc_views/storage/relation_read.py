@@ -30,7 +30,7 @@ def facts_of(relation: Relation, table: pa.Table) -> Iterator[Fact]:
 
 
 def rows_filter(relation: Relation, partition: tuple[Any, ...], *, clustering: tuple[Any, ...] | None) -> ds.Expression:
-    """Return the filter of raw rows that affect a row: its own, its partition's, truncates. `clustering` None: not its own."""
+    """Return the filter of raw rows that affect a row: its own, its partition's, truncates. `clustering` None: no row facts."""
     schema = relation.schema
     kind = ds.field(KIND)
     mine = all_equal(stored_key(schema.partition, partition))

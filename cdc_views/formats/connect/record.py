@@ -15,7 +15,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,39}")
 
 @dataclass(frozen=True, slots=True)
 class ConnectType:
-    """One Connect schema of an envelope, read on demand. A part that is not in Connect's form counts as not declared."""
+    """One Connect schema of an envelope, read on demand. A malformed part counts as not declared: the schema is only advice."""
 
     raw: Mapping[str, Any] = field(default_factory=dict)
 

@@ -31,7 +31,7 @@ class Stamp:
 
     @property
     def deletion(self) -> Deletion:
-        """A deletion of all earlier writes."""
+        """A deletion of everything written until then."""
         return Deletion(self.written, self.deleted_at)
 
     def cell(self, name: str, kind: LogicalType, value: Any, *, hints: Hints) -> Cell:

@@ -1,1 +1,1 @@
-"""Messages of a key and a value, which is the whole row."""
+"""Messages of a key and a value; the value is the whole row."""
