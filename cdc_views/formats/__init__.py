@@ -1,1 +1,1 @@
-"""Raw formats: what an event of each says about rows, and what the format cannot carry."""
+"""Raw formats: what their events state about rows, and what they cannot carry."""

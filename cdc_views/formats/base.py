@@ -1,4 +1,4 @@
-"""The interface of raw formats: decode the text of an event to facts, and say what the format cannot carry."""
+"""The interface of raw formats: decode an event's text to facts, and state what the format cannot carry."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class WriteOrder(Enum):
 def order_key(position: int, *, ordinal: int = 0, epoch: int = 0) -> int:
     """Return the write time of a log position: `epoch · 2^96 + position · 2^32 + ordinal` (rule S2).
 
-    `ordinal` orders events of one position (rule S3); an `epoch` precedes positions that a failover restarted.
-    Raises `MalformedEventError` when a part is negative or does not fit (38 decimal digits bound the epoch).
+    `ordinal` orders events of one position (rule S3); a failover that restarts positions needs a higher `epoch`.
+    Raises `MalformedEventError` if a part is negative or does not fit (38 decimal digits bound the epoch).
 
     >>> order_key(7, ordinal=1) == 7 * 2**32 + 1 < order_key(8) < order_key(0, epoch=1)
     True
@@ -42,10 +42,7 @@ def order_key(position: int, *, ordinal: int = 0, epoch: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """One event in its source: its text, its 1-based line number and its byte offset.
-
-    Line 0 means that the place says nothing about the order of events, as for a row of a table.
-    """
+    """One event in its source: text, 1-based line, byte offset. Line 0: the place does not order events (a table's row)."""
 
     text: str
     line: int = 1
@@ -63,10 +60,7 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How exactly a format carries one column of a table, and why.
-
-    `column` is `*` for whole rows (deletions, markers). `case` names the sample or rule that shows it.
-    """
+    """How exactly a format carries a column or whole rows (`*`: deletions, markers); `case`: the sample or rule that shows it."""
 
     column: str
     verdict: Verdict
@@ -78,7 +72,7 @@ class FormatOptions(ConfigPart):
     """The options of one format, `raw: {options: …}` of a project file; each format has its own model."""
 
     def columns(self) -> Mapping[str, Iterable[str]]:
-        """Return option → the columns that it names; a name that the table lacks is an error."""
+        """Return the columns that each option names; it is an error if the table lacks one."""
         return {}
 
 
@@ -89,7 +83,7 @@ class RawFormat(ABC):
     options: ClassVar[type[FormatOptions] | None] = None
     """The model of `raw: {options: …}` in the project file; None: the format has no options."""
     is_positioned: ClassVar[bool] = False
-    """Whether an event has its position in the source's log, so that a copy of it needs no position in a topic."""
+    """Whether an event holds its position in the source's log; its copies then need no position in a topic."""
     order: ClassVar[WriteOrder] = WriteOrder.MICROS
     carries_node: ClassVar[bool] = False
     """Whether an event's origin names its replica, so that copies can be counted."""
@@ -103,27 +97,25 @@ class RawFormat(ABC):
 
     @classmethod
     def configured(cls, options: Any) -> RawFormat:
-        """Return the format as `options`, an instance of `cls.options`, configures it."""
+        """Return the format, configured by an instance of `cls.options`."""
         return cls()
 
     @abstractmethod
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
-        """Return the facts of one event; raises `MalformedEventError` with the reason.
+        """Return the facts of one event, none if it is not about rows (a transaction marker, a heartbeat).
 
-        An event of another table is malformed. An event that is not about rows (a transaction marker, a heartbeat) has no
-        facts.
+        Raises `MalformedEventError` with the reason, also for an event of another table.
         """
 
     def row_form(self, contents: Sequence[bytes], schema: TableSchema) -> RowForm | None:
-        """Return the form of some events, to read many such at once; None: read them one by one.
+        """Return a form of events like these, which have members of the same names; None: read them one by one.
 
-        The events have members of the same names. A form gives the same facts as `decode`, or does not match an event.
-        Raises as `decode` does.
+        The form gives the same facts as `decode`, or does not match an event. Raises like `decode`.
         """
         return None
 
     def happened(self, event: SourceLine) -> int | None:
-        """Return the source's time of an event, in µs since the epoch; None without one.
+        """Return the source's time of an event, in µs since the epoch; None if it has none.
 
         It never orders events (rule S2). It only separates events from before a key was forgotten from later ones.
         """

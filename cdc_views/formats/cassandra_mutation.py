@@ -1,4 +1,4 @@
-"""`cassandra-mutation/1`: one partition update a line, exactly as a replica's commit log held it."""
+"""`cassandra-mutation/1`: one partition update per line, exactly as in a replica's commit log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ class CassandraMutation(RawFormat):
     carries_node = True
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
-        """See `RawFormat.decode`; one fact a row, and one each for static row, partition and range deletion."""
         body = _members(parse_json(event.text), _EVENT, "the event")
         _check_table(body, schema)
         if "unreadable" in body:
@@ -45,10 +44,9 @@ class CassandraMutation(RawFormat):
             facts.append(Fact(FactKind.PARTITION, partition, deletion=deletion, origin=origin))
         for row in _list(body.get("rows", []), "rows"):
             facts.append(_row(row, schema, partition, origin))
-        return facts  # none for an update of nothing, which commit logs do hold
+        return facts  # empty for an empty update; commit logs do hold these
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
-        """See `RawFormat.fidelity`: everything is exact."""
         every = [Fidelity("*", Verdict.EXACT, "markers and deletions of every scope with their own write times", "D1-D3, W1")]
         return every + [
             Fidelity(c.name, Verdict.EXACT, "each cell with its write time, expiry and serialized bytes", "C1-C5")
@@ -106,7 +104,7 @@ def _partition(schema: TableSchema, value: Any) -> tuple[Any, ...]:
     key = _key(schema.partition, value, "partition")
     for column, part in zip(schema.partition, key, strict=True):
         if part is EMPTY and not carries_comparable(column.type):
-            # stored as null, and null partition keys would not join; legal in Cassandra, unseen in the wild
+            # it would be stored as null, and null partition keys do not join; legal in Cassandra, never seen in practice
             raise MalformedEventError(f"partition key {column.name!r} is a {column.type} of 0 bytes, which is not supported")
     return key
 
@@ -153,7 +151,7 @@ def _cells(entries: Any, schema: TableSchema, role: Role) -> tuple[dict[str, Cel
 
 
 def _cell_column(schema: TableSchema, name: str, role: Role) -> Column | None:
-    """The column of a cell, or None for one that was dropped, whose cells never show (rule W6)."""
+    """Return the column of a cell; None if it was dropped: its cells never show (rule W6)."""
     if schema.has(name):
         found = schema.column(name)
         if found.role is not role:
@@ -191,7 +189,7 @@ def _element(column: Column, entry: dict[str, Any]) -> tuple[Any, Cell]:
 
 
 def _cell(name: str, kind: LogicalType | None, entry: Any) -> Cell:
-    """One cell; `kind` is None for a set's elements, which carry no value."""
+    """Return one cell; `kind` is None for a set's elements, which have no value."""
     _members(entry, _CELL, f"a cell of {name!r}")
     written = _integer(entry, "written", _MICROS)
     if "deleted_at" in entry:
@@ -216,7 +214,7 @@ def _value(name: str, kind: LogicalType, entry: dict[str, Any]) -> tuple[Any, by
         given = bytes.fromhex(digits)
     except (TypeError, ValueError) as error:
         raise MalformedEventError(f"bytes of {name!r} are not hex digits: {digits!r}") from error
-    # bytes are what C2.6 compares, and hold what JSON cannot (NaN, infinities); the stated value must still be of the type
+    # rule C2.6 compares bytes, which also hold what JSON cannot (NaN, infinities); a stated value must still be of the type
     if stated is not None:
         _named(name, kind, stated)
     return deserialize(kind, given), given

@@ -1,10 +1,9 @@
-"""The form of events: what many have in common, as a type by which msgspec reads each of them.
+"""The form of events: what many events have in common, as a type with which msgspec reads each of them.
 
-The events of one source differ in their values only: the names of members stay. A form says which values are read, which
-stay the same and which may be anything. An event that is not of the form is left to the format's own decoder, which
-defines what every event means.
+The events of one source differ in values only; member names stay the same. A form states which values are read, which stay
+the same and which may be anything. The format's own decoder, which defines the meaning of every event, reads all other events.
 
-msgspec is as strict as that decoder but for members that occur twice: it takes the last. So names are counted beside it.
+msgspec is as strict as that decoder, except for members that occur twice: it takes the last. So names are counted separately.
 """
 
 from __future__ import annotations
@@ -27,27 +26,25 @@ from cdc_views.model.schema import Column
 from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType, Scalar
 from cdc_views.rules.codec.jsonread import parse_json
 
-JsonPath = tuple[str | int, ...]
-"""Names of members and indexes of arrays from the outside in."""
+JsonPath = tuple[str | int, ...]  # member names and array indexes, from the outside in
 
 
 class NoFormError(Exception):
-    """Events like this one are left to be read one by one."""
+    """Events like this one have no form and must be read one by one."""
 
 
 class Look(Enum):
-    """What the values of a slot are read as."""
+    """The type as which the values of a slot are read."""
 
     TEXT = str
     INTEGER = int
     BOOLEAN = bool
-    TOKEN = Raw
-    """Any value, as text, so that numbers keep their digits."""
+    TOKEN = Raw  # any value, kept as text so that numbers keep their digits
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that is read; null is one only where it `takes_null`. `allowed`: it is a whole number in this range."""
+    """A value that is read; it may be null only if `takes_null`. `allowed`: it must be a whole number in this range."""
 
     look: Look
     takes_null: bool = False
@@ -55,30 +52,26 @@ class Value:
 
 
 class Unread(Enum):
-    """What is known of a value that is not read."""
+    """What a form states about a value that is not read."""
 
-    SAME = "same"
-    """Other events have the same."""
-    WRITE = "write"
-    """It is `"c"` or `"u"`, a row inserted or updated, where both mean the same."""
-    INSIDE = "inside"
-    """It is an object or array, of whose parts some are read."""
+    SAME = "same"  # it is the same in all events
+    WRITE = "write"  # it is `"c"` or `"u"`: a row was inserted or updated, and both mean the same
+    INSIDE = "inside"  # it is an object or array, and some of its parts are read
 
 
-Values = Sequence[Any]
-"""Of one slot, in the order of events: str, int or bool, tokens as bytes, and null as None."""
+Values = Sequence[Any]  # of one slot, in the order of events: str, int, bool, tokens as bytes, None for null
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a value is read: `get` takes it out of an event that a form decoded; `group` is its number in the form."""
+    """A place where a value is read: `get` takes the value from a decoded event; `group` is the slot's number in the form."""
 
     group: int
     get: Callable[[Any], Any]
     value: Value
 
     def values(self, events: Sequence[Any]) -> Values:
-        """Return the values of some events."""
+        """Return the slot's values in some decoded events."""
         found = map(self.get, events)
         if self.value.look is not Look.TOKEN:
             return list(found)
@@ -86,19 +79,18 @@ class Slot:
 
 
 _SCALAR = str | int | float | bool | None
-_ANYTHING = _SCALAR | list[_SCALAR]
-"""The type of a value that is not read: no object, and no array with more than scalars."""
+_ANYTHING = _SCALAR | list[_SCALAR]  # a value that is not read: no object, no array of more than scalars
 
 
 @dataclass(frozen=True, slots=True)
 class EventForm:
-    """Events that differ in some values only.
+    """What events have in common that differ only in some values.
 
     Attributes:
-        decode: Reads one; raises where it is not of this form.
-        names: How many members it has, those inside `same` included.
-        same: What takes a value out of an event, and what that value is.
-        slots: What is read, by `Slot.group`.
+        decode: Reads one event; raises if it is not of this form.
+        names: Number of members of one event, including members inside `same`.
+        same: Getters of values that are the same in all events, each with its value.
+        slots: The slots that are read, by `Slot.group`.
     """
 
     decode: Callable[[bytes], Any]
@@ -107,7 +99,7 @@ class EventForm:
     slots: tuple[Slot, ...]
 
     def run(self, contents: Sequence[bytes], start: int, end: int) -> list[Any]:
-        """Return the events from `start` to `end` that are of this form, up to one that is not; slots are read from them."""
+        """Return the decoded events from `start` to `end`, up to the first that is not of this form."""
         decode, same = self.decode, self.same
         found: list[Any] = []
         try:
@@ -118,20 +110,20 @@ class EventForm:
                         return found
                 found.append(event)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass  # it is of another form, or no JSON
+            pass  # another form, or not JSON
         return found
 
     def doubtful(self, contents: Sequence[bytes]) -> list[int]:
-        """Return which of the events, all of this form, are to be read one by one: a member may occur twice."""
+        """Return the indexes of events of this form that must be read one by one: a member may occur twice."""
         if _have_names(b"".join(contents), self.names * len(contents)):
             return []
         return [index for index, content in enumerate(contents) if not (_have_names(content, self.names) or _is_json(content))]
 
 
 def _have_names(text: bytes, names: int) -> bool:
-    """Whether a text, which has at least so many members, has no more; true only where that is certain.
+    """Whether a text that has at least `names` members has no more; True only if that is certain.
 
-    Each name ends in a quote and a colon where no blank is between them; inside texts these are more.
+    Each name ends in a quote and a colon, unless a blank separates them; texts may hold more such pairs.
     """
     codes = pa.Array.from_buffers(pa.uint8(), len(text), [None, pa.py_buffer(text)])
     colons = pc.equal(codes, _code(":"))[1:]
@@ -148,7 +140,7 @@ def _code(letter: str) -> pa.Scalar:
 
 
 def _is_json(content: bytes) -> bool:
-    """Whether the parser takes it that refuses what occurs twice."""
+    """Whether the strict parser, which refuses duplicate members, accepts the event."""
     with suppress(MalformedEventError, UnicodeDecodeError):
         parse_json(content.decode())
         return True
@@ -156,45 +148,39 @@ def _is_json(content: bytes) -> bool:
 
 
 Reads = Callable[[JsonPath, Sequence[Any]], "Value | Unread | None"]
-"""What is read at a path where some events have these values; None: nothing."""
+"""Returns how to read the values at a path, given those of some events; None: the value is not read."""
 
 
 def learned(contents: Sequence[bytes], reads: Reads) -> tuple[EventForm, Mapping[JsonPath, Slot]]:
-    """Return the form of some events that have the same `shape`, and its slots; raises `NoFormError`.
-
-    What stays the same is as in the last of them.
-    """
+    """Return the form of events of the same `shape`, with the constants of the last, and its slots; raises `NoFormError`."""
     learner = _Learner(reads)
     decoder = msgspec.json.Decoder(learner.type_of((), (), [parse_json(content.decode()) for content in contents]))
     event = decoder.decode(contents[-1])
     same = [(get, bytes(get(event))) for get in learner.same]
     if any(b"\\" in known for _, known in same):
-        raise NoFormError  # names are not easily counted
+        raise NoFormError  # escapes make it hard to count names
     names = learner.names + sum(known.count(b'":') for _, known in same)
     known = tuple((get, Raw(found)) for get, found in same)
     return EventForm(decoder.decode, names, known, tuple(learner.slots.values())), learner.slots
 
 
 def shape(document: Any) -> Any:
-    """Return the names of a parsed event's members: the same for one form."""
+    """Return the nested member names of a parsed event; events of one form have equal shapes."""
     return tuple((name, shape(value)) for name, value in document.items()) if isinstance(document, dict) else None
 
 
-_Place = tuple[str, ...]
-"""Names of attributes, one for each part of a `JsonPath`."""
+_Place = tuple[str, ...]  # attribute names, one for each part of a `JsonPath`
 
 
 @dataclass
 class _Learner:
-    """Makes the type of events, and takes note of what is where."""
-
     reads: Reads
     slots: dict[JsonPath, Slot] = field(default_factory=dict)
     same: list[Callable[[Any], Any]] = field(default_factory=list)
     names: int = 0
 
     def type_of(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
-        """Return the type of the values at a path, given some of them."""
+        """Return the type of the values `seen` at a path."""
         found = self.reads(path, seen)
         if isinstance(found, Value):
             self.slots[path] = Slot(len(self.slots), attrgetter(".".join(place)), found)
@@ -225,7 +211,7 @@ class _Learner:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSlot:
-    """Where a column's values are, and what is known of their encoding."""
+    """The slot of a column's values, and hints on their encoding."""
 
     column: Column
     slot: Slot
@@ -233,16 +219,13 @@ class ColumnSlot:
 
     @property
     def kind(self) -> Kind | None:
-        """The column's type; None for one that is no scalar."""
+        """The column's type; None if it is not a scalar."""
         return self.column.type.kind if isinstance(self.column.type, Scalar) else None
 
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """The write time (rule S2) of each event; `add` is added to its ordinal.
-
-    `file`: of a binlog, whose number comes before the position.
-    """
+    """The write time (rule S2) of each event; a binlog `file`'s number precedes the position, and `add` is added to `ordinal`."""
 
     position: Slot
     ordinal: Slot | int
@@ -253,10 +236,9 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class OriginForm:
-    """Where each event was read.
+    """The origin of each event. `segment` is a text, or `topic` and a slot of partitions, as `topic/partition`.
 
-    `segment`, or of a slot of partitions `topic/partition`; `position` None: the write time's, or the event's line
-    where it `counts_lines`.
+    `position` None: the event's line if `counts_lines`, else the position of the write time.
     """
 
     node: str = ""
@@ -268,18 +250,15 @@ class OriginForm:
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """Events of one form, each about one row: `RawFormat.decode`, said once for all events that differ in some values only.
+    """Events of one form, each about one row: `RawFormat.decode`, stated once for all events of the form.
 
     Attributes:
-        form: What they have in common.
         keys: The row's key columns, in key order.
-        cells: Its other columns that events of this form have; a null is a tombstone.
+        cells: The other columns that events of this form have; a null is a tombstone.
         is_deletion: Whether the row is deleted, not written.
-        written: Its write time.
-        clock: The server's clock, by which deletions are dated; None: not known, 0.
-        second: How many of what it counts are a second.
-        origin: Where it was read.
-        equal: Pairs of slots whose values are the same in each event that is read by this form.
+        clock: The server's clock, which dates deletions; None: unknown, 0.
+        second: Units of `clock` per second.
+        equal: Pairs of slots whose values must be equal in each event that is read by this form.
     """
 
     form: EventForm
@@ -293,18 +272,17 @@ class RowForm:
     equal: tuple[tuple[Slot, Slot], ...] = ()
 
 
-_LOOKS: dict[Kind, tuple[Look, ...]] = {
+_LOOKS: dict[Kind, tuple[Look, ...]] = {  # the usual types of a kind's values, the likeliest first; others are tokens
     **dict.fromkeys((Kind.ASCII, Kind.TEXT, Kind.JSON, Kind.UUID), (Look.TEXT,)),
     **dict.fromkeys(INTEGER_BITS, (Look.INTEGER,)),
     **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.INSTANT), (Look.TEXT, Look.INTEGER)),
     Kind.BOOLEAN: (Look.BOOLEAN,),
     Kind.DECIMAL: (Look.TOKEN, Look.TEXT),
 }
-"""What values of a kind mostly look like, the likeliest first; anything else is a token."""
 
 
 def look_of(kind: LogicalType, seen: Sequence[Any]) -> Look:
-    """Return what values of a type are read as, given some of them."""
+    """Return the type as which to read values of a column type, given some of them."""
     given = {type(value) for value in seen} - {type(None)}
     likely = _LOOKS.get(kind.kind, ()) if isinstance(kind, Scalar) else ()
     if not given:

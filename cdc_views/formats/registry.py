@@ -1,4 +1,4 @@
-"""Raw formats by the name that project files and the command line use; packages add them by entry points."""
+"""Raw formats by the name that project files and the command line use; packages add formats by entry points."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def format_names() -> tuple[str, ...]:
 def raw_format(name: str, options: FormatOptions | None = None) -> RawFormat:
     """Return the format called `name`; `options` come from `raw: {options: …}` of the project file, None without any.
 
-    Raises `ConfigError` if there is no such format, or it does not take these options.
+    Raises `ConfigError` if there is no such format, or if it does not take these options.
 
     >>> raw_format("debezium").order
     <WriteOrder.LOG_POSITION: 'log_position'>

@@ -1,6 +1,6 @@
-"""Landing: event files appended to raw Delta tables, each event exactly once, bad ones into quarantine.
+"""Landing: appends event files to raw Delta tables, each event exactly once; bad events go to quarantine.
 
-`land` and `replay` are the two entry points; both are safe to run again after a crash at any step.
+`land` and `replay` are the entry points; both can be run again after a crash at any step.
 """
 
 from __future__ import annotations

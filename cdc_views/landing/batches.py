@@ -11,26 +11,25 @@ from cdc_views.landing.quarantine import RawEvent
 from cdc_views.landing.sources import EventFile, Prefix, RawLine
 from cdc_views.rules.codec.jsonread import parse_json
 
-BATCH_ROWS = 20_000
-"""Facts per commit; limits memory only."""
+BATCH_ROWS = 20_000  # facts per commit; limits memory only
 _BATCH_BYTES = 64 << 20
 UNFINISHED = "the file ends inside this event (no newline, and not whole JSON); if the file grows, land it again"
 
 
 @dataclass(slots=True)
 class FileBatch(Batch):
-    """Consecutive lines of a file, up to the prefix `end`; `waiting` holds events to decode together by their form."""
+    """Consecutive lines of a file, up to the prefix `end`; `waiting` holds events that are decoded together, by their form."""
 
     end: Prefix = field(default_factory=Prefix)
     waiting: list[RawEvent] = field(default_factory=list)
 
     @property
     def has_moved(self) -> bool:
-        """Whether the batch moves the file's offset: it has an event."""
+        """Whether the batch has an event, and so moves the file's offset."""
         return self.events > 0
 
     def take(self, event: RawEvent) -> None:
-        """Decode an event, or let it wait for its form."""
+        """Decode an event, or add it to `waiting`."""
         if self.reader is not None:
             self.waiting.append(event)
         else:
@@ -43,15 +42,14 @@ class FileBatch(Batch):
         self.add_many(contents, lines=lines, event=waiting.__getitem__)
 
     def room(self, batch_rows: int, start: int) -> int:
-        """Return how many more facts make a commit, none where the batch, which begins at byte `start`, is long enough."""
+        """Return how many more facts fit the commit; 0 if the batch, which begins at byte `start`, has enough bytes."""
         return 0 if self.end.size - start >= _BATCH_BYTES else batch_rows - max(self.facts, len(self.rejected))
 
 
 def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[Prefix], FileBatch]) -> Iterator[FileBatch]:
     """Yield the batches after a landed prefix; the last may end before an unfinished line.
 
-    A batch holds `batch_rows` facts, give or take one event; twice as many where each event has two rows. `new` makes an
-    empty batch that begins after a prefix.
+    A batch holds `batch_rows` facts, give or take one event; twice as many if each event gives two. `new` makes an empty batch.
     """
     batch, digest, begun = new(start), start.digest.copy(), start.size
     for line in file.lines(start):
@@ -80,7 +78,7 @@ def is_unfinished(line: RawLine) -> bool:
     if line.is_terminated or line.is_blank:
         return False
     try:
-        # of all JSON only an object or array cannot go on: 1 may become 12
+        # only an object or an array cannot continue: 1 may become 12
         return not isinstance(parse_json(line.content.decode()), dict | list)
     except (MalformedEventError, UnicodeDecodeError):
         return True

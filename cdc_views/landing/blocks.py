@@ -1,4 +1,4 @@
-"""Events of a stream handed on many at once, as bytes or as rows: an object for each costs more than to read it."""
+"""Events of a stream in bulk, as bytes or as rows: one object for each event would cost more than reading it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cdc_views.storage.relation_read import facts_of
 
 
 class Position(NamedTuple):
-    """The place of an event in its stream; both from 0 to 2^63 - 1, compared in this order."""
+    """The place of an event in its stream. Both numbers are from 0 to 2^63 - 1, and `at` is compared first."""
 
     at: int
     nth: int = 0
@@ -25,13 +25,13 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventBlock:
-    """Events of one stream, one after the other.
+    """Consecutive events of one stream; their positions ascend.
 
     Attributes:
-        offsets: `Position.at` of each.
-        contents: Each in the table's raw format, like a line of a file.
-        size: Bytes of all of them.
-        numbers: `Position.nth` of each; empty: 0. Positions ascend.
+        offsets: `Position.at` of each event.
+        contents: Each event in the table's raw format, like a line of a file.
+        size: Total bytes.
+        numbers: `Position.nth` of each event; empty: all 0.
     """
 
     offsets: Sequence[int]
@@ -40,12 +40,11 @@ class EventBlock:
     numbers: Sequence[int] = ()
 
     def __len__(self) -> int:
-        """Bytes it takes."""
         return self.size
 
     @property
     def events(self) -> int:
-        """How many events it holds."""
+        """Number of events."""
         return len(self.offsets)
 
     def after(self, position: Position) -> EventBlock:
@@ -57,18 +56,18 @@ class EventBlock:
         return EventBlock(self.offsets[first:], contents, sum(map(len, contents)), self.numbers[first:])
 
     def position(self, index: int) -> Position:
-        """Return the place of an event."""
+        """Return the position of an event."""
         return Position(self.offsets[index], self.numbers[index] if self.numbers else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRows:
-    """Rows that a source has made by itself of consecutive events of one segment of one table's log.
+    """Rows that a source decoded itself, from consecutive events of one segment of one table's log.
 
     Attributes:
-        relation: What the columns mean; the schema may have changed by the time they land.
-        table: The rows in order, with the columns of `relation` but `_landed_at`.
-        events: How many events they are of.
+        relation: The meaning of the columns; the schema may change before they land.
+        table: The rows in order, with the columns of `relation` except `_landed_at`.
+        events: Number of events that the rows come from.
         first: `_origin.position` of the first event.
     """
 
@@ -78,11 +77,11 @@ class DecodedRows:
     first: int
 
     def __len__(self) -> int:
-        """Bytes it takes, about."""
+        """Approximate size in bytes."""
         return int(self.table.nbytes)
 
     def after(self, position: int) -> DecodedRows:
-        """Return the rows of the events after a position of the segment."""
+        """Return the rows of the events after a position in the segment."""
         if position < self.first:
             return self
         positions = pc.struct_field(self.table["_origin"], "position")
@@ -91,9 +90,9 @@ class DecodedRows:
         return replace(self, table=table, events=pc.count_distinct(left).as_py(), first=pc.min(left).as_py() or 0)
 
     def facts(self, schema: TableSchema) -> list[Fact]:
-        """Return the facts of the rows, as far as columns are still of a schema: a dropped column's cells never show (W6).
+        """Return the facts of the rows, without columns that `schema` lacks: a dropped column's cells never show (W6).
 
-        Values are those of the schema's types: a user type may have gained fields meanwhile, which are null.
+        Values have the types of `schema`: fields that a user type has gained are null.
         """
         return list(facts_of(replace(self.relation, schema=schema), self.table))
 
@@ -104,22 +103,19 @@ class DecodedRows:
 
 
 class StreamEvent(NamedTuple):
-    """One event in the table's raw format, like a line of a file, and its place.
-
-    Or many, or the rows of many that the source made by itself; the position is the last one's.
-    """
+    """One event in the table's raw format, or many events, or rows that a source decoded; `position` is the last event's."""
 
     position: Position
     content: bytes | DecodedRows | EventBlock
 
     @property
     def items(self) -> int:
-        """How many of what a source hands on by itself it is; rows are one, whatever number of events they are of."""
+        """The number of events; decoded rows count as one."""
         return self.content.events if isinstance(self.content, EventBlock) else 1
 
 
 class StreamBatch(NamedTuple):
-    """Events of one stream, ascending; once they have landed, all up to `through` has, whether or not it was of this table."""
+    """Ascending events of one stream. Once they land, the stream has landed up to `through`, including other tables' events."""
 
     stream: str
     events: Sequence[StreamEvent]
@@ -127,18 +123,18 @@ class StreamBatch(NamedTuple):
 
     @property
     def items(self) -> int:
-        """How many events it has, as `StreamEvent.items`."""
+        """The number of events, counted like `StreamEvent.items`."""
         blocks = [content for _, content in self.events if isinstance(content, EventBlock)]
         return len(self.events) - len(blocks) + sum(block.events for block in blocks)
 
 
 def are_single(events: Iterable[StreamEvent]) -> bool:
-    """Whether each is one event by itself, to be decoded."""
+    """Whether all contents are single events that are not decoded yet."""
     return {type(content) for _, content in events} <= {bytes}
 
 
 def one_by_one(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
-    """Yield the events, those of blocks each by itself."""
+    """Yield the events, with each block split into its events."""
     for event in events:
         if isinstance(event.content, EventBlock):
             block = event.content
@@ -149,12 +145,7 @@ def one_by_one(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
 
 @dataclass(slots=True)
 class Lines:
-    """Events of some streams one after the other, by their index; what blocks hold has no objects of its own.
-
-    Attributes:
-        contents: Of each event.
-        numbers: `Position.nth` of each.
-    """
+    """Consecutive events of some streams, by index, without an object per event; `numbers` are their `Position.nth`."""
 
     contents: list[bytes | DecodedRows] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -163,10 +154,10 @@ class Lines:
     _starts: list[int] = field(default_factory=list)
 
     def add(self, stream: str, events: Sequence[StreamEvent]) -> None:
-        """Add a stream's events."""
+        """Add events of a stream."""
         self._streams.append(stream)
         self._starts.append(len(self.contents))
-        if are_single(events):  # the most of all; one by one takes four times as long
+        if are_single(events):  # the usual case; one by one takes four times as long
             self.contents += [content for _, content in events if not isinstance(content, EventBlock)]
             self._offsets += [position.at for position, _ in events]
             self.numbers += [position.nth for position, _ in events]
@@ -189,5 +180,5 @@ class Lines:
         return self._streams[bisect_right(self._starts, index) - 1]
 
     def event(self, index: int) -> StreamEvent:
-        """Return an event by itself."""
+        """Return one event with its position."""
         return StreamEvent(Position(self._offsets[index], self.numbers[index]), self.contents[index])

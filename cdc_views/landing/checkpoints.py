@@ -1,10 +1,8 @@
-"""Delta's log kept small: checkpoints as often as they pay, and no more of them than are read.
+"""Keeps Delta's log small: writes checkpoints only as often as they pay, and removes those that nobody reads. Local disks only.
 
-A checkpoint names every file of its version, and every transaction id. Written each so many commits, as Delta does, all
-together grow with the square of the commits. Here one is due once a share of what the last one says came since, so
-that they grow with the commits alone, and what reading replays stays a few of a hundred.
-
-On a local disk only: elsewhere Delta does as it is used to.
+A checkpoint names every file of its version, and every transaction id. Delta writes one after a fixed number of commits, so
+that their total size grows with the square of the commits. Here a checkpoint is due once the commits since the last one reach
+a share of its actions. So the total grows linearly with the commits, and a read replays a few percent.
 """
 
 from __future__ import annotations
@@ -18,12 +16,9 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 LOG = "_delta_log"
-SHARE = 100
-"""Reading a commit takes about as long as reading a hundred actions of a checkpoint."""
-MOST_COMMITS = 400
-"""At most so many commits between checkpoints; they take a tenth of a second to read."""
-IN_USE_SECONDS = 3600.0
-"""Remove only files replaced longer ago than this: readers may still use younger ones."""
+SHARE = 100  # reading a commit takes about as long as reading a hundred actions of a checkpoint
+MOST_COMMITS = 400  # between two checkpoints; it takes a tenth of a second to read them
+IN_USE_SECONDS = 3600.0  # remove only files that were replaced longer ago: readers may still use younger ones
 _USUAL = 100
 _INTERVAL = "delta.checkpointInterval"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
@@ -46,7 +41,7 @@ def sum_up(table: DeltaTable) -> None:
 
 
 def _last_checkpoint(log: Path) -> tuple[int, int]:
-    """Version of the last checkpoint, 0 for none, and how many actions it has."""
+    """Return the version of the last checkpoint, 0 for none, and the number of its actions."""
     try:
         last = json.loads((log / "_last_checkpoint").read_text("utf-8"))
         return int(last["version"]), int(last["size"])
@@ -57,16 +52,16 @@ def _last_checkpoint(log: Path) -> tuple[int, int]:
 def superseded(log: Path) -> list[Path]:
     """Return the checkpoints that no reader needs: all but the oldest, the newest two, and young ones.
 
-    Readers reach versions in between from the oldest one and the commits since.
+    Readers reach the versions in between from the oldest checkpoint and the commits after it.
     """
     found = _numbered(log, _CHECKPOINT)
     return [found[version] for version in sorted(found)[1:-2] if age(found[version]) > IN_USE_SECONDS]
 
 
 def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
-    """Return the version with a checkpoint at which the log may start; None where nothing can be cut.
+    """Return the version with a checkpoint at which the log may start; None if nothing can be cut.
 
-    The version `floor` and all later ones stay readable. Only entries older than `seconds` are cut.
+    Version `floor` and all later versions stay readable. Only entries older than `seconds` are cut.
     """
     commits, checkpoints = _numbered(log, _COMMIT), _numbered(log, _CHECKPOINT)
     wanted = [v for v in checkpoints if v <= floor and v in commits and age(commits[v]) > seconds]
@@ -75,7 +70,7 @@ def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
 
 
 def before(log: Path, version: int) -> list[Path]:
-    """Return the entries and checkpoints of versions before one."""
+    """Return the log entries and checkpoints of versions before `version`."""
     return sorted(path for path in log.iterdir() if (found := _VERSION.match(path.name)) and int(found[1]) < version)
 
 
@@ -84,7 +79,7 @@ def _numbered(log: Path, kind: re.Pattern[str]) -> dict[int, Path]:
 
 
 def age(path: Path) -> float:
-    """Return how many seconds ago a file was written; 0 for one that another process removed."""
+    """Return the seconds since a file was written; 0 if another process removed the file."""
     try:
         return time.time() - path.stat().st_mtime
     except FileNotFoundError:
@@ -98,7 +93,7 @@ def remove(path: Path) -> None:
 
 
 def local_folder(location: str) -> Path | None:
-    """Return the folder of a Delta table, given its path or `file://` URL; None for a table that is not local."""
+    """Return the folder of a Delta table, given its path or `file://` URL; None if the table is not local."""
     if "://" in location and not location.startswith("file://"):
         return None
     return Path(unquote(location.removeprefix("file://")))

@@ -19,10 +19,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Decodes the events of one table; its rows get the landing time `landed_at` (µs).
-
-    Older events of the keys in `forgotten` do not land; None: no keys.
-    """
+    """Decodes the events of one table; rows get the landing time `landed_at` (µs). `forgotten` keys' older events do not land."""
 
     raw: RawTable
     format: RawFormat
@@ -38,11 +35,11 @@ class Decoder:
         except CdcViewsError as error:
             raise MalformedEventError(str(error)) from error
         except Exception as error:
-            # a hole in a decoder must cost one event, not the whole load
+            # a bug in a decoder must cost one event, not the whole load
             raise MalformedEventError(f"the {self.format.name} decoder failed: {type(error).__name__}: {error}") from error
 
     def without_forgotten(self, facts: list[Fact], content: bytes, *, line: int, offset: int) -> tuple[list[Fact], str]:
-        """Return the `facts` of an event that may land, and why others may not (a forgotten key), or an empty text."""
+        """Return the `facts` of an event that may land, and why the others may not (a forgotten key), or an empty text."""
         if self.forgotten is None or not self.holds_back:
             return facts, ""
         event = _source_line(content, line, offset)
@@ -52,19 +49,19 @@ class Decoder:
 
     @property
     def holds_back(self) -> bool:
-        """Whether there are forgotten keys, so that some facts may not land."""
+        """Whether any key is forgotten, so that some facts may not land."""
         return self.forgotten is not None and bool(self.forgotten.entries)
 
     def is_current(self) -> bool:
-        """Whether no key was forgotten since the decoder was made."""
+        """Whether no key was forgotten since the decoder was created."""
         return self.forgotten is None or self.forgotten.is_current()
 
     def reread(self) -> Decoder:
-        """Return a decoder with the keys forgotten by now."""
+        """Return a decoder with the keys forgotten up to now."""
         return self if self.forgotten is None else replace(self, forgotten=self.forgotten.reread())
 
     def rows(self, facts: Sequence[Fact]) -> pa.Table:
-        """Return the rows of the raw table; raises `MalformedEventError` for a value that does not fit its column."""
+        """Return the rows of the raw table; raises `MalformedEventError` if a value does not fit its column."""
         try:
             return self.raw.relation.rows(facts, landed_at=self.landed_at)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
@@ -80,7 +77,7 @@ def _source_line(content: bytes, line: int, offset: int) -> SourceLine:
 
 
 def rows_of_events(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[pa.Table, dict[int, str]]:
-    """Return the rows of the events that fit, and by index in `events` why each other one does not."""
+    """Return the rows of the events that fit, and the reason for each other event, by its index in `events`."""
     with suppress(MalformedEventError):
         return decoder.rows([fact for facts in events for fact in facts]), {}
     tables, reasons = [decoder.raw.relation.arrow_schema().empty_table()], {}

@@ -1,4 +1,4 @@
-"""Delta for landing: opens tables, looks up transaction ids, commits rows and ids together."""
+"""Delta for landing: opens tables, looks up transaction ids, commits rows together with ids."""
 
 from __future__ import annotations
 
@@ -15,58 +15,51 @@ from cdc_views.landing.checkpoints import local_folder, sum_up
 from cdc_views.landing.digests import note_commit
 from cdc_views.storage.conflicts import ConflictError
 
-DICTIONARY_BYTES = 16 << 10
-"""A larger dictionary of a column is dropped: it saves nothing where all values differ, as write times do."""
-BOUND_BYTES = 64
-"""Bytes of a column's least and greatest text in a footer; deltalake writes whole texts once any property is set."""
-RAW_FILES = WriterProperties(
+DICTIONARY_BYTES = 16 << 10  # a column's larger dictionary is dropped: it saves nothing if all values differ, as write times do
+BOUND_BYTES = 64  # of the least and greatest text in a footer; deltalake writes whole texts once any property is set
+RAW_FILES = WriterProperties(  # for whole rows, whose cells share a write time: a quarter of Snappy's bytes, as fast to write
     compression="ZSTD", compression_level=1, dictionary_page_size_limit=DICTIONARY_BYTES, statistics_truncate_length=BOUND_BYTES
 )
-"""For changes of whole rows, whose cells share a write time: a quarter of Snappy's bytes, as fast to write."""
 
 _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+# By default Delta's log and each checkpoint repeat the least and greatest value of 32 columns of every file. Readers here choose
+# files by footers, so the log keeps only row counts.
 _NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
-"""By default Delta's log and each checkpoint repeat the least and greatest value of 32 columns of every file. Footers choose
-the files here, so the log keeps row counts alone."""
-
+# by default a checkpoint removes entries older than a month, even those that no state covers yet
 _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
-"""By default a checkpoint removes entries older than a month, even those that no state covers yet."""
 
 
 def log_settings(*, checkpoint_every: int) -> dict[str, str]:
-    """Return settings of a new table: no values in its log, and a checkpoint after so many commits.
-
-    Deltalake's default is 100 commits; reading those takes longer than all else before a read.
-    """
+    """Return a new table's settings: no values in its log, frequent checkpoints (100 commits, the default, make reads slow)."""
     return {**_NO_BOUNDS, "delta.checkpointInterval": str(checkpoint_every)}
 
 
 def raw_log_settings() -> dict[str, str]:
     """Return the settings of raw tables and quarantines: `log_settings`, and only `maintain` removes entries."""
-    return {**log_settings(checkpoint_every=20), **_ENTRIES_STAY}  # rarer than of a state: raw has more files to name
+    return {**log_settings(checkpoint_every=20), **_ENTRIES_STAY}  # rarer than in states: raw tables have more files
 
 
 def with_raw_log_settings(table: DeltaTable) -> DeltaTable:
-    """Return a raw table or a quarantine to append to, after adding settings that an earlier version did not write."""
+    """Return a raw table or a quarantine, ready to append to: add settings that earlier versions did not write."""
     return with_settings(table, {**_NO_BOUNDS, **_ENTRIES_STAY})
 
 
 def with_settings(table: DeltaTable, settings: Mapping[str, str]) -> DeltaTable:
-    """Return the table with these settings: as it is where it has them, else at its newest version.
+    """Return the table unchanged if it has these settings; else set them and return its newest version.
 
-    Setting is a commit without data. A writer that began before it meets a conflict and retries.
+    Setting them is a commit without data. Writers that started earlier meet a conflict and retry.
     """
     if settings.items() <= dict(table.metadata().configuration).items():
         return table
     with delta_errors(table.table_uri):
-        with suppress(CommitFailedError):  # somebody else has just set it, or sets something else: next time
+        with suppress(CommitFailedError):  # somebody else changed settings at the same time; the next call sets these
             table.alter.set_table_properties(dict(settings))
         return DeltaTable(table.table_uri)
 
 
 @contextmanager
 def delta_errors(location: str) -> Iterator[None]:
-    """Turn deltalake's errors into ours, the cause chained."""
+    """Turn deltalake's errors into ours, chained to their cause."""
     try:
         yield
     except CdcViewsError:
@@ -74,37 +67,37 @@ def delta_errors(location: str) -> Iterator[None]:
     except CommitFailedError as error:
         raise ConflictError(f"{location}: another writer committed first ({error}); run the command again") from error
     except Exception as error:
-        # deltalake raises bare Exception for errors of its Rust side (casts, object stores)
+        # deltalake raises a plain Exception for errors of its Rust part (casts, object stores)
         if not (isinstance(error, (DeltaError, OSError)) or type(error) is Exception):
             raise
-        # any of them may carry an error of the operating system
+        # any of them may hold an error of the operating system
         is_of_system = isinstance(error, OSError) or "(os error " in str(error)
         remedy = "; check the path, its permissions and the free space" if is_of_system else ""
         raise EngineError(f"{location}: {error}{remedy}") from error
 
 
 def open_delta(location: str, *, version: int | None = None) -> DeltaTable:
-    """Open a table at its newest version, or at another; raises `EngineError` where that fails."""
+    """Open a table at a version, by default the newest; raises `EngineError`."""
     with delta_errors(location):
         return DeltaTable(location, version=version)
 
 
 def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
-    """Append `rows` and record `transactions` in one commit, on top of the version `table` is open at.
+    """Append `rows` and record `transactions` in one commit, on top of the version at which `table` is open.
 
-    Empty `rows` record the transaction ids alone. Adds missing columns. Raises `ConflictError` where somebody committed one
+    If `rows` are empty, record only the transaction ids. Adds missing columns. Raises `ConflictError` if somebody committed one
     of the same transaction ids since that version.
     """
     commit(table, rows, recording(transactions), mode="append", schema_mode="merge", writer_properties=RAW_FILES)
 
 
 def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
-    """As `append`, but replace all rows and columns, in one commit."""
+    """Replace all rows and columns in one commit; otherwise as `append`."""
     commit(table, rows, recording(transactions), mode="overwrite", schema_mode="overwrite", writer_properties=RAW_FILES)
 
 
 def record(table: DeltaTable, transactions: Mapping[str, int]) -> None:
-    """Record `transactions` in a commit without rows; raises as `append` does."""
+    """Record `transactions` in a commit without rows; raises like `append`."""
     append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions=transactions)
 
 

@@ -1,6 +1,6 @@
-"""Remembers forgotten keys, as a keyed hash and instants, so that their older events do not land again.
+"""Remembers forgotten keys, as keyed hashes with instants, so that their older events do not land again.
 
-One file a table, `<warehouse>/forgotten/<name>.jsonl`; apart from the raw table, which it outlives:
+Each table has one file, `<warehouse>/forgotten/<name>.jsonl`. It is not part of the raw table, and outlives it:
 
 =============  ============================================================================================
 member         meaning
@@ -16,8 +16,8 @@ member         meaning
 `is_lifted`    whether events land that were not removed but have no date, or are older than `forgotten`
 =============  ============================================================================================
 
-Older facts do not land. With write times in µs these are facts up to `forgotten` or `through`; also facts from the future
-up to `ahead`, which are copies of removed ones. With log positions, which are no clock, these are facts up to `through`,
+Older facts do not land. With write times in µs these are facts up to `forgotten` or `through`, and facts from the future
+up to `ahead`, which are copies of removed facts. Log positions are no clock: there these are facts up to `through`,
 and all facts of an event that its source dates before `forgotten` or not at all.
 """
 
@@ -48,24 +48,21 @@ from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.facts import Elements, Fact, FactKind
 from cdc_views.storage.relation_read import all_equal, stored_key
 
-NOT_KEPT = b""
-"""What quarantine keeps in place of the bytes of an event about a forgotten key."""
+NOT_KEPT = b""  # in quarantine, replaces the bytes of an event about a forgotten key
 SECRET_VARIABLE = "CDC_VIEWS_FORGET_SECRET"
 _SECRET_BYTES = 32
 _CHECK = b"cdc-views forget"
 _ROW, _PARTITION = "row", "partition"
-AHEAD = 86_400 * 1_000_000
-"""Write times further ahead of the clock (µs) count as wrong, as in the check `not_from_the_future`."""
-_EARLIEST, _LATEST = -(1 << 127), 1 << 127
-"""Beyond all write times."""
+AHEAD = 86_400 * 1_000_000  # µs; write times further ahead of the clock count as wrong, as in the check `not_from_the_future`
+_EARLIEST, _LATEST = -(1 << 127), 1 << 127  # beyond all write times
 
 
 @dataclass(frozen=True, slots=True)
 class ErasedKey:
     """Native values of a partition key and, for one row, of its clustering key; `clustering` None: the whole partition.
 
-    A row key takes with it the facts of that row. Facts about its partition or a range of it (deletions, static columns)
-    are about other rows too, and go only with the whole partition.
+    Forgetting a row key removes the facts of that row. Facts about its partition or a range (deletions, static columns)
+    also concern other rows, and are removed only with the whole partition.
     """
 
     schema: TableSchema
@@ -74,17 +71,17 @@ class ErasedKey:
 
     @classmethod
     def parse(cls, schema: TableSchema, key: Mapping[str, Any] | str) -> ErasedKey:
-        """Return the key that JSON names, as `explain --key` takes it; raises as `codec.keys.parse_key`."""
+        """Return the key that JSON names, in the form of `explain --key`; raises as `codec.jsonread.parse_key`."""
         partition, clustering = parse_key(schema, key)
         return cls(schema, partition, clustering or None)
 
     @property
     def is_partition(self) -> bool:
-        """Whether all rows of the partition are meant."""
+        """Whether the key means all rows of the partition."""
         return self.clustering is None
 
     def canonical(self) -> bytes:
-        """Return bytes that are equal iff the keys are (rule K1)."""
+        """Return bytes that are equal iff the keys are equal (rule K1)."""
         return row_bytes(self.schema, self.partition, self.clustering)
 
     def stored(self) -> dict[str, Any]:
@@ -93,20 +90,20 @@ class ErasedKey:
         return stored_key(columns, self.partition + (self.clustering or ()))
 
     def condition(self) -> ds.Expression:
-        """Return the condition on rows of the raw layout that are about this key."""
+        """Return the condition that selects this key's rows in the raw layout."""
         kind = ds.field(KIND)
         about = kind != FactKind.TABLE.value if self.is_partition else kind == FactKind.ROW.value
         return about & all_equal(self.stored())
 
     def is_about(self, fact: Fact) -> bool:
-        """Whether a fact goes with this key."""
+        """Whether a fact is removed with this key."""
         if fact.kind is FactKind.TABLE or (fact.kind is not FactKind.ROW and not self.is_partition):
             return False
         clustering = None if self.is_partition else fact.clustering
         return row_bytes(self.schema, fact.partition, clustering) == self.canonical()
 
     def is_named_by(self, fact: Fact) -> bool:
-        """Whether a range deletion, which stays, has this row's whole clustering key as a bound."""
+        """Whether a range deletion, which is kept, has this row's whole clustering key as a bound."""
         if self.clustering is None or fact.kind is not FactKind.RANGE:
             return False
         prefixes = [bound.prefix for bound in (fact.start, fact.end) if bound is not None]
@@ -115,7 +112,7 @@ class ErasedKey:
 
 
 def row_bytes(schema: TableSchema, partition: tuple[Any, ...], clustering: tuple[Any, ...] | None) -> bytes:
-    """Return bytes that are equal iff the keys are: partition keys by their bytes, clustering keys by comparator (K1)."""
+    """Return bytes that are equal iff the keys are (K1): partition keys by their bytes, clustering keys by comparator."""
     parts = [partition_identity(column.type, value) for column, value in zip(schema.partition, partition, strict=True)]
     if clustering is not None:
         parts += [comparable(column.type, value) for column, value in zip(schema.clustering, clustering, strict=True)]
@@ -128,7 +125,7 @@ def _until(written: int | None) -> range:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One forgotten key; see the module for the members."""
+    """One forgotten key; the module describes the members."""
 
     key: str
     scope: str
@@ -138,14 +135,14 @@ class Entry:
     ahead: int | None = None
 
     def merged(self, later: Entry) -> Entry:
-        """Return one entry of both, for a key that was forgotten twice."""
+        """Return one entry for a key that was forgotten twice."""
         through, ahead = _larger(self.through, later.through), _larger(self.ahead, later.ahead)
         return replace(later, forgotten=max(self.forgotten, later.forgotten), through=through, ahead=ahead)
 
     def older(self, order: WriteOrder, *, happened: int | None, now: int) -> tuple[range, ...]:
         """Return the write times that count as older; `happened` is the event's date, `now` its landing time (µs)."""
         if order is WriteOrder.MICROS:
-            # what an earlier version wrote has no `ahead`
+            # entries of earlier versions have no `ahead`
             near = self.through if self.through is not None and self.through <= self.forgotten + AHEAD else None
             ahead = _larger(self.ahead, None if near == self.through else self.through)
             through = near if self.is_lifted else _larger(near, self.forgotten)
@@ -154,7 +151,7 @@ class Entry:
         return (_until(self.through if is_newer else _LATEST),)
 
     def reason(self) -> str:
-        """Return the reason that quarantine keeps for such an event."""
+        """Return the reason that quarantine keeps for an older event."""
         instant = datetime.fromtimestamp(self.forgotten / 1_000_000, timezone.utc)
         return f"its key was forgotten at {instant.isoformat(timespec='seconds')}; what it said is not kept"
 
@@ -170,7 +167,7 @@ class Denylist:
 
     @classmethod
     def read(cls, file: Path) -> Denylist:
-        """Return the keys in `file`, none without a file; raises `ConfigError` for another secret than theirs."""
+        """Return the keys in `file`, none if it does not exist; raises `ConfigError` if they were hashed with another secret."""
         seen = _stamp(file)
         if seen is None:
             return cls(file)
@@ -189,7 +186,7 @@ class Denylist:
         return cls(file, secret, entries, seen)
 
     def is_current(self) -> bool:
-        """Whether the file has not changed since."""
+        """Whether the file has not changed since it was read."""
         return _stamp(self.file) == self.seen
 
     def reread(self) -> Denylist:
@@ -197,12 +194,12 @@ class Denylist:
         return self if self.is_current() else Denylist.read(self.file)
 
     def entry(self, key: ErasedKey) -> Entry | None:
-        """Return the entry of a key, None for one that was not forgotten."""
+        """Return the entry of a key; None if it was not forgotten."""
         scope = _PARTITION if key.is_partition else _ROW
         return self.entries.get((scope, _hash(self.secret, key.canonical())))
 
     def over(self, schema: TableSchema, fact: Fact) -> Entry | None:
-        """Return the entry that covers a fact, by its partition or its row; None for no entry."""
+        """Return the entry that covers a fact, by its partition or its row; None if there is none."""
         if fact.kind is FactKind.TABLE or not self.entries:
             return None
         whole = self.entries.get((_PARTITION, _hash(self.secret, row_bytes(schema, fact.partition, None))))
@@ -215,13 +212,13 @@ class Denylist:
 def add(
     file: Path, key: ErasedKey, *, forgotten: int, through: int | None, is_lifted: bool = False, ahead: int | None = None
 ) -> None:
-    """Remember a key; a killed run leaves either the old file or the new one."""
+    """Remember a key; a killed run leaves the old file or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
     secret = read_secret(file.parent)
     if secret is None:
         secret = secrets.token_bytes(_SECRET_BYTES)
         write_whole(_secret_file(file.parent), secret.hex() + "\n", mode=0o600)
-    Denylist.read(file)  # which checks the secret
+    Denylist.read(file)  # checks the secret
     before = file.read_text("utf-8") if file.exists() else json.dumps({"check": _hash(secret, _CHECK)}) + "\n"
     scope = _PARTITION if key.is_partition else _ROW
     entry = Entry(_hash(secret, key.canonical()), scope, forgotten, through, is_lifted, ahead)
@@ -245,7 +242,7 @@ def read_secret(folder: Path) -> bytes | None:
 def without_forgotten(
     forgotten: Denylist, format: RawFormat, facts: Sequence[Fact], *, schema: TableSchema, event: SourceLine, now: int
 ) -> tuple[list[Fact], str]:
-    """Return the facts of an event that may land at `now` (µs), and why others may not, or an empty text."""
+    """Return the facts of an event that may land at `now` (µs), and why the others may not, or an empty text."""
     kept: list[Fact] = []
     reason = ""
     for fact in facts:
@@ -269,7 +266,7 @@ _Part = TypeVar("_Part", Cell, Deletion, Liveness)
 
 
 def newer_part(fact: Fact, *, than: tuple[range, ...]) -> Fact | None:
-    """Return a fact without the cells and deletions of these write times; None where nothing is left."""
+    """Return a fact without the cells and deletions of these write times; None if nothing is left."""
 
     def newer(part: _Part | None) -> _Part | None:
         return part if part and not any(part.written in older for older in than) else None
@@ -289,10 +286,7 @@ def newer_part(fact: Fact, *, than: tuple[range, ...]) -> Fact | None:
 
 
 def latest_written(facts: Sequence[Fact], order: WriteOrder, *, now: int) -> tuple[int | None, int | None]:
-    """Return the largest write time of facts, and the largest from the future, which the first leaves out.
-
-    Log positions are never from the future. None without such a write time.
-    """
+    """Return the largest write time that is not from the future, and the largest that is (no log position is); None if none."""
     found = list(_written(facts))
     limit = now + AHEAD if order is WriteOrder.MICROS else max(found, default=0)
     past, future = [at for at in found if at <= limit], [at for at in found if at > limit]

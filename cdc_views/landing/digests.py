@@ -1,11 +1,11 @@
-"""A digest of every file of a Delta table, to find files whose bytes changed after they were written.
+"""A digest of every file of a Delta table, to find files whose bytes changed after they were written. Local disks only.
 
-Neither Delta's log nor deltalake's Parquet files have checksums. So the writer of a file reads it again, while it is still
-in memory, and notes its SHA-256 in `_digests/sha256.jsonl` beside the table's files: one line a file, with `path` (on disk,
-within the table) and `sha256`. Delta ignores folders whose names begin with `_`.
+Neither Delta's log nor deltalake's Parquet files have checksums. So the writer reads each new file again, while it is still in
+memory, and appends its SHA-256 to `_digests/sha256.jsonl` in the table's folder: one line per file, with `path` (within the
+table) and `sha256`. Delta ignores folders whose names begin with `_`.
 
-The digest is not part of the commit. A writer that is killed in between leaves a file without a digest, as do earlier
-versions and other programs. `note_missing` notes those; changes before that go unnoticed. Local disks only.
+The digest is not part of the commit: a writer that is killed in between leaves a file without a digest, as do earlier versions
+and other programs. `note_missing` adds missing digests; it cannot detect earlier changes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ _BLOCK = 1 << 20
 
 
 def note_commit(table: DeltaTable) -> None:
-    """Note the digests of the files that the open version added; call it after a commit.
-
-    A failure does not undo the commit; `note_missing` makes up for it.
-    """
+    """Note the digests of the files that the open version added; call it after a commit. A failure is left to `note_missing`."""
     root = local_folder(table.table_uri)
     if root is None:
         return
@@ -43,7 +40,7 @@ def note_commit(table: DeltaTable) -> None:
 
 
 def note_missing(table: DeltaTable) -> int:
-    """Note missing digests, drop those of removed files, and return how many were missing."""
+    """Note missing digests, drop digests of removed files, and return how many were missing."""
     root = local_folder(table.table_uri)
     if root is None:
         return 0
@@ -92,7 +89,7 @@ def _digest(file: Path) -> str:
 
 
 def _known(root: Path) -> dict[str, str]:
-    """The first digest noted for each file; skips a broken line that a killed writer left."""
+    """Return the first digest noted for each file; skip a broken line that a killed writer left."""
     known: dict[str, str] = {}
     with suppress(FileNotFoundError):
         for line in (root / FOLDER / _FILE).read_text("utf-8", errors="replace").splitlines():

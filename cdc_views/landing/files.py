@@ -1,14 +1,14 @@
-"""`land`: event files into a raw table, exactly once, in batches.
+"""`land`: appends event files to a raw table, exactly once, in batches.
 
-Each batch commits its rejected events to quarantine, then its rows to the raw table together with the offset reached. A
-crash between the two repeats the batch, and quarantine knows its events.
+Each batch commits its rejected events to quarantine, then its rows to the raw table together with the new offset. A crash
+between the two repeats the batch; quarantine recognizes its events.
 
-A file's last line may lack its newline. Whole JSON is an event. Otherwise the file was cut short or is still being
-written: the line goes to quarantine and the offset stays before it, so that the line lands whole once the file has grown.
+A file's last line may lack its newline. If it is whole JSON, it is an event. Otherwise the file was cut short or is still
+being written: the line goes to quarantine and the offset stays before it, so that the whole line lands once the file has grown.
 
-A file is known by the digests of its first line (its *head*) and of the prefix that landed; its name, folder and
-compression do not matter. Files with the same first line get a *slot* each under that head. Delta keeps one integer
-under each transaction id:
+A file is identified by the digests of its first line (its *head*) and of the prefix that landed; its name, folder and
+compression do not matter. Each file with the same first line gets a *slot* of its own under that head. Delta keeps one
+integer under each transaction id:
 
 =======================  ==============================================================
 transaction id           integer
@@ -19,8 +19,7 @@ transaction id           integer
 `check:<head>:<slot>`    the next 63 bits
 =======================  ==============================================================
 
-The commit that adds the rows records them. A look-up replays the table's log (a millisecond or more), hence few ids a file
-rather than one a line.
+The commit that adds the rows records these ids. A look-up replays the table's log (a millisecond or more), so each file has few.
 """
 
 from __future__ import annotations
@@ -60,10 +59,8 @@ def _halves(digest: Digest) -> tuple[int, int]:
     return int.from_bytes(full[:8], "big") & _BITS_63, int.from_bytes(full[8:16], "big") & _BITS_63
 
 
-_FEWEST_BAD = 20
-"""Fewer bad events at the start of a file go to quarantine; from here on, `land` may refuse the file."""
-_MOST_TRIED = 1_000
-"""Events to try. `land` also refuses a file whose first good event comes later; `--force` lands it."""
+_FEWEST_BAD = 20  # `land` may refuse a file that starts with so many bad events; fewer go to quarantine
+_MOST_TRIED = 1_000  # events to try; `land` also refuses a file whose first good event comes later (`--force` lands it)
 
 
 def land(
@@ -77,19 +74,19 @@ def land(
     forgotten: Denylist | None = None,
     refuses_wrong_files: bool = False,
 ) -> LandingReport:
-    """Append event files to the raw table, which is created if it is not there.
+    """Append event files to the raw table, which is created if it is missing.
 
-    What landed before, under whatever name, is skipped; a call that finds nothing new commits nothing. Good events
-    land even when others do not: those go to quarantine with a reason.
+    Skips what landed before, under any name; a call that finds nothing new commits nothing. Bad events go to quarantine with a
+    reason; the others land.
 
     Args:
         raw: The raw table and its schema.
-        format: How an event reads.
+        format: The raw format of the events.
         files: Paths of plain or gzip files, or `-` for standard input; all must exist before any is landed.
-        now: The landing time of the new rows; without a zone it is UTC.
-        batch_rows: Facts a commit holds, give or take one event; twice as many where each event has two rows.
+        now: The landing time of the new rows; UTC if it has no zone.
+        batch_rows: Facts per commit, give or take one event; twice as many if each event gives two.
         progress: Called after each commit.
-        forgotten: Keys whose older events go to quarantine without their bytes; None for none.
+        forgotten: Keys whose older events go to quarantine without their bytes.
         refuses_wrong_files: Whether to refuse a new file, and land nothing, if none of its first events decodes.
 
     Raises:
@@ -107,25 +104,25 @@ def land(
 
 
 class LandedFile(Protocol):
-    """One file in one raw table: how far it has landed, and how more of it does."""
+    """One file and its progress in one raw table."""
 
     @property
     def landed(self) -> Prefix:
         """The prefix that has landed."""
 
     def resolve_fragment(self, line: RawLine) -> None:
-        """Mark the start of `line` as landed in quarantine; it is there if the file once ended inside the line."""
+        """Resolve the start of `line` in quarantine, if the file once ended inside the line."""
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
         """Commit the rejected events, then the rows together with the new prefix.
 
-        Removes from `batch.rejected` an unfinished line that is already in quarantine. Raises `ConflictError` where somebody
-        else committed first; no row was written.
+        Removes an unfinished line that is already in quarantine from `batch.rejected`. Raises `ConflictError` if somebody else
+        committed first; then it writes no row.
         """
 
 
 class FileTarget(Protocol):
-    """A raw table that files land into; `attempts` bounds the retries after other writers committed first."""
+    """A raw table into which files land; `attempts` limits the retries after other writers committed first."""
 
     attempts: int
 
@@ -144,14 +141,14 @@ def land_into(
     batch_rows: int = BATCH_ROWS,
     progress: Progress | None = None,
 ) -> LandingReport:
-    """Land files one after the other; see `land`."""
+    """Land files one after another; see `land`."""
     landings = (_FileLanding(target, decoder, file, batch_rows, progress) for file in files)
     return LandingReport(decoder.raw.relation.schema.full_name, tuple(landing.run() for landing in landings))
 
 
 @dataclass(slots=True)
 class _FileLanding:
-    """One file being landed; `report` counts what all attempts landed."""
+    """One file that lands; `report` counts what all attempts landed."""
 
     target: FileTarget
     decoder: Decoder
@@ -167,7 +164,7 @@ class _FileLanding:
         return self.report
 
     def _land_rest(self) -> None:
-        """Land the rest of the file; another process, or an earlier attempt, may have landed a part."""
+        """Land the rest of the file; another process or an earlier attempt may have landed a part."""
         decoder = self.decoder = self.decoder.reread()
         known = self.target.locate(self.file)
         start = known.landed
@@ -201,7 +198,7 @@ class _FileLanding:
 
 @dataclass(slots=True)
 class _DeltaTarget:
-    """A raw table in Delta; `newest` is the open table, until somebody else may have landed."""
+    """A raw table in Delta; `newest` is the open table, None once somebody else may have landed."""
 
     decoder: Decoder
     newest: DeltaTable | None
@@ -221,7 +218,7 @@ class _DeltaTarget:
 
 @dataclass(slots=True)
 class _DeltaFile:
-    """How far a file has landed: its head, its slot, whether the slot is new, and the prefix that has landed."""
+    """The progress of a file: its head, its slot, whether the slot is new, and the prefix that has landed."""
 
     table: DeltaTable
     raw: RawTable
@@ -233,7 +230,7 @@ class _DeltaFile:
 
     @classmethod
     def locate(cls, table: DeltaTable, raw: RawTable, file: EventFile) -> _DeltaFile:
-        """Find the longest landed prefix that the file's content begins with."""
+        """Find the longest landed prefix with which the file begins."""
         head = hashlib.sha256(file.head()).hexdigest()
         slots = recorded(table, f"head:{head}") or 0
         landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}
@@ -260,12 +257,12 @@ class _DeltaFile:
                 reached[f"head:{self.head}"] = self.slot + 1
             commit(self.table, rows, batch, transactions=reached, source=self.name)
             self.is_new, self.landed = False, end
-        # events that an earlier, crashed call quarantined count as well, for they are reported nowhere else
+        # also count events that an earlier, crashed call quarantined: no other report has them
         batch.rejected = [one for one in batch.rejected if one.event.end <= end.size or one in fresh]
 
 
 def _check_files(decoder: Decoder, files: Iterable[EventFile]) -> None:
-    """Raise `WrongFileError` for a new file none of whose first events decodes: it seems to have another format."""
+    """Raise `WrongFileError` if none of a new file's first events decodes: it seems to have another format."""
     table = open_raw(decoder.raw) if exists(decoder.raw) else None
     for file in files:
         if table is None or _DeltaFile.locate(table, decoder.raw, file).landed.size == 0:

@@ -1,7 +1,7 @@
-"""Many events at once into rows: those of a known form by columns, the rest is left to be decoded one by one.
+"""Reads many events into rows at once: events of a known form by columns; the others must be decoded one by one.
 
-A form is learned from events that matched none, and compared with the format's own decoder on one of them before it is
-used. It is kept for as long as its `FormReader` lives.
+A form is learned from events that matched no form. Before it is used, it is compared with the format's own decoder on one
+of them. It is kept as long as its `FormReader` lives.
 """
 
 from __future__ import annotations
@@ -27,24 +27,20 @@ from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation, identity
 
-_LIVE = RANK_FLOOR + 1
-"""The rank of a row marker without a time to live."""
+_LIVE = RANK_FLOOR + 1  # the rank of a row marker without a time to live
 _FILE_SHIFT, _POSITION_SHIFT, _EPOCH_SHIFT = 40, 32, 32
 _LARGEST = (1 << 63) - 1
 _MOST_DIGITS = 7
 
 
 def _is_unlike_itself(value: Any) -> bool:
-    """Whether a value may have a NaN in it."""
+    """Whether a value may contain a NaN."""
     return isinstance(value, bytes) and (b"NaN" in value or b"\\" in value)
 
 
 @dataclass
 class _Rows:
-    """One row for each event of a form, in order; raises `UnfitError` where some are to be read one by one.
-
-    `columns` are the events' values, by `Slot.group`; `lines` are their lines (`SourceLine.line`).
-    """
+    """One row per event of a form; `columns` are by `Slot.group`. Raises `UnfitError` if some events must be read one by one."""
 
     relation: Relation
     form: RowForm
@@ -91,7 +87,7 @@ class _Rows:
         return pc.bit_wise_or(pc.shift_left(pa.array(files, pa.uint64()), _word(_FILE_SHIFT)), position)
 
     def _write_times(self, at: LogPosition) -> pa.Array:
-        """`epoch · 2^96 + position · 2^32 + ordinal`, as the 128 bits of a decimal, the lower half first."""
+        """Return `epoch · 2^96 + position · 2^32 + ordinal`, as the 128 bits of a decimal, the lower half first."""
         ordinals = pc.add(self._numbers(at.ordinal), _word(at.add))
         low = pc.bit_wise_or(pc.shift_left(self._position, _word(_POSITION_SHIFT)), ordinals)
         epochs = pc.shift_left(self._numbers(at.epoch), _word(_EPOCH_SHIFT))
@@ -119,7 +115,7 @@ class _Rows:
         found = stored(column, self.columns[column.slot.group])
         ranks = self._repeated(found.ranks, pa.int64()) if isinstance(found.ranks, int) else found.ranks
         if found.values.null_count:
-            # a tombstone's rank is when it was written by the server's clock
+            # a tombstone's rank is its time by the server's clock
             ranks = pc.if_else(found.values.is_valid(), ranks, self._seconds)
         parts = [self._written, ranks, found.values, *([] if found.bytes is None else [found.bytes])]
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=found.absent)
@@ -142,7 +138,7 @@ class _Rows:
 
 
 def _file_number(name: str) -> int | None:
-    """The number that a binlog file's name ends in, None for one that is not below 2^24 for certain."""
+    """Return the number at the end of a binlog file's name; None unless it is certainly below 2^24."""
     digits = name.rpartition(".")[2]
     return int(digits) if len(digits) <= _MOST_DIGITS and digits.isascii() and digits.isdecimal() else None
 
@@ -151,24 +147,21 @@ def _word(number: int) -> pa.Scalar:
     return pa.scalar(number, pa.uint64())
 
 
-_SEEN_BEFORE = 3
-"""How many events of one form make it worth learning; where it does not match them all, again at twice as many."""
-_AT_ONCE = 200
-"""Events that are decoded before their values are taken."""
-_MOST_FORMS, _MOST_KINDS = 32, 256
-"""Forms and shapes of events that are kept."""
+_SEEN_BEFORE = 3  # events of one form before it is learned; if it does not match them all, again at twice as many
+_AT_ONCE = 200  # events that are decoded before their values are taken
+_MOST_FORMS, _MOST_KINDS = 32, 256  # forms, and shapes of events, that are kept
 
 
 @dataclass(frozen=True, slots=True)
 class Formed:
-    """Rows of some of a batch's events: `events` has the index of each row's event, ascending."""
+    """Rows of some of a batch's events; `events` has the index of each row's event, ascending."""
 
     table: pa.Table
     events: list[int]
 
 
 def in_order(parts: Sequence[Formed], *, empty: pa.Table) -> pa.Table:
-    """Return the rows of all parts in the order of their events, those of one event as they were; `empty` has no rows."""
+    """Return the rows of all parts in the order of their events; rows of one event keep their order. `empty` has no rows."""
     filled = [part for part in parts if part.events]
     if len(filled) < 2:
         return filled[0].table if filled else empty
@@ -178,9 +171,9 @@ def in_order(parts: Sequence[Formed], *, empty: pa.Table) -> pa.Table:
 
 @dataclass(slots=True)
 class _Matches:
-    """The events of a batch that are of a form: their indexes, values by `Slot.group`, and which are to be left out.
+    """The events of a batch that match a form: their indexes, their values by `Slot.group`, and the places to leave out.
 
-    Events wait until there are some, then give their values and go: many at once would not stay in the processor's cache.
+    At most `_AT_ONCE` decoded events wait until their values are taken: more would not stay in the processor's cache.
     """
 
     form: RowForm
@@ -193,7 +186,7 @@ class _Matches:
         self.columns = [[] for _ in self.form.form.slots]
 
     def take(self, contents: Sequence[bytes], start: int) -> int:
-        """Add the events from `start` on that are of the form, up to one that is not; returns the index of that."""
+        """Add the events from `start` that match the form, up to the first that does not; return its index."""
         while True:
             end = min(start + _AT_ONCE - len(self._waiting), len(contents))
             found = self.form.form.run(contents, start, end)
@@ -222,7 +215,7 @@ class _Matches:
 
 @dataclass(slots=True)
 class FormReader:
-    """Reads events of one table in one format; its forms grow with what it has read."""
+    """Reads events of one table in one format; it learns forms as it reads."""
 
     relation: Relation
     format: RawFormat
@@ -230,8 +223,8 @@ class FormReader:
     _unmatched: _Unmatched = field(default_factory=lambda: _Unmatched())
 
     def read(self, contents: Sequence[bytes], *, lines: Sequence[int], landed_at: int) -> list[Formed]:
-        """Return the rows of the events that are of a known form, apart for each form; `lines` as in `SourceLine.line`."""
-        known = [_Matches(form) for form in self._forms]  # the first is the one that matched last
+        """Return the rows of the events of known forms, one part per form; `lines` as in `SourceLine.line`."""
+        known = [_Matches(form) for form in self._forms]  # the first is the form that matched last
         index = 0
         while index < len(contents):
             if known:
@@ -242,10 +235,7 @@ class FormReader:
         return [formed for each in known if (formed := self._formed(each, contents, lines, landed_at)).events]
 
     def _look_for(self, known: list[_Matches], contents: Sequence[bytes], index: int) -> int:
-        """Find the form of an event that the first did not match, and put it first; learn it where that is worth it.
-
-        Returns the index of the next event.
-        """
+        """Find or learn the form of an event that the first form did not match, put it first; return the next event's index."""
         for place in range(1, len(known)):
             if (after := known[place].take(contents, index)) > index:
                 known.insert(0, known.pop(place))
@@ -258,7 +248,7 @@ class FormReader:
         return max(known[0].take(contents, index), index + 1)
 
     def _learned(self, contents: list[bytes]) -> RowForm | None:
-        """Return the form of events that have members of the same names, where it reads one of them as the decoder does."""
+        """Return the form of events with members of the same names, if it reads one of them as the decoder does."""
         schema = self.relation.schema
         try:
             form = self.format.row_form(contents, schema)
@@ -268,9 +258,9 @@ class FormReader:
             found = self._formed(matches, contents[-1:], [1], 0)
             expected = self.relation.rows(self.format.decode(SourceLine(contents[-1].decode()), schema), landed_at=0)
         except Exception:
-            # what cannot be learned is decoded one by one, which says what is wrong
+            # events whose form cannot be learned are decoded one by one, which reports what is wrong
             return None
-        # printed, -0.0 and 0.0 differ, and NaN equals NaN
+        # as texts, -0.0 and 0.0 differ, and NaN equals NaN
         is_right = not found.events or repr(found.table.to_pylist()) == repr(expected.to_pylist())
         return form if is_right else None
 
@@ -290,12 +280,12 @@ class FormReader:
 
 @dataclass(slots=True)
 class _Unmatched:
-    """Events of no known form, by their `shape`: how many there were, and the last few."""
+    """The number of events of no known form, and the last few of them, by `shape`."""
 
     _seen: dict[Any, tuple[int, list[bytes]]] = field(default_factory=dict)
 
     def note(self, content: bytes) -> list[bytes]:
-        """Take note of an event; returns some events like it where their form is worth learning now, else none."""
+        """Note an event; return some events like it if their form is worth learning now, else none."""
         try:
             kind = shape(parse_json(content.decode()))
         except (MalformedEventError, UnicodeDecodeError):

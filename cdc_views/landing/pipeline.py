@@ -32,11 +32,11 @@ from cdc_views.rules.facts import Fact
 from cdc_views.storage.conflicts import ConflictError
 
 RowsOfEvents = Callable[[Decoder, Sequence[Sequence[Fact]]], tuple[pa.Table, dict[int, str]]]
-"""Returns the rows of the events that fit a raw table, and by index why each other one does not."""
+"""Returns the rows of the events that fit a raw table, and the reason for each other event, by its index."""
 
 
 class _Decoded(NamedTuple):
-    """An event decoded by itself: its number within the batch, and the facts to land."""
+    """An event that was decoded by itself, its number within the batch, and the facts to land."""
 
     number: int
     event: RawEvent
@@ -48,12 +48,10 @@ class Batch:
     """The events of one commit, as rows and as rejected events.
 
     Attributes:
-        decoder: Decodes events; knows the forgotten keys.
-        reader: Reads many events of a known form at once; None, also where keys were forgotten: decode each event by itself.
-        fit: Makes rows of facts.
-        rejected: The events for quarantine; complete once `rows` was called.
-        facts: Rows that the events added so far make.
-        events: How many events were added by `add` and `add_many`.
+        reader: Reads many events of a known form at once. None, always if keys are forgotten: decode each event by itself.
+        rejected: The events for quarantine; complete after `rows`.
+        facts: Number of rows of the events added so far.
+        events: Number of events added by `add` and `add_many`.
     """
 
     decoder: Decoder
@@ -79,9 +77,9 @@ class Batch:
         self._decode(self.events - 1, event)
 
     def add_many(self, contents: Sequence[bytes], *, lines: Sequence[int], event: Callable[[int], RawEvent]) -> None:
-        """Add events after the others, by their bytes and their `RawEvent.line`.
+        """Add events after the others, by their bytes and their `RawEvent.line`; `event` returns one by its index.
 
-        `event` returns one by its index; an object per event would cost more than reading it by its form.
+        An object per event would cost more than reading it by its form.
         """
         first, self.events = self.events, self.events + len(contents)
         taken: set[int] = set()
@@ -96,7 +94,7 @@ class Batch:
                 self._decode(first + index, event(index))
 
     def add_made(self, event: RawEvent) -> None:
-        """Add rows that a source made; they land as they are, after all others."""
+        """Add rows that a source made; they land unchanged, after all others."""
         self._made.append(event)
 
     def reject(self, event: RawEvent, reason: str, *, is_forgotten: bool = False) -> None:
@@ -135,7 +133,7 @@ class Batch:
 
     @property
     def landed(self) -> int:
-        """How many events land."""
+        """Number of events that land."""
         of_rows = [1 if event.rows is None else event.rows.events for event in (*self.decoded, *self._made)]
         return sum(of_rows) + sum(len(indexes) for indexes, _ in self._by_form)
 
@@ -146,7 +144,7 @@ class Batch:
 
     @property
     def forgotten(self) -> int:
-        """How many events did not land, or not whole, because their key was forgotten."""
+        """Number of events that did not land, or not whole, because their key was forgotten."""
         return sum(event.is_forgotten for event in self.rejected)
 
     def check_forgotten(self) -> None:
@@ -170,13 +168,13 @@ def _facts(decoder: Decoder, event: RawEvent) -> list[Fact]:
 
 
 def check_current(decoder: Decoder, *, source: str) -> None:
-    """Raise `ConflictError` where keys were forgotten since `decoder` was made; call it before a commit."""
+    """Raise `ConflictError` if keys were forgotten since `decoder` was made; call it before a commit."""
     if not decoder.is_current():
         raise ConflictError(f"{source}: keys were forgotten while it landed; run it again")
 
 
 def commit(table: DeltaTable, rows: pa.Table, batch: Batch, *, transactions: Mapping[str, int], source: str) -> None:
-    """Append the rows of `batch` to a raw table of Delta's, with `transactions`, in one commit.
+    """Append the rows of `batch` to a raw table, with `transactions`, in one commit.
 
     Raises:
         ConflictError: Somebody else committed first, or other keys were forgotten meanwhile; nothing was written.

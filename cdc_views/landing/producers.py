@@ -1,6 +1,6 @@
-"""What an entry point of group `cdc_views.producers` declares: how a producer is run, and its options, once.
+"""What an entry point of group `cdc_views.producers` declares: how a producer runs, and its options.
 
-`cdc-views produce NAME`, the script `cdc-produce-NAME` and the reference page are rendered from it.
+`cdc-views produce NAME`, the script `cdc-produce-NAME` and the reference page are generated from it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _T = TypeVar("_T")
 _KEY = "option"
 
 Computed = Callable[[ProducerProject, Mapping[str, Any]], Any]
-"""Returns a default from the project and the options before this one, by their fields' names."""
+"""Returns a default from the project and the earlier options, by field name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How a field of a producer's options is given on the command line.
+    """The command-line form of a field of a producer's options.
 
     Attributes:
         flag: `--name`; a field of type `bool` takes no value, one of type `tuple[str, ...]` may be repeated.
-        metavar: What `--help` shows for the value; empty for a `bool`, and for an `Enum`: its values.
+        metavar: The value's name in `--help`; empty for a `bool`, and for an `Enum`, which shows its values.
         help: One line.
-        at_least: The smallest number that is taken; None: any.
-        computed: What the default is where the option is not given; None: the field's default.
+        at_least: The smallest valid number; None: any.
+        computed: Returns the default; None: use the field's default.
     """
 
     flag: str
@@ -59,24 +59,24 @@ def switch(flag: str, *, help: str) -> bool:
 
 
 def options_of(chosen: type) -> dict[str, Option]:
-    """Return the options of a producer's dataclass by the names of its fields."""
+    """Return the options of a producer's dataclass by field name."""
     return {one.name: one.metadata[_KEY] for one in fields(chosen) if _KEY in one.metadata}
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """A producer, as an entry point of group `cdc_views.producers` names it.
+    """A producer, named by an entry point of group `cdc_views.producers`.
 
     Attributes:
-        run: Runs until `order.stop` is set; takes an instance of `options`. Raises `CheckFailedError` where an event went
-            to quarantine and `order.exits_on_error`, `UsageError` where the tables, the options or the source's settings
-            cannot be, and `EngineError` where the source or the target failed for good.
+        run: Runs until `order.stop` is set; takes an instance of `options`. Raises `CheckFailedError` if an event went to
+            quarantine and `order.exits_on_error`, `UsageError` if the tables, the options or the source's settings are
+            invalid, and `EngineError` if the source or the target failed for good.
         options: A frozen dataclass with a field made by `option` for each option; raises `UsageError` for bad values.
-        help: For `--help`: a line, and what else there is to know, after an empty line.
-        raw_format: Of its events: without `--table` it takes the tables of this format; None: those of any.
+        help: For `--help`: a line, an empty line, and details.
+        raw_format: The format of its events; without `--table` it takes the tables of this format; None: all tables.
         publishes: Whether its events may be published elsewhere instead (`--to`).
-        serves: Whether it listens at an address of its own, with `/healthz` and `/metrics`: it has no `--listen`, and no
-            `--on-error`, as its answers say what became of each event.
+        serves: Whether it listens at its own address, with `/healthz` and `/metrics`. It then has no `--listen`, and no
+            `--on-error`, since its answers report the result of each event.
     """
 
     run: Callable[[ProducerOrder, Any], None]
@@ -87,10 +87,7 @@ class Producer:
     serves: bool = False
 
     def chosen(self, project: ProducerProject, given: Mapping[str, Any]) -> Any:
-        """Return the options from the values that were given, by their fields' names; None: the default.
-
-        Raises `UsageError` for a value that cannot be.
-        """
+        """Return the options from the given values, by field name (None: the default). Raises `UsageError` for invalid values."""
         hints, declared, values = get_type_hints(self.options), options_of(self.options), dict[str, Any]()
         for one in fields(self.options):
             if one.name in declared:

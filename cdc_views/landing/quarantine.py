@@ -52,8 +52,7 @@ COLUMNS = pa.schema(
 )
 
 
-RESOLVED = 0
-"""The `replay` of an event with nothing to replay."""
+RESOLVED = 0  # the `replay` of an event with nothing to replay
 
 
 class RawEvent(NamedTuple):
@@ -63,11 +62,10 @@ class RawEvent(NamedTuple):
         source: Its file, stream or table; `-` for standard input.
         event_id: Stable: reading the event again gives the same id.
         content: Its bytes, without the newline.
-        line: 1-based line of a file; of a stream `Position.nth`, of a table the number of the row in its file.
-        offset: Offset of its first byte in a file; of a stream `Position.at`.
-        end: The offset after it.
-        is_ordered: Whether `line` and `offset` order the events of the source; rows of a table come in no order.
-        rows: Rows that the source made of this event, and maybe of others; then `content` is empty. None: decode `content`.
+        line: The 1-based line of a file, `Position.nth` of a stream, or the number of a table's row in its file.
+        offset: The offset of its first byte in a file, or `Position.at` of a stream; `end` is the offset after it.
+        is_ordered: Whether `line` and `offset` order the source's events; rows of a table come in no order.
+        rows: Rows that the source made of this and maybe other events; then `content` is empty. None: decode `content`.
     """
 
     source: str
@@ -81,7 +79,7 @@ class RawEvent(NamedTuple):
 
     @property
     def place(self) -> Mapping[str, int]:
-        """The arguments `line` and `offset` of the decoder."""
+        """The decoder's arguments `line` and `offset`."""
         return {"line": self.line, "offset": self.offset} if self.is_ordered else {"line": 0, "offset": 0}
 
     @property
@@ -91,7 +89,7 @@ class RawEvent(NamedTuple):
 
 
 class RejectedEvent(NamedTuple):
-    """An event for quarantine; `is_forgotten`: it is about a forgotten key, and no replay takes it."""
+    """An event for quarantine; `is_forgotten`: its key was forgotten, and no replay takes it."""
 
     event: RawEvent
     reason: str
@@ -99,7 +97,7 @@ class RejectedEvent(NamedTuple):
 
 
 def create_quarantine(raw: RawTable) -> DeltaTable:
-    """Return the raw table's quarantine; creates it if it is missing."""
+    """Return the raw table's quarantine; create it if it is missing."""
     location = quarantine_location(raw)
     if not is_delta(location):
         name = raw.relation.schema.full_name
@@ -113,15 +111,15 @@ def open_quarantine(raw: RawTable) -> DeltaTable:
 
 
 def put(decoder: Decoder, rejected: Sequence[RejectedEvent], *, mark: str) -> list[RejectedEvent]:
-    """Add events of one source to quarantine that are not there yet, in one commit; returns them.
+    """Add those events of one source to quarantine that are not there yet, in one commit; return them.
 
-    `mark` is the transaction id of that source. Of two concurrent calls one conflicts, so that no event is there twice: it
-    raises `ConflictError`, and nothing was written.
+    `mark` is the source's transaction id. One of two concurrent calls raises `ConflictError` and writes nothing, so that
+    quarantine has each event once.
     """
     if not rejected:
         return []
     table = create_quarantine(decoder.raw)
-    # Delta compares the ids of transactions alone: their numbers only have to grow
+    # Delta compares only the ids of transactions; their numbers just have to grow
     number = (recorded(table, mark) or 0) + 1
     known = known_ids(table, {event.event_id for event, *_ in rejected})
     fresh = [one for one in rejected if one.event.event_id not in known]
@@ -137,7 +135,7 @@ def clear_quarantine(raw: RawTable) -> None:
 
 
 def waiting(raw: RawTable) -> tuple[int, str]:
-    """Return how many events wait in the raw table's quarantine, and the place and reason of the first."""
+    """Return the number of events that wait in the raw table's quarantine, and the place and reason of the first."""
     if not is_delta(quarantine_location(raw)):
         return 0, ""
     table = open_quarantine(raw)
@@ -148,10 +146,7 @@ def waiting(raw: RawTable) -> tuple[int, str]:
 
 
 def resolve_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
-    """Mark the start of `line` as resolved; an earlier call quarantined it when the file ended inside the line.
-
-    The caller lands the line; `landed` is the prefix of the file before it.
-    """
+    """Resolve the start of `line`, quarantined when the file ended inside it; the caller lands `line`, after prefix `landed`."""
     if not is_delta(quarantine_location(raw)):
         return
     table = open_quarantine(raw)
@@ -173,13 +168,13 @@ def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> b
 
 
 def empty_events(table: DeltaTable, reasons: Mapping[str, str]) -> None:
-    """Remove the bytes of events, by id, and set a new reason; no replay takes them."""
+    """Remove the bytes of events, by id, and set a new reason; no replay takes these events."""
     update = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {RESOLVED})"}
     _resolve(table, reasons, update)
 
 
 def resolve_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
-    """Mark waiting events, by id, as resolved with a new reason; their bytes stay. Returns how many there were."""
+    """Mark waiting events, by id, as resolved with a new reason; their bytes stay. Return the number of events."""
     if not reasons:
         return 0
     update = {"reason": "change.reason", "replay": str(RESOLVED)}
@@ -187,7 +182,7 @@ def resolve_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
 
 
 def _resolve(table: DeltaTable, reasons: Mapping[str, str], update: dict[str, str], *, where: str = "") -> int:
-    """Change the rows of events; `update` may name `change.event`, which has no bytes."""
+    """Change the rows of events; `update` may name `change.event`, which is empty."""
     if not reasons:
         return 0
     rows = [{"event_id": name, "reason": storable(reason), "event": NOT_KEPT} for name, reason in reasons.items()]
@@ -198,9 +193,9 @@ def _resolve(table: DeltaTable, reasons: Mapping[str, str], update: dict[str, st
 def update_events(
     table: DeltaTable, changes: pa.Table, update: dict[str, str], *, where: str = "", properties: CommitProperties | None = None
 ) -> int:
-    """Change the rows of events in one commit; returns how many rows there were.
+    """Change the rows of events in one commit; return their number.
 
-    `update` is the new value of each column, in which `kept` is the row of an event and `change` the one of `changes`.
+    `update` gives the new value of each column, in SQL: `kept` is an event's row, `change` its row in `changes`.
     """
     with delta_errors(table.table_uri):
         merge = table.merge(
@@ -214,7 +209,7 @@ def update_events(
 
 
 def known_ids(table: DeltaTable, wanted: set[str]) -> set[str]:
-    """Return which of `wanted` are ids of quarantined events."""
+    """Return the members of `wanted` that are ids of quarantined events."""
     found: set[str] = set()
     # Arrow cannot filter here: it fails on the text statistics of files that a merge wrote
     with delta_errors(table.table_uri):
@@ -224,12 +219,12 @@ def known_ids(table: DeltaTable, wanted: set[str]) -> set[str]:
 
 
 def storable(text: str) -> str:
-    """Return text without lone surrogates (of odd file names and JSON escapes), which Arrow refuses."""
+    """Return text without lone surrogates (from odd file names and JSON escapes), which Arrow refuses."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def rows_of(decoder: Decoder, rejected: Sequence[RejectedEvent]) -> pa.Table:
-    """Return events that a decoder rejected as rows of quarantine."""
+    """Return rejected events as rows of quarantine."""
     rows = [
         {
             "table": decoder.raw.relation.schema.full_name,

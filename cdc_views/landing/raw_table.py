@@ -31,7 +31,7 @@ QUARANTINE_SUFFIX = "__quarantine"
 
 
 def quarantine_location(raw: RawTable) -> str:
-    """Return where the raw table's quarantine lives: beside it."""
+    """Return the location of the raw table's quarantine, beside it."""
     return raw.location.rstrip("/") + QUARANTINE_SUFFIX
 
 
@@ -43,7 +43,7 @@ def exists(raw: RawTable) -> bool:
 def gone(raw: RawTable) -> EngineError:
     """Return the error for a raw table that has disappeared, e.g. with an unmounted disk or a moved folder.
 
-    A new table in its place would lose its events, or hide them once it is back.
+    A new table in its place would lose the old one's events, or hide them once the old one is back.
     """
     return EngineError(f"{raw.location}: the raw table is gone; put it back, or stop this producer and begin a new one")
 
@@ -55,7 +55,7 @@ def is_delta(location: str) -> bool:
 
 
 def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
-    """Return the raw table to land into; creates it if it is missing, and checks it as `open_raw` does."""
+    """Return the raw table to land into; create it if it is missing, and check it like `open_raw`."""
     if not exists(raw):
         description, name = _description(raw, format_name), raw.relation.schema.full_name
         create(raw.location, raw.relation.arrow_schema(), name=name, description=description)
@@ -63,7 +63,7 @@ def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
 
 
 def recreate_raw(raw: RawTable, *, format_name: str, transactions: Mapping[str, int]) -> DeltaTable:
-    """Replace a raw table by an empty one with the current schema and format; records `transactions` in the same commit."""
+    """Replace a raw table with an empty one of the current schema and format; record `transactions` in the same commit."""
     with delta_errors(raw.location):
         DeltaTable.create(
             raw.location,
@@ -87,7 +87,7 @@ def _description(raw: RawTable, format_name: str) -> str:
 
 
 def create(location: str, schema: pa.Schema, *, name: str, description: str) -> None:
-    """Create an empty Delta table, unless another process just did."""
+    """Create an empty Delta table, unless another process has just created it."""
     if _PERCENT_CODE.search(location):
         raise UsageError(f"{location}: Delta cannot keep a table under a path that holds a %-code; choose another path")
     try:
@@ -99,9 +99,9 @@ def create(location: str, schema: pa.Schema, *, name: str, description: str) -> 
 
 
 def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
-    """Return the raw table at its newest version; `format_name` is the raw format that lands, None for reads.
+    """Return the raw table at its newest version; `format_name` is the raw format that lands, None to read.
 
-    Raises `UsageError` where it belongs to another table, another format or a newer cdc-views, or a column's type changed.
+    Raises `UsageError` if it belongs to another table, another format or a newer cdc-views, or a column's type changed.
     """
     table = open_delta(raw.location)
     check_raw(raw, table, format_name=format_name)
@@ -109,10 +109,10 @@ def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
 
 
 def last_read_keys(raw: RawTable, *, position: int, names: Sequence[str], most: int) -> list[tuple[Any, ...]]:
-    """Return key columns of the rows that landed last of a snapshot at a log position: where the snapshot goes on.
+    """Return the keys of the snapshot rows that landed last at a log position; the snapshot continues after them.
 
-    `names` are columns of the row key, in the order wanted. At most `most` rows, the last of the batch that landed last.
-    Values are as raw tables store them. Grain: one tuple a row; none where nothing of that snapshot is in the table.
+    `names` are columns of the row key, in the wanted order. Values are as raw tables store them. Grain: one tuple per row of
+    the batch that landed last, at most the last `most`; none if the table has nothing of that snapshot.
     """
     columns = [physical_name(name) for name in names]
     written = pa.scalar(Decimal(order_key(position)), raw.relation.written)
@@ -137,7 +137,7 @@ def another_raw(name: str) -> str:
 
 
 def check_raw(raw: RawTable, table: DeltaTable, *, format_name: str | None = None) -> None:
-    """Refuse a Delta table that is not this raw table; raises as `open_raw` does."""
+    """Refuse a Delta table that is not this raw table; raises like `open_raw`."""
     metadata = table.metadata()
     _check_description(raw, str(metadata.description or ""), format_name)
     if metadata.name != raw.relation.schema.full_name:
@@ -175,7 +175,7 @@ def _check_types(raw: RawTable, stored: pa.Schema) -> None:
 
 
 def _check_fields(raw: RawTable, stored: pa.Schema) -> None:
-    """Refuse cells of a field that the schema file renamed: a view would show null for them."""
+    """Refuse a table with cells of a field that the schema file renamed: a view would show null for them."""
     relation = raw.relation
     for column in (*relation.schema.statics, *relation.schema.regulars):
         name = physical_name(column.name)

@@ -1,4 +1,4 @@
-"""Why an event is in quarantine, without what it says: logs are read, kept and copied by more people than rows are."""
+"""Shows why an event is in quarantine, without its values: more people read, keep and copy logs than rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ _JSON = r"[{\[].*[}\]]|[{\[].*?(?= is not an? |$)"
 _PARTS = re.compile(rf"UTF-8|{_TEXT}|(?<![\w'])(?:{_UNCLOSED})|{_JSON}|(?<!\w)[+-]?\d[\w.:+-]*", re.DOTALL)
 _COUNTED = re.compile(r"\s*(?:bits?|bytes?|digits|elements|fields|columns?|letters)\b")
 _PLACED = re.compile(r"(?:\b(?:byte|line|column|char|position|fit|than|has)|[<(,]) ?\Z")
-_NAMED = re.compile(r"\bhas no (?:\w+ )?column \Z")
-"""What an event calls a column that the schema lacks is what an operator must know: a name, and no value."""
+_NAMED = re.compile(r"\bhas no (?:\w+ )?column \Z")  # an operator must know the unknown column; its name is no value
 _SUBJECT = re.compile(r"(?P<before>\A|: )(?P<value>[^:]*?)(?= is not an? )")
 
 
 def without_values(reason: str, schema: TableSchema) -> str:
-    r"""Return a reason with `…` in place of what may be a value: texts but names of the schema's, numbers, JSON.
+    r"""Return a reason with `…` in place of possible values: texts that are no names of the schema, numbers, JSON.
 
     >>> from cdc_views.model.schema import Column, Role
     >>> from cdc_views.model.types import Kind, Scalar
@@ -48,8 +47,7 @@ _WORDS = """
 cassandra-mutation/1 format written position node keyspace table partition rows kind clustering liveness cells column value epoch
 segment deleted_at expires_at ttl inclusive start end op key source order before after ts_ms payload schema topic offset
 """
-_MEMBERS = frozenset(_WORDS.split())
-"""Members of events, which are no values."""
+_MEMBERS = frozenset(_WORDS.split())  # members of events, which are no values
 
 
 def _names(schema: TableSchema) -> Iterator[str]:

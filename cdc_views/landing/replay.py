@@ -1,10 +1,10 @@
-"""`replay`: land the events in quarantine that decode by now, each once, whatever crashes or runs beside it.
+"""`replay`: lands the events in quarantine that decode by now, each once, despite crashes and concurrent runs.
 
-Quarantine and raw table are two Delta tables, so a replay is three steps: *claim* (the events that decode get the
-replay's number, in quarantine), *land* (their facts and the number, in one commit of the raw table), and nothing
-more: an event is replayed once the raw table has recorded its number. A claim whose number never got there belongs
-to a replay that crashed or still runs. The next one first *fences* it off, by a commit to the raw table under a
-transaction id that the other's landing would also write, so that Delta refuses that; then it takes the claim back.
+Quarantine and raw table are two Delta tables, so a replay has two steps: *claim* (in quarantine, the events that decode get
+the replay's number) and *land* (one commit of the raw table adds their facts and the number). An event is replayed once the
+raw table has recorded its number. A claim without a recorded number belongs to a replay that crashed or still runs. The next
+replay first *fences* it off: it commits to the raw table under a transaction id that the other landing would also write, so
+that Delta refuses that landing. Then it takes the claim back.
 """
 
 from __future__ import annotations
@@ -41,14 +41,10 @@ _VERDICTS = pa.schema([("event_id", pa.string()), ("reason", pa.string()), ("rep
 def replay(
     raw: RawTable, format: RawFormat, *, now: datetime, batch_rows: int = BATCH_ROWS, forgotten: Denylist | None = None
 ) -> ReplayReport:
-    """Land again what waits in the raw table's quarantine; what still does not decode stays, with a fresh reason.
+    """Land the waiting events of the raw table's quarantine; events that still do not decode stay, with a new reason.
 
-    Args:
-        raw: The raw table and its schema, as mended.
-        format: How an event reads.
-        now: The landing time of the new rows; without a zone it is UTC.
-        batch_rows: Events a commit holds.
-        forgotten: Keys whose older events do not land but lose their bytes; None for none.
+    `now` is the landing time of the new rows, UTC if it has no zone. A commit holds `batch_rows` events. Older events of
+    `forgotten` keys do not land, and lose their bytes.
 
     Raises:
         UsageError: The raw table belongs to another table, another format or a newer version.
@@ -116,7 +112,7 @@ class _Replay:
         if landing:
             name = quarantine_location(self.decoder.raw)
             commit(table, rows, batch, transactions={_NUMBER: number, _FENCE: number}, source=name)
-            # only now, as an event whose claim is taken back needs its bytes
+            # only now: an event whose claim is taken back needs its bytes
             held_back = {event.event_id: why for event, why, is_forgotten in batch.rejected if is_forgotten}
             empty_events(quarantine, {event_id: why for event_id, why in held_back.items() if event_id in landing})
         known, left = self.report, batch.quarantined
@@ -132,7 +128,7 @@ class _Replay:
 
 
 def _verdicts(batch: Batch, landing: Collection[str], *, reasons: Mapping[str, str], number: int) -> pa.Table:
-    """What has become of the events of a batch, as far as that is news; `reasons` are those that quarantine has."""
+    """Return the changes to a batch's events in quarantine; `reasons` are those that quarantine has."""
     changes: dict[str, dict[str, Any]] = {}
     for event, why, is_forgotten in batch.rejected:
         if is_forgotten:
@@ -141,6 +137,6 @@ def _verdicts(batch: Batch, landing: Collection[str], *, reasons: Mapping[str, s
             changes[event.event_id] = {"reason": storable(why), "replay": None}
         else:
             changes.pop(event.event_id, None)  # its newer part does not fit the raw table, and waits as before
-    # of an event about a forgotten key the newer part may land: it is claimed, and loses its bytes later
+    # the newer part of an event about a forgotten key may land: the event is claimed, and loses its bytes later
     changes |= {event_id: {"reason": None, "replay": number} for event_id in landing}
     return pa.Table.from_pylist([{"event_id": name, **change} for name, change in changes.items()], schema=_VERDICTS)

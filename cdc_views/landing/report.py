@@ -1,12 +1,11 @@
-"""What landing and replaying did: counts and the first reasons, for people and for exit codes."""
+"""Reports of landing and replaying: counts and the first reasons, for people and for exit codes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-SHOWN_REJECTIONS = 5
-"""Rejections a report keeps of each file; all are in the quarantine table."""
+SHOWN_REJECTIONS = 5  # per file; the quarantine table has all
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +22,11 @@ class FileReport:
 
     Attributes:
         name: The file as the caller named it; `-` for standard input.
-        events: Events landed by this call.
-        facts: Rows those events made in the raw table.
-        quarantined: Events this call put into quarantine.
-        skipped_bytes: Length of the prefix that an earlier call had landed.
-        landed_bytes: Length of what this call read past that prefix and is done with.
+        facts: Rows of the landed events in the raw table.
+        skipped_bytes: Length of the prefix that had landed before.
+        landed_bytes: Length of the part after that prefix that this call finished.
         rejections: The first few quarantined events.
-        forgotten: Events with something about a forgotten key; quarantine has where they were, not what they said.
+        forgotten: Events that are in part about a forgotten key; quarantine has their place, not their content.
     """
 
     name: str
@@ -44,7 +41,7 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True)
 class LandingReport:
-    """What one call of `land` did; one `FileReport` a file, in the order given."""
+    """What one call of `land` did: one `FileReport` per file, in the given order."""
 
     table: str
     files: tuple[FileReport, ...] = ()
@@ -66,7 +63,7 @@ class LandingReport:
 
     @property
     def forgotten(self) -> int:
-        """Events that did not land, or not whole, since their key was forgotten."""
+        """Events that did not land, or not whole, because their key was forgotten."""
         return sum(file.forgotten for file in self.files)
 
     @property
@@ -80,12 +77,10 @@ class ReplayReport:
     """What one call of `replay` did.
 
     Attributes:
-        table: The table's full name.
-        events: Events that decode now and were landed.
-        facts: Rows those events made in the raw table.
-        waiting: Events still in quarantine.
-        rejections: The first few of those, with their reason as of now.
-        forgotten: Events of forgotten keys; their bytes were removed from quarantine.
+        events: Events that decode now and landed.
+        facts: Rows of these events in the raw table.
+        waiting: Events that are still in quarantine; `rejections` are the first few, with their new reason.
+        forgotten: Events of forgotten keys; quarantine no longer has their bytes.
     """
 
     table: str
@@ -97,7 +92,7 @@ class ReplayReport:
 
 
 class Progress(Protocol):
-    """Called after every commit. `total_bytes` is None where it is not known (compressed files)."""
+    """Called after every commit. `total_bytes` is None if it is unknown (compressed files)."""
 
     def __call__(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
-        """Show how far the file is."""
+        """Show the progress of the file."""

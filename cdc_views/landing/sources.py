@@ -22,16 +22,16 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Digest(Protocol):
-    """The part of a `hashlib` hash that is used here."""
+    """The part of a `hashlib` hash that this module uses."""
 
     def update(self, data: bytes, /) -> None:
-        """Take in more bytes."""
+        """Add bytes."""
 
     def copy(self) -> Digest:
         """Return an independent copy."""
 
     def digest(self) -> bytes:
-        """Return the digest of what was taken in."""
+        """Return the digest of all bytes added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class RawLine:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The first `size` bytes of a file: how many newlines they hold, and their running digest."""
+    """The first `size` bytes of a file: the number of newlines in them, and their running digest."""
 
     size: int = 0
     newlines: int = 0
@@ -65,10 +65,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class EventFile:
-    """An event file that was found and can be opened as often as needed.
-
-    Compressed or not, a file is the bytes it decompresses to: offsets and digests are of those.
-    """
+    """An event file that exists and can be opened repeatedly. Offsets and digests are of its decompressed bytes."""
 
     name: str
     path: Path
@@ -76,11 +73,11 @@ class EventFile:
 
     @property
     def size(self) -> int | None:
-        """Size in bytes, None where it takes decompressing to know."""
+        """Size in bytes; None if only decompressing would show it."""
         return None if self.is_gzip else self.path.stat().st_size
 
     def head(self) -> bytes:
-        """Return the first line that is not blank, without its newline; empty for a file of no events."""
+        """Return the first line that is not blank, without its newline; empty if the file has no events."""
         return next((line.content for line in self.lines(Prefix()) if not line.is_blank), b"")
 
     def lines(self, after: Prefix) -> Iterator[RawLine]:
@@ -95,7 +92,7 @@ class EventFile:
                 start = end
 
     def prefixes(self, sizes: Iterable[int]) -> Iterator[Prefix]:
-        """Yield the prefix of each of `sizes` that the file is long enough for, shortest first, in one pass."""
+        """Yield the prefix of each of `sizes` that the file reaches, shortest first, in one pass."""
         size, newlines, digest = 0, 0, hashlib.sha256()
         with self._open() as stream:
             for wanted in sorted(set(sizes)):
@@ -122,7 +119,7 @@ def _unreadable(name: str, error: BaseException) -> SourceFileError:
 
 
 def find(name: str | Path) -> EventFile:
-    """Return the event file at a path; raises `SourceFileError` for none, for a directory, or where it may not be read."""
+    """Return the event file at a path; raises `SourceFileError` if it is missing, a directory or unreadable."""
     path = Path(name)
     if path.is_dir():
         raise SourceFileError(f"{name}: is a directory; name the event files in it ({name}/*)")
@@ -138,17 +135,14 @@ def find(name: str | Path) -> EventFile:
 
 @contextmanager
 def opened(names: Iterable[str | Path]) -> Iterator[tuple[EventFile, ...]]:
-    """Find all files before any is landed; standard input is copied to a temporary file first.
-
-    The copy is what lets a resumed read skip what was landed: a pipe cannot be read twice.
-    """
+    """Find all files before any is landed; copy standard input to a temporary file, since a resumed read must read it again."""
     with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
         copy = Path(folder) / "stdin"
         yield tuple(_spooled(copy) if str(name) == STANDARD_INPUT else find(name) for name in names)
 
 
 def _spooled(path: Path) -> EventFile:
-    if not path.exists():  # `-` given twice is the same input
+    if not path.exists():  # a second `-` is the same input
         with path.open("wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy, _CHUNK)
     return replace(find(path), name=STANDARD_INPUT)

@@ -1,9 +1,9 @@
-"""Landing from a stream: batches of events in the order of their positions, rows and position in one commit.
+"""Landing from a stream: batches of events in the order of their positions; one commit has rows and position.
 
-A *stream* is what one producer reads of one table in an order of its own: a replication slot, a binlog, a partition of
-a topic, a node's commit log. Events may come again, from any earlier position: what a commit records is skipped.
+A *stream* is what one producer reads of one table in its own order: a replication slot, a binlog, a partition of a topic, a
+node's commit log. Events may come again, from any earlier position: those that landed are skipped.
 
-Delta keeps one integer under each transaction id, so a position is two of them, compared one after the other:
+Delta keeps one integer under each transaction id, so a position takes two of them, compared one after the other:
 
 =====================  ==============================================================================
 transaction id         integer
@@ -39,12 +39,12 @@ from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
 _OPENED_ANEW_AFTER = 50
-"""Versions: over 400 commits of one row the median was 13 ms, against 24 ms held open all the time and 40 ms opened each time."""
+"""In versions. A commit of one row took 13 ms (median of 400), 24 ms with a table held open, 40 ms if each commit opened it."""
 
 
 @dataclass(slots=True)
 class FollowedTable:
-    """A raw table, created where it is not there; what landing raises for one that is another table's is raised each time."""
+    """A raw table, created if it is missing; each use raises if the table there belongs to another source table."""
 
     raw: RawTable
     format_name: str
@@ -70,7 +70,7 @@ class FollowedTable:
         return self.opened
 
     def note(self) -> None:
-        """Take note of the version that `opened` is at, after a commit of its own; to be known again by `newest`."""
+        """Note the version of `opened` after one's own commit, so that `newest` recognizes it."""
         with delta_errors(self.raw.location):
             self._last = self.opened.history(1)
 
@@ -88,12 +88,11 @@ class BatchReport:
     """What one call of `StreamLander.land` did.
 
     Attributes:
-        events: Events landed.
-        facts: Rows those events made in the raw table.
+        facts: Rows of the landed events in the raw table.
         skipped: Events that had landed before.
-        quarantined: Events put into quarantine, with the position's two numbers as `offset` and `line`.
-        rejections: The first few of them (`StreamLander.shown`); `line` is `Position.nth`.
-        forgotten: Events with something about a forgotten key; quarantine has where they were, not what they said.
+        quarantined: Events put into quarantine; their `Position.at` is the `offset` there, `nth` the `line`.
+        rejections: The first few of these (`StreamLander.shown`); `line` is `Position.nth`.
+        forgotten: Events that are in part about a forgotten key; quarantine has their place, not their content.
     """
 
     events: int = 0
@@ -106,10 +105,10 @@ class BatchReport:
 
 @dataclass(slots=True)
 class StreamLander:
-    """Lands streams into one raw table, which is created if it is not there.
+    """Lands streams into one raw table, which is created if it is missing; `land` takes the events of `stream`.
 
-    Two landers of one stream may run at once: of two that commit, one finds the other's position and skips.
-    `stream` is whose events `land` takes. `shown` is how many quarantined events a report names; None: a few.
+    Two landers of one stream may run at once: one commits first, the other finds its position and skips. `shown` is the number
+    of quarantined events that a report names; None: a few.
     """
 
     raw: RawTable
@@ -125,22 +124,20 @@ class StreamLander:
         self._reader = FormReader(self.raw.relation, self.format)
 
     def position(self) -> Position | None:
-        """Return the position that has landed, itself included; None where nothing of the stream has."""
+        """Return the last position that has landed; None if nothing of the stream has landed."""
         self._table.newest()
         return self._position(self.stream)
 
     def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
-        """Land events, ascending, and record that all up to `through` has landed, whether or not it was of this table.
+        """Land ascending events, and record that the stream has landed up to `through`, including other tables' events.
 
-        Bad events go to quarantine first; a crash between the two commits repeats the batch, and quarantine knows them.
-
-        Raises:
-            TransientError: Other writers kept committing first, or a key of the batch was forgotten meanwhile.
+        Bad events go to quarantine first; a crash between the two commits repeats the batch, and quarantine recognizes them.
+        Raises `TransientError` if other writers kept committing first, or a key of the batch was forgotten meanwhile.
         """
         return self.land_together([StreamBatch(self.stream, events, through)], now=now)
 
     def land_together(self, batches: Sequence[StreamBatch], *, now: datetime) -> BatchReport:
-        """Land a batch of each of some streams, all in one commit with all their positions; otherwise as `land`."""
+        """Land batches of several streams in one commit with all their positions; otherwise like `land`."""
         decoder = Decoder(self.raw, self.format, micros(now), self.forgotten)
 
         def attempt() -> BatchReport:
@@ -157,7 +154,7 @@ class StreamLander:
         return None if at is None else Position(at, nth or 0)
 
     def _fresh(self, batches: Iterable[StreamBatch]) -> Iterator[StreamBatch]:
-        """Yield what has not landed of each batch; nothing for one that has."""
+        """Yield the events of each batch that have not landed; skip landed batches."""
         for batch in batches:
             known = self._position(batch.stream)
             if known is None or known < batch.through:
@@ -199,9 +196,9 @@ class StreamLander:
 
 
 def _lands_as_made(event: StreamEvent, decoder: Decoder) -> bool:
-    """Whether an event is rows that land as they are.
+    """Whether an event is rows that land unchanged.
 
-    Rows of another schema, and all rows once keys were forgotten, are read back into facts: these are looked at one by one.
+    Rows of another schema, and all rows once keys are forgotten, are read back into facts and checked one by one.
     """
     rows = event.content
     return isinstance(rows, DecodedRows) and not decoder.holds_back and rows.relation == decoder.raw.relation
@@ -220,7 +217,7 @@ def _name(stream: str, part: str) -> str:
 
 
 def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[StreamEvent]:
-    """Return what comes after a position; of rows and blocks that begin before it, and that overlap, what is new."""
+    """Return the events after a position; of rows and blocks that begin before it, or that overlap, only the new part."""
     positions = [known or _BEFORE_ALL, *(event.position for event in events)]
     if all(map(lt, positions, positions[1:])) and are_single(events):
         return list(events)
@@ -229,7 +226,7 @@ def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[Stream
 
 def _new_of(known: Position | None, events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
     reached = known
-    # by position alone, never by content: equal events at two positions are two events, and the merge takes both for one
+    # by position only, never by content: equal events at two positions are two events, and the merge treats them as one
     for event in events:
         if reached is not None and event.position <= reached:
             continue

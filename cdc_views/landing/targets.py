@@ -1,4 +1,4 @@
-"""What a producer is given: where each table's events go, and how it talks. The seam to `cdc_producers`."""
+"""What a producer receives: the targets of each table's events, and its log. The interface to `cdc_producers`."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from cdc_views.storage.relation import RawTable
 
 
 class EventLander(Protocol):
-    """What lands one stream of one table: `StreamLander` into its raw table, or another elsewhere."""
+    """Lands one stream of one table: `StreamLander` into its raw table, other classes elsewhere."""
 
     @property
     def raw(self) -> RawTable | None:
-        """The raw table; None where events land elsewhere."""
+        """The raw table; None if events land elsewhere."""
 
     def position(self) -> Position | None:
-        """Return the position that has landed, itself included; None where nothing of the stream has."""
+        """Return the last position that has landed; None if nothing of the stream has landed."""
 
     def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
-        """Land events, ascending, and record that all up to `through` has landed, as one; what had landed is skipped."""
+        """Land ascending events and record, in one step, that all up to `through` has landed; skip events that have landed."""
 
 
 class StreamTarget(Protocol):
-    """One table that a producer lands into."""
+    """One table into which a producer lands."""
 
     @property
     def name(self) -> str:
-        """As in the project file."""
+        """The table's name in the project file."""
 
     @property
     def schema(self) -> TableSchema:
-        """The table's schema, as its file is now."""
+        """The table's schema, as in its file now."""
 
     @property
     def schema_file(self) -> Path:
@@ -47,37 +47,37 @@ class StreamTarget(Protocol):
 
     @property
     def raw(self) -> RawTable | None:
-        """Its raw table, which need not be there yet; None where events land elsewhere."""
+        """The raw table, which need not exist yet; None if events land elsewhere."""
 
     @property
     def format(self) -> RawFormat:
         """The raw format of its events, as the project file names it now."""
 
     def lander(self, stream: str) -> EventLander:
-        """Return a lander of that stream, by the project file and schema as they are now; raises as those do."""
+        """Return a lander of a stream, by the current project file and schema; raises what reading these raises."""
 
     def version(self) -> object:
-        """Return something that differs once the project file or the schema's file was changed."""
+        """Return a value that changes when the project file or the schema's file changes."""
 
     def follow(self) -> None:
-        """Let an applied view show what has landed."""
+        """Let an applied view show the new facts."""
 
 
 class ProducerLog(Protocol):
-    """Where a producer says what it does; `facts` are members of a JSON log."""
+    """A producer's log; `facts` become members of a JSON log."""
 
     def info(self, message: str, **facts: Any) -> None:
-        """Say what was done."""
+        """Report what was done."""
 
     def warning(self, message: str, **facts: Any) -> None:
-        """Say what deserves attention."""
+        """Report what deserves attention."""
 
 
 class SnapshotProgress(Protocol):
-    """Shows how far the snapshot of a table is."""
+    """Shows the progress of a table's snapshot."""
 
     def __call__(self, name: str, *, done: int, total: int | None, is_over: bool = False) -> None:
-        """Take note of `done` rows of about `total` (None: not known); once `is_over`, no more come of this table."""
+        """Note `done` rows of about `total` (None: unknown); after `is_over`, the table has no more."""
 
 
 def shown_nowhere(name: str, *, done: int, total: int | None, is_over: bool = False) -> None:
@@ -86,9 +86,9 @@ def shown_nowhere(name: str, *, done: int, total: int | None, is_over: bool = Fa
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where events are published instead of landing in raw tables: `scheme://…`, by a `Publish` of that scheme's name.
+    """The place where events are published instead of landing; `address` is `scheme://…`, and `scheme` names a `Publish`.
 
-    `topic_prefix` precedes each table's name; `output_format` is what messages are written in.
+    `topic_prefix` precedes each table's name; `output_format` is the format of messages.
     """
 
     address: str
@@ -98,12 +98,12 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class ProducerProject:
-    """What a producer may know of the project beside its tables.
+    """What a producer may know of the project besides its tables.
 
     Attributes:
-        name: For slots, consumer groups and positions: `cdc_views_` and the project's name, in letters that all take.
-        folder: Where the project file is.
-        warehouse: The folder of the raw tables; None where it is elsewhere than on this machine.
+        name: For slots, consumer groups and positions: `cdc_views_` and the project's name, in letters that all accept.
+        folder: The project file's folder.
+        warehouse: The folder of the raw tables; None if it is not on this machine.
         topics: The topics that the project file names, by table.
     """
 
@@ -118,14 +118,11 @@ class ProducerOrder:
     """What a producer is asked to do.
 
     Attributes:
-        targets: The tables.
-        log: Where it says what it does.
-        stop: Set when it is to land what it has and end.
-        exits_on_error: Whether an event that cannot be landed ends it; it goes to quarantine either way.
+        stop: Set when it must land what it has and end.
+        exits_on_error: Whether an event that cannot land ends it; the event goes to quarantine in both cases.
         listen: `host:port` of `/healthz` and `/metrics`, port 0 for any free one; None: neither.
-        project: What it may know of the project beside its tables.
-        progress: Where snapshots say how far they are, as often as they like.
-        to: Where events go instead of the raw tables; None: into these.
+        progress: Called by snapshots, as often as they like.
+        to: Where events go instead of the raw tables; None: into the raw tables.
     """
 
     targets: Sequence[StreamTarget]
@@ -139,8 +136,4 @@ class ProducerOrder:
 
 
 Publish = Callable[[ProducerOrder], ProducerOrder]
-"""What an entry point of group `cdc_views.targets` is: the order with the targets that its `to` names.
-
-Raises:
-    UsageError: The destination cannot be.
-"""
+"""An entry point of group `cdc_views.targets`: returns the order with the targets of its `to`; raises `UsageError`."""

@@ -1,7 +1,4 @@
-"""Converts the values of one column to their stored form, many at once.
-
-Converts a whole column at once where that is provably exact; other values go through the format's decoder, one by one.
-"""
+"""Converts a column's values to their stored form, all at once if that is provably exact, else by the decoder, one by one."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ from cdc_views.rules.cells import RANK_FLOOR
 from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.rules.codec.physical import arrow_type, to_physical
 
-_EMPTY, _FILLED = RANK_FLOOR, RANK_FLOOR + 1
-"""Ranks of live cells, of 0 bytes and of more."""
+_EMPTY, _FILLED = RANK_FLOOR, RANK_FLOOR + 1  # ranks of live cells: of 0 bytes, of more
 Convert = Callable[[ColumnSlot, Values], "Stored"]
 _FAILURES = (pa.ArrowException, ValueError, OverflowError, ArithmeticError)
 
@@ -44,8 +40,8 @@ class UnfitError(Exception):
 class Stored:
     """The stored form of a column's values; null stays null.
 
-    `bytes` are serialized values where cells keep them, empty for null. `ranks` are the ranks of live cells, or one for all.
-    `absent` marks values that the source did not send (rule S4); None: it sent all. `natives` are there only after reading
+    `bytes` are serialized values if cells keep them, empty for null. `ranks` are the ranks of live cells, or one for all.
+    `absent` marks values that the source did not send (rule S4); None: it sent all. `natives` exist only after reading values
     one by one.
     """
 
@@ -84,7 +80,7 @@ def stored(column: ColumnSlot, values: Values) -> Stored:
 
 
 def one_by_one(column: ColumnSlot, values: Values) -> Stored:
-    """As `stored`, with the decoder's conversion of single values; sets `natives`."""
+    """Convert like `stored`, but values one by one, with the decoder; set `natives`."""
     kind, is_key = column.column.type, column.column.is_key
     known: dict[Any, tuple[Any, bytes] | None] = {} if is_key else {None: (None, b"")}
     for value in set(values) - {None}:
@@ -106,12 +102,11 @@ def one_by_one(column: ColumnSlot, values: Values) -> Stored:
     return Stored(physical, pa.array(serialized, pa.binary()) if keeps_bytes else None, ranks, absent, natives)
 
 
-_DEEPEST = 100
-"""At most so many arrays and objects in a value; the reader's stack holds these at any depth."""
+_DEEPEST = 100  # the most arrays and objects in a value: the reader's stack can hold these at any depth
 
 
 def _read(column: ColumnSlot, value: Any) -> tuple[Any, bytes] | None:
-    """The native value and its serialized bytes; None for a value that was not sent."""
+    """Return the native value and its serialized bytes; None for a value that was not sent."""
     if column.slot.value.look is Look.TOKEN:
         if value.count(b"[") + value.count(b"{") > _DEEPEST:
             raise ValueError
@@ -125,7 +120,7 @@ _MARKS = pa.array(sorted(MARKS), pa.string())
 
 
 def _sent(column: ColumnSlot, texts: pa.Array, found: Stored) -> Stored:
-    """Mark the texts that stand for a value that was not sent."""
+    """Mark the texts that mean that a value was not sent."""
     if column.column.is_key:
         return found
     absent = pc.is_in(texts, value_set=_MARKS)
@@ -146,7 +141,7 @@ def _given(column: ColumnSlot, values: Values) -> Stored:
 
 
 def _like(values: Values, pattern: str) -> pa.Array:
-    """Values as texts, each like a pattern."""
+    """Return values as texts; raises ValueError if one does not match the pattern."""
     texts = pa.array(values, pa.string())
     if not pc.all(pc.match_substring_regex(texts, f"^(?:{pattern})$")).as_py():
         raise ValueError
@@ -173,10 +168,8 @@ def _instant(column: ColumnSlot, values: Values) -> Stored:
     return Stored(pc.replace_substring_regex(texts, f"(?:{_UTC})$", "").cast(pa.timestamp("us")).cast(pa.int64()))
 
 
-_MICROS_FROM = 253_402_300_800_000
-"""A larger number of an instant without a unit counts µs (see `connect.scalars`)."""
-_MOST = {Unit.MILLIS: 10**14, Unit.MICROS: 9 * 10**15}
-"""Larger numbers may have a special meaning, e.g. infinity."""
+_MICROS_FROM = 253_402_300_800_000  # a larger number of an instant without a unit is in µs (see `connect.scalars`)
+_MOST = {Unit.MILLIS: 10**14, Unit.MICROS: 9 * 10**15}  # larger numbers may have a special meaning, e.g. infinity
 
 
 def _counted(column: ColumnSlot, values: Values) -> Stored:
@@ -201,7 +194,7 @@ def _floating(column: ColumnSlot, tokens: Values) -> Stored:
 
 
 def words(values: pa.Array, code: str) -> array[Any]:
-    """Return the words of an array in memory, whatever they hold for null; `code` is their type in `array`."""
+    """Return the words of an array in memory, with arbitrary words for null; `code` is their type in `array`."""
     found = array(code)
     width = values.type.bit_width // 8
     found.frombytes(memoryview(values.buffers()[1])[values.offset * width : (values.offset + len(values)) * width])
@@ -216,14 +209,12 @@ def _big_endian(numbers: array[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(swapped.tobytes())]).cast(pa.binary())
 
 
-_MOST_PLACES = 6
-"""A decimal's text has no exponent up to so many digits after the point."""
+_MOST_PLACES = 6  # up to so many digits after the point, a decimal's text has no exponent
 _DECIMAL = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,6})?"
 _BASE64 = "[A-Za-z0-9+/]+={0,2}"
 
 
 def _decimals(column: ColumnSlot, values: Values) -> Stored:
-    """Numbers with a point, or base64 of unscaled numbers."""
     scale = column.hints.scale_of(column.column.type)
     if column.column.is_key or scale is None or not 0 <= scale <= _MOST_PLACES:
         raise ValueError
@@ -240,12 +231,11 @@ def _decimals(column: ColumnSlot, values: Values) -> Stored:
     return _sent(column, texts, Stored(found, pa.array([known[text][1] for text in given], pa.binary())))
 
 
-_MOST_DIGITS = 18
-"""Digits of an unscaled decimal below 2^63."""
+_MOST_DIGITS = 18  # of an unscaled decimal below 2^63
 
 
 def _scaled(given: pa.Array, scale: int) -> Stored:
-    """Numbers of at most `scale` digits after the point; raises one of `_FAILURES` for one that would change: -0, or longer."""
+    """Convert numbers of at most `scale` digits after the point; raises one of `_FAILURES` if one would change: -0, or longer."""
     values = given.cast(pa.decimal128(_MOST_DIGITS, scale))
     low = words(values, "Q")[0::2]  # Arrow keeps the lower half first
     numbers = pa.Array.from_buffers(pa.int64(), len(values), [values.buffers()[0], pa.py_buffer(low.tobytes())])
@@ -261,7 +251,7 @@ def _scaled(given: pa.Array, scale: int) -> Stored:
 
 
 def _one_scaled(token: str, scale: int) -> tuple[str, bytes]:
-    """A number's text and serialized bytes, with `scale` digits after the point where that is exact."""
+    """Return a number's text and serialized bytes, with `scale` digits after the point if that is exact."""
     whole, _, places = token.partition(".")
     is_exact = not places[scale:].strip("0")
     places = places[:scale].ljust(scale, "0") if is_exact else places
@@ -269,7 +259,7 @@ def _one_scaled(token: str, scale: int) -> tuple[str, bytes]:
 
 
 def _unscaled(token: str, scale: int) -> tuple[str, bytes]:
-    """As `_one_scaled`, for the base64 of an unscaled number."""
+    """Do the same as `_one_scaled`, for the base64 of an unscaled number."""
     number = int.from_bytes(base64.b64decode(token, validate=True), "big", signed=True)
     digits = str(abs(number)).rjust(scale + 1, "0")
     text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
@@ -286,7 +276,7 @@ def _scale_bytes(scale: int) -> bytes:
 
 
 def _size(magnitude: int) -> int:
-    """The bytes of a number in two's complement."""
+    """Return the size of a number in two's complement, in bytes."""
     return magnitude.bit_length() // 8 + 1
 
 

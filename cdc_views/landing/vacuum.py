@@ -1,8 +1,8 @@
-"""What was deleted from a Delta table, gone from its folder: replaced files, and the log entries that describe them.
+"""Removes deleted data from a Delta table's folder: replaced files, and the log entries that describe them.
 
-A log entry holds the least and greatest value of each column of a file it added, and a DELETE's holds its condition. So
-the log begins anew at a checkpoint. Versions before it are no longer to be had, and a reader that is at one of them
-fails; a writer that has not committed yet is left alone, for its files are in no log entry.
+A log entry holds the least and greatest value of each column of the files that it added, and a DELETE's entry its condition.
+So the log is cut to begin at a checkpoint. Earlier versions are then lost, and readers of one of these fail. Writers that have
+not committed yet are not disturbed: no log entry names their files.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from cdc_views.landing.checkpoints import LOG, age, before, remove
 from cdc_views.landing.delta import delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
 
-ORPHANED_AFTER = 3600.0
-"""Seconds after which a file that no log entry names belongs to no writer any more."""
+ORPHANED_AFTER = 3600.0  # seconds after which a file that no log entry names belongs to no writer any more
 _MARK = "cdc-views:purge"
 
 
@@ -28,11 +27,11 @@ def purge(location: str) -> None:
 
 
 def vacuum_all(location: str) -> int:
-    """Remove replaced and abandoned files, and write a checkpoint; returns its version."""
+    """Remove replaced and abandoned files, and write a checkpoint; return its version."""
     with delta_errors(location):
         table = DeltaTable(location)
         table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
-        # a reader wants the log entry of the checkpoint's version too, so let that be one that says nothing
+        # readers also need the log entry of the checkpoint's version, so make that an entry without values
         record(table, {_MARK: int(time.time())})
         table = DeltaTable(location)
         table.create_checkpoint()
@@ -48,12 +47,12 @@ def vacuum_all(location: str) -> int:
 def begin_log_at(location: str, version: int) -> None:
     """Remove log entries and checkpoints before `version`, which has a checkpoint."""
     log = Path(location) / LOG
-    # what a writer that was killed left of an entry it never made
+    # remains of log entries that a killed writer never finished
     abandoned = [file for file in log.glob("*.tmp") if age(file) > ORPHANED_AFTER]
     for file in [*before(log, version), *abandoned]:
         remove(file)
 
 
 def active_files(table: DeltaTable) -> set[str]:
-    """Return the absolute paths of the files that make up the version a table is open at."""
+    """Return the absolute paths of the files of the version at which a table is open."""
     return {unquote(uri).removeprefix("file://") for uri in table.file_uris()}

@@ -1,1 +1,1 @@
-"""How facts are laid out in a raw table, and where the generations of a state are."""
+"""The layout of facts in raw tables, and the generations of states."""

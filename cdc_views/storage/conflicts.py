@@ -1,4 +1,4 @@
-"""Commits that lose against others': Delta and BigQuery let one of two writers through, and the other begins anew."""
+"""Commits that lose to others: Delta and BigQuery let one of two writers through; the other starts again."""
 
 from __future__ import annotations
 
@@ -8,29 +8,22 @@ from typing import TypeVar
 
 from cdc_views.errors import TransientError
 
-ATTEMPTS = 20
-"""How often work is begun before it is given up; others have committed before it each time."""
+ATTEMPTS = 20  # how often work starts before it is given up because others committed first each time
 _T = TypeVar("_T")
 
 
 class ConflictError(TransientError):
-    """Another writer committed first; nothing was written, and what is there must be looked at again."""
+    """Another writer committed first; nothing was written, and the caller must read the current data again."""
 
 
 def retried(
     attempt: Callable[[], _T], *, what: str, on: type[Exception] = ConflictError, attempts: int = ATTEMPTS, pause: float = 0.0
 ) -> _T:
-    """Return the result of `attempt`, which is called again each time it raises `on`.
+    """Return the result of `attempt`, which is called again each time it raises `on`, at most `attempts` times in all.
 
-    Args:
-        attempt: Reads what is there, and commits what follows from it.
-        what: The message once all attempts have failed: what was being written, and what to do.
-        on: The error that another attempt may get past; any other one is raised at once.
-        attempts: How many calls there are at most.
-        pause: Seconds between the first two calls; twice as many before each one after.
-
-    Raises:
-        ConflictError: Every attempt raised `on`; the last one is the cause.
+    `attempt` reads the current data and commits what follows from it. `pause` is in seconds, between the first two calls; it
+    doubles before each further call. Other errors are raised at once. If all calls fail, raises `ConflictError`, caused by the
+    last error, with the message `what`: what was being written, and what to do.
     """
     for number in range(1, attempts):
         try:

@@ -50,10 +50,7 @@ _NANOS_A_DAY = 86_400_000_000_000
 def friendly_table(
     schema: TableSchema, rows: Iterable[Mapping[str, Any]], *, columns: Iterable[str], overrides: Mapping[str, str]
 ) -> pa.Table:
-    """Return the rows as an Arrow table whose columns have user names and friendly types.
-
-    Raises `ConfigError` for a value that does not fit the type that `overrides` asks for.
-    """
+    """Return the rows as an Arrow table of user names and friendly types; raises `ConfigError` for a value that does not fit."""
     kept, names = list(rows), list(columns)
     arrays = [_array(name, schema.column(name).type, [row[name] for row in kept], overrides.get(name)) for name in names]
     return pa.Table.from_arrays(arrays, names=names)
@@ -88,12 +85,12 @@ def _overridden(name: str, values: list[Any], wanted: str) -> pa.Array:
 
 
 def override_type(kind: exp.DataType) -> pa.DataType:
-    """Return the Arrow type of what `columns:` of the project file asks for, parsed by `overrides`."""
+    """Return the Arrow type of an entry of `columns:` in the project file, parsed by `model.overrides`."""
     return pa.decimal128(*precision_and_scale(kind)) if kind.this is exp.DataType.Type.DECIMAL else _ARROW[kind.this]
 
 
 class _Misfit(Exception):
-    """A number that has more digits than its type."""
+    """A number has more digits than its type."""
 
 
 def _of_size(value: Any, size: tuple[int, int]) -> Decimal:
@@ -106,7 +103,7 @@ def _of_size(value: Any, size: tuple[int, int]) -> Decimal:
 
 
 def friendly_type(kind: LogicalType) -> pa.DataType:
-    """Return the Arrow type of the table in the module's docstring."""
+    """Return the Arrow type of a logical type, as in the module's table."""
     match kind:
         case Scalar():
             if kind.decimal_size is not None:

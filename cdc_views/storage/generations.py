@@ -1,7 +1,7 @@
-"""The generations of a table's state: folders 1, 2, … and a file that says which one is read.
+"""The generations of a table's state: folders 1, 2, … and a file that names the one that is read.
 
-Switching replaces that file by a rename, which is atomic: a reader sees one generation or the other, and the one before
-stays until `maintain` takes it away.
+A switch replaces that file by a rename, which is atomic: readers see one generation or the other. The earlier one stays until
+`maintain` removes it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _FIRST = 1
 
 @dataclass(frozen=True, slots=True)
 class Generations:
-    """Those of one table, in the folder `root`."""
+    """The generations of one table, in the folder `root`."""
 
     root: Path
 
     @property
     def current(self) -> int:
-        """The generation that is read; the first where nothing was switched."""
+        """The generation that is read; the first if there was no switch."""
         file = self.root / _CURRENT
         if not file.exists():
             return _FIRST
@@ -39,28 +39,28 @@ class Generations:
 
     @property
     def numbers(self) -> list[int]:
-        """The generations that are there."""
+        """The existing generations."""
         return sorted(int(path.name) for path in self.root.iterdir() if path.name.isdigit()) if self.root.is_dir() else []
 
     def location(self, number: int) -> str:
-        """Return where a generation is, or is to be."""
+        """Return the location of a generation, which need not exist."""
         return str(self.root / str(number))
 
     @property
     def following(self) -> int:
-        """A number that no generation has."""
+        """The number for the next generation."""
         return max([self.current, *self.numbers]) + 1
 
     def before(self, is_built: Callable[[str], bool]) -> int | None:
-        """Return the newest complete generation before the current one; None where there is none.
+        """Return the newest complete generation before the current one; None if there is none.
 
-        `is_built` says of a location whether the generation there is complete: a run that was killed leaves one that is not.
+        `is_built` returns whether the generation at a location is complete; a killed run leaves an incomplete one.
         """
         earlier = [number for number in self.numbers if number < self.current and is_built(self.location(number))]
         return earlier[-1] if earlier else None
 
     def previous(self, is_built: Callable[[str], bool]) -> int:
-        """Return what `before` does; raises `UsageError` where there is none."""
+        """Return the generation of `before`; raises `UsageError` if there is none."""
         number = self.before(is_built)
         if number is None:
             raise UsageError(f"{self.root}: there is no generation before {self.current} to go back to that was completed")

@@ -1,4 +1,4 @@
-"""The canonical events relation: one row a fact, the layout of raw and state tables.
+"""The canonical events relation, the layout of raw and state tables: one row per fact.
 
 ==============  =====================================================================================
 column          meaning
@@ -17,8 +17,8 @@ column          meaning
 `_origin`       struct(node, segment, position);  `_landed_at` µs
 ==============  =====================================================================================
 
-`written` is BIGINT µs or DECIMAL(38, 0) (`raw.base.WriteOrder`). `rank` packs ttl, expiry and deletion
-(`cells.rank`), so that reading two integers and a value decides everything. Within a cell only `written` and
+`written` is BIGINT µs or DECIMAL(38, 0) (`formats.base.WriteOrder`). `rank` packs ttl, expiry and deletion
+(`rules.cells.rank`), so that two integers and a value decide everything. Within a cell only `written` and
 `rank` are never null.
 """
 
@@ -50,8 +50,7 @@ from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Bound, Elements, Fact
 from cdc_views.rules.oracle import path_type
 
-LAYOUT_VERSION = 1
-"""Stored in the properties of raw and state tables; a newer one is refused, an older one migrated by rebuild."""
+LAYOUT_VERSION = 1  # in the descriptions of raw and state tables; a newer one is refused, a rebuild migrates an older one
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class Relation:
 
     @property
     def shown(self) -> TableSchema:
-        """The schema with the types that views show: a column of another is read out of the same stored values."""
+        """The schema with the types that views show; a view reads a column of another type from the same stored values."""
         return self.schema
 
     @property
@@ -77,7 +76,7 @@ class Relation:
         return pa.int64() if self.order is WriteOrder.MICROS else pa.decimal128(38, 0)
 
     def arrow_schema(self) -> pa.Schema:
-        """Return the columns in the order of the table in the module's docstring."""
+        """Return the columns, in the order of the module's table."""
         fields = [pa.field(KIND, pa.string())]
         for column in self.schema.row_key:
             fields.append(pa.field(physical_name(column.name), arrow_type(column.type)))
@@ -166,14 +165,14 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class RawTable:
-    """A raw Delta table in the canonical layout: where it is and what its columns mean."""
+    """A raw Delta table in the canonical layout: its location, and the meaning of its columns."""
 
     location: str
     relation: Relation
 
 
 def element_value_type(kind: LogicalType) -> LogicalType | None:
-    """Return the type of a list's or map's element values; None for a set, whose elements are all path."""
+    """Return the type of a list's or map's element values; None for a set, whose elements have only paths."""
     match kind:
         case ListOf():
             return kind.element
@@ -202,7 +201,7 @@ def _cell(kind: LogicalType | None, cell: Cell) -> dict[str, Any]:
 
 def _elements(kind: LogicalType, elements: Elements) -> dict[str, Any]:
     if isinstance(kind, Udt):
-        # by the type's own names, which know what renamed ones are stored by; a path is only text
+        # the type's own names know under which name a renamed field is stored; a path is only text
         stored = {name: physical_name(name) for name, _ in kind.fields}
         fields = {stored[path]: _cell(kind.field_type(path), cell) for path, cell in elements.cells}
         return {"deletion": _deletion(elements.deletion), "cells": fields or None}

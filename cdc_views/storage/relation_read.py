@@ -1,4 +1,4 @@
-"""Facts back from the rows of a raw table: the inverse of `Relation.rows`, and the filter that finds a key's rows."""
+"""Reads facts from the rows of a raw table, the inverse of `Relation.rows`, and makes the filter of a key's rows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from cdc_views.rules.facts import Bound, Elements, Fact, FactKind, Origin
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import Relation, element_value_type, identity
 
-Record = Mapping[str, Any]
-"""A row of the raw table, or a struct in it, as Arrow gives it to Python."""
+Record = Mapping[str, Any]  # a row of the raw table, or a struct in it, as Python values of Arrow
 
 
 def facts_of(relation: Relation, table: pa.Table) -> Iterator[Fact]:
@@ -31,10 +30,7 @@ def facts_of(relation: Relation, table: pa.Table) -> Iterator[Fact]:
 
 
 def rows_filter(relation: Relation, partition: tuple[Any, ...], *, clustering: tuple[Any, ...] | None) -> ds.Expression:
-    """Return the condition on raw rows that can bear on one row: its own, its partition's, and truncates.
-
-    `clustering` None: no rows, only what is about the whole partition.
-    """
+    """Return the filter of raw rows that affect a row: its own, its partition's, truncates. `clustering` None: no row facts."""
     schema = relation.schema
     kind = ds.field(KIND)
     mine = all_equal(stored_key(schema.partition, partition))
@@ -45,12 +41,12 @@ def rows_filter(relation: Relation, partition: tuple[Any, ...], *, clustering: t
 
 
 def partition_filter(relation: Relation, partition: tuple[Any, ...]) -> ds.Expression:
-    """Return the condition on raw rows that can bear on a partition or any of its rows: its own, and truncates."""
+    """Return the filter of raw rows that affect a partition or any of its rows: its own rows, and truncates."""
     return (ds.field(KIND) == FactKind.TABLE.value) | all_equal(stored_key(relation.schema.partition, partition))
 
 
 def stored_key(columns: tuple[Column, ...], values: tuple[Any, ...]) -> dict[str, Any]:
-    """Return, by name, the stored values of the columns that decide whether key columns have these values."""
+    """Return, by name, the stored values of the columns that decide whether key columns equal these values."""
     return dict(
         (key_name(column.name), identity(column, value))
         if carries_comparable(column.type)
@@ -60,7 +56,7 @@ def stored_key(columns: tuple[Column, ...], values: tuple[Any, ...]) -> dict[str
 
 
 def all_equal(stored: Mapping[str, Any]) -> ds.Expression:
-    """Return the condition on rows that columns have these values. It is never null, so that it can be negated."""
+    """Return the condition that columns have these values. It is never null, so that it can be negated."""
     condition = ds.scalar(True)  # noqa: FBT003  # a literal of Arrow's
     for name, value in stored.items():
         column = ds.field(name)
@@ -82,7 +78,7 @@ def _fact(relation: Relation, record: Record) -> Fact:
         end=None if end is None else bound_of(relation, end),
         cells=simple,
         elements=elements,
-        origin=Origin(**(record["_origin"] or {})),  # a state does not keep where a fact was read
+        origin=Origin(**(record["_origin"] or {})),  # states do not keep origins
     )
 
 
@@ -97,7 +93,7 @@ def key_of(columns: tuple[Column, ...], record: Record) -> tuple[Any, ...]:
 
 
 def _native(kind: LogicalType, stored: Any) -> Any:
-    """A value that is there: stored null is the value of 0 bytes."""
+    """Return a present value; stored null is the value of 0 bytes."""
     return EMPTY if stored is None else from_physical(kind, stored)
 
 
@@ -133,7 +129,7 @@ def path_of(kind: LogicalType, cell: Record) -> Any:
 
 
 def _cell(kind: LogicalType | None, stored: Record) -> Cell:
-    """One cell; `kind` is None for a set's elements, which carry no value."""
+    """Return one cell; `kind` is None for a set's elements, which have no value."""
     ttl, expires_at, deleted_at = unrank(stored["rank"])
     written = int(stored["written"])
     if deleted_at is not None:

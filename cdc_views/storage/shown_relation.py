@@ -1,4 +1,4 @@
-"""A relation whose view shows some columns in other types than their friendly ones."""
+"""A relation whose view shows some columns in other types than their friendly types."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from cdc_views.storage.relation import Relation
 
 @dataclass(frozen=True, slots=True)
 class ShownRelation(Relation):
-    """A relation with `columns:` of the project file: (user name, type text), checked by `overrides`."""
+    """A relation with `columns:` of the project file: (user name, type text), checked by `model.overrides`."""
 
     casts: tuple[tuple[str, str], ...] = ()
 
     @property
     def shown(self) -> TableSchema:
-        """See `Relation.shown`. What is stored as text and shown as DECIMAL is read as one of that size, so never rounded."""
+        """The schema with these types. A stored text that shows as DECIMAL is read as one of that size, and never rounded."""
         wanted = dict(self.casts)
         columns = tuple(_retyped(c, parse_override(wanted[c.name])) if c.name in wanted else c for c in self.schema.columns)
         return replace(self.schema, columns=columns)
 
 
 def casts_of(relation: Relation) -> dict[str, exp.DataType]:
-    """Return the types to cast to what `relation.shown` has, by user name; most relations have none."""
+    """Return the casts to the types of `relation.shown`, by user name; most relations have none."""
     if not isinstance(relation, ShownRelation):
         return {}
     found = {name: parse_override(text) for name, text in relation.casts}
@@ -35,7 +35,7 @@ def casts_of(relation: Relation) -> dict[str, exp.DataType]:
 
 
 def _is_read_as(column: Column, wanted: exp.DataType) -> bool:
-    """Whether a column's values are read as what is wanted, instead of being cast to it."""
+    """Whether a column's values are read as the wanted type, instead of being cast to it."""
     assert isinstance(column.type, Scalar)
     if wanted.this is exp.DataType.Type.DECIMAL:
         return column.type.kind in TEXT_STORED | TEXT_KINDS
@@ -45,7 +45,7 @@ def _is_read_as(column: Column, wanted: exp.DataType) -> bool:
 def _retyped(column: Column, wanted: exp.DataType) -> Column:
     assert isinstance(column.type, Scalar)
     if not _is_read_as(column, wanted):
-        # a decimal of a declared size is cast from its text, so that the size need not be right
+        # a decimal of a declared size is cast from its text, so the declared size may be wrong
         return replace(column, type=replace(column.type, precision=None))
     if wanted.this is exp.DataType.Type.TEXT:
         return replace(column, type=Scalar(Kind.DECIMAL, column.type.scale))

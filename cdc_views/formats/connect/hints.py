@@ -1,4 +1,4 @@
-"""What is known of a column's values beside its logical type, and Debezium's mark for a value it did not send."""
+"""What is known about a column's values besides their logical type, and Debezium's mark for values that it did not send."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cdc_views.model.types import Kind, LogicalType
 
 
 class Unit(str, Enum):
-    """What the numbers of a time or date-time count."""
+    """The unit of the numbers of a time or date-time."""
 
     MILLIS = "millis"
     MICROS = "micros"
@@ -23,15 +23,14 @@ class Unit(str, Enum):
 
     @property
     def nanos(self) -> int:
-        """How many nanoseconds one is."""
+        """Nanoseconds per unit."""
         return {Unit.MILLIS: 1_000_000, Unit.MICROS: 1000, Unit.NANOS: 1}[self]
 
 
 class Decimals(str, Enum):
     """Debezium's `decimal.handling.mode`."""
 
-    PRECISE = "precise"
-    """Base64 of the unscaled value. Without a fixed scale: an object that also has the scale."""
+    PRECISE = "precise"  # base64 of the unscaled value; without a fixed scale, an object that also holds the scale
     STRING = "string"
     DOUBLE = "double"
 
@@ -39,20 +38,19 @@ class Decimals(str, Enum):
 class Binary(str, Enum):
     """Debezium's `binary.handling.mode`."""
 
-    BASE64 = "base64"
-    """Modes `bytes` and `base64`."""
+    BASE64 = "base64"  # modes `bytes` and `base64`
     BASE64_URL = "base64-url-safe"
     HEX = "hex"
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """How the values of one column are encoded, as far as anybody said so.
+    """What is known about the encoding of one column's values.
 
-    `declared` is the Connect schema beside the event, which decides where it is there; `scale`, `unit`, `decimals` and
-    `binary` come from the caller, a scale else from the table's schema. `default_units` are what numbers of times count
-    when nothing says so; without one, magnitude decides. `wraps_unsigned`: a negative varint is an unsigned 64-bit integer
-    that wrapped. `numbers_show_scale`: the text of a decimal with digits after the point always has the point.
+    `declared` is the Connect schema beside the event and takes precedence. `scale` (else that of the table's schema), `unit`,
+    `decimals` and `binary` come from the caller. `default_units` apply to times without a stated unit; else magnitude decides.
+    `wraps_unsigned`: a negative varint is an unsigned 64-bit integer that wrapped. `numbers_show_scale`: the text of a decimal
+    that has digits after the point always shows the point.
     """
 
     declared: ConnectType | None = None
@@ -66,28 +64,28 @@ class Hints:
 
     @property
     def semantic(self) -> str:
-        """The declared semantic type's last name (`MicroTimestamp`), or `""`."""
+        """The last name of the declared semantic type (`MicroTimestamp`), or `""`."""
         return self.declared.semantic.rpartition(".")[2] if self.declared else ""
 
     @property
     def are_unscaled(self) -> bool:
-        """Whether texts of decimals are known to be base64 of the number without its point."""
+        """Whether texts of decimals are known to be base64 of the unscaled number."""
         return self.decimals is Decimals.PRECISE if self.declared is None else self.declared.type == "bytes"
 
     def inside(self, part: str) -> Hints:
-        """The hints of a list's `items`, or of a map's `keys` or `values`."""
+        """Return the hints of a list's `items`, or of a map's `keys` or `values`."""
         return replace(self, declared=self.declared.part(part) if self.declared else None)
 
     def of_field(self, name: str) -> Hints:
-        """The hints of a struct's member."""
+        """Return the hints of a struct's member."""
         return replace(self, declared=self.declared.field(name) if self.declared else None)
 
     def undeclared(self) -> Hints:
-        """The same without an envelope's schema."""
+        """Return the same hints without an envelope's schema."""
         return replace(self, declared=None)
 
     def scale_of(self, kind: LogicalType) -> int | None:
-        """The scale of a decimal: the envelope's, else the caller's, else the type's own where types carry one."""
+        """Return the scale of a decimal: the envelope's, else the caller's, else that of the type if it has one."""
         declared = self.declared.scale if self.declared else None
         if declared is not None:
             return declared
@@ -97,7 +95,7 @@ class Hints:
 _MARK = b"__debezium_unavailable_value"
 
 
-MARKS = frozenset(
+MARKS = frozenset(  # the texts that mark a value that was not sent
     {
         _MARK.decode(),
         base64.b64encode(_MARK).decode(),
@@ -109,14 +107,13 @@ MARKS = frozenset(
         f'{{"{_MARK.decode()}":"{_MARK.decode()}"}}',
     }
 )
-"""The texts that say that a value was not sent."""
 
 
 def is_unavailable(value: Any) -> bool:
     """Whether a value is Debezium's `__debezium_unavailable_value`: not sent, so absent and not null (rule S4).
 
-    It takes the column's shape: text, base64 or hex, an array of one such, an array of its bytes as integers, an
-    array of one UUID made of it, a map of itself to itself.
+    The mark has the column's shape: text, base64 or hex, an array of one of these, an array of its bytes as integers, an
+    array of one UUID made from it, a map from itself to itself.
 
     Source: Debezium 3.6, `connector.postgresql.UnchangedToastedPlaceholder`, read as a description.
     """

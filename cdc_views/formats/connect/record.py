@@ -15,10 +15,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,39}")
 
 @dataclass(frozen=True, slots=True)
 class ConnectType:
-    """One Connect schema of an envelope; parts are looked up only when asked for.
-
-    What is not as Connect writes it counts as not declared: a schema is advice, the payload is the event.
-    """
+    """One Connect schema of an envelope, read on demand. A malformed part counts as not declared: the schema is only advice."""
 
     raw: Mapping[str, Any] = field(default_factory=dict)
 
@@ -40,7 +37,7 @@ class ConnectType:
         return int(found) if isinstance(found, str) and found.lstrip("-").isdecimal() else None
 
     def field(self, name: str) -> ConnectType | None:
-        """The schema of the struct member called `name`, or None."""
+        """Return the schema of a struct's member, or None."""
         fields = self.raw.get("fields")
         for entry in fields if isinstance(fields, list) else ():
             if isinstance(entry, dict) and entry.get("field") == name:
@@ -48,17 +45,14 @@ class ConnectType:
         return None
 
     def part(self, name: str) -> ConnectType | None:
-        """The schema of an array's `items`, a map's `keys` or `values`, or None."""
+        """Return the schema of an array's `items`, or of a map's `keys` or `values`, or None."""
         found = self.raw.get(name)
         return ConnectType(found) if isinstance(found, dict) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One event: key and value without their envelopes (None: absent or null), and where it was read.
-
-    `members` are those of the line around key and value, empty for a bare value.
-    """
+    """One event: key and value without envelopes (None: absent or null); `members` are the line's, empty for a bare value."""
 
     value: Any
     key: Any = None
@@ -73,18 +67,18 @@ class Record:
 
     @property
     def offset(self) -> int | None:
-        """The Kafka offset, or None; raises `MalformedEventError` when it is not one."""
+        """The Kafka offset, or None; raises `MalformedEventError` if it is invalid."""
         found = self.members.get("offset")
         return None if found is None else integer(found, what="offset", allowed=range(1 << 63))
 
     @property
     def epoch(self) -> int:
-        """How often the topic was made anew before this event, 0 where the line does not say; its offsets began anew, too."""
+        """How often the topic had been created again, which restarts its offsets; 0 if the line does not show it."""
         return integer(self.members.get("epoch") or 0, what="epoch", allowed=range(1 << 30))
 
     @property
     def seconds(self) -> int:
-        """Kafka's timestamp of the record in seconds, 0 where the line has none."""
+        """Kafka's timestamp of the record in seconds; 0 if the line has none."""
         found = self.members.get("timestamp")
         return 0 if found is None else integer(found, what="timestamp", allowed=range(1000 << 32)) // 1000
 
@@ -99,10 +93,7 @@ def read_record(text: str) -> Record:
 
 
 def read_line(document: Mapping[str, Any]) -> Record:
-    """Return the event of a parsed `{key, value, …}` line.
-
-    Raises `MalformedEventError` for one that its producer could not read: `_problem` says why.
-    """
+    """Return the event of a parsed `{key, value, …}` line; raises `MalformedEventError` if the producer set `_problem`."""
     problem = document.get("_problem")
     if isinstance(problem, str):
         raise MalformedEventError(problem)
@@ -112,7 +103,7 @@ def read_line(document: Mapping[str, Any]) -> Record:
 
 
 def is_line(document: Any) -> bool:
-    """Whether a document is `{key, value, …}` and not a bare row that has columns of these names."""
+    """Whether a document is a `{key, value, …}` line, and not a bare row that has columns of these names."""
     if not isinstance(document, dict) or not {"key", "value"} <= document.keys():
         return False
     is_row = any(name.startswith("__") for name in document)
@@ -120,7 +111,7 @@ def is_line(document: Any) -> bool:
 
 
 def open_envelope(document: Any) -> tuple[Any, ConnectType | None]:
-    """Return (payload, its schema) of `{schema, payload}`, or the document itself and None."""
+    """Return the payload and the schema of `{schema, payload}`; else the document itself and None."""
     if not isinstance(document, dict) or document.keys() != {"schema", "payload"}:
         return document, None
     schema = document["schema"]
@@ -132,28 +123,28 @@ def open_envelope(document: Any) -> tuple[Any, ConnectType | None]:
 
 
 def mapping(value: Any, *, what: str) -> dict[str, Any]:
-    """Return `value`, an object; raises `MalformedEventError`."""
+    """Return `value` if it is an object; raises `MalformedEventError`."""
     if not isinstance(value, dict):
         raise MalformedEventError(f"{what} is {_named_type(value)} where an object was expected")
     return value
 
 
 def member(body: Mapping[str, Any], name: str, *, what: str) -> Any:
-    """Return a member that must be there and not null; raises `MalformedEventError`."""
+    """Return a member; raises `MalformedEventError` if it is missing or null."""
     if body.get(name) is None:
         raise MalformedEventError(f"{what} has no {name!r}")
     return body[name]
 
 
 def string(value: Any, *, what: str) -> str:
-    """Return `value`, a string; raises `MalformedEventError`."""
+    """Return `value` if it is a string; raises `MalformedEventError`."""
     if not isinstance(value, str):
         raise MalformedEventError(f"{what} is {_named_type(value)} where a string was expected")
     return value
 
 
 def integer(value: Any, *, what: str, allowed: range) -> int:
-    """Return an integer within `allowed`, also when it is written as a string; raises `MalformedEventError`."""
+    """Return an integer within `allowed`, given as a number or a string; raises `MalformedEventError`."""
     found = int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
     if isinstance(found, bool) or not isinstance(found, int):
         raise MalformedEventError(f"{what} is {_named_type(value)} where an integer was expected")

@@ -1,4 +1,4 @@
-"""A row as a JSON object into keys and cells: what the formats that send whole rows share (rules S1, S4)."""
+"""Keys and cells of a row that is a JSON object; shared by the formats that send whole rows (rules S1, S4)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from cdc_views.model.types import ListOf, LogicalType, MapOf, SetOf, Udt
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.facts import Elements, Fact, FactKind, Origin
 
-HintsOf = Callable[[Column], Hints]
-"""What is known of the encoding of each column's values."""
+HintsOf = Callable[[Column], Hints]  # what is known about the encoding of a column's values
 _NEW_COLUMN = "where the source has it now, update the schema and land this event again"
-RowKey = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""Native values of (partition key, clustering key)."""
+RowKey = tuple[tuple[Any, ...], tuple[Any, ...]]  # native values of (partition key, clustering key)
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """When an event wrote: its write time, and the server's seconds that its deletions carry."""
+    """An event's write time and time to live; `deleted_at` is the server's time (s) that its deletions carry."""
 
     written: int
     deleted_at: int
@@ -33,11 +31,11 @@ class Stamp:
 
     @property
     def deletion(self) -> Deletion:
-        """A deletion of what was written until then."""
+        """A deletion of everything written until then."""
         return Deletion(self.written, self.deleted_at)
 
     def cell(self, name: str, kind: LogicalType, value: Any, *, hints: Hints) -> Cell:
-        """Return a cell of a column or an element; null is a tombstone. Raises `MalformedEventError`, which names it."""
+        """Return a cell of a column or an element; null is a tombstone. Raises `MalformedEventError`, which names the column."""
         if value is None:
             return Cell(self.written, deleted_at=self.deleted_at)
         found, order_bytes = named(name, kind, value, hints=hints)
@@ -45,7 +43,7 @@ class Stamp:
 
 
 def read_key(schema: TableSchema, rows: Sequence[Mapping[str, Any]], *, hints_of: HintsOf) -> RowKey:
-    """Return the row key, each column from the first of `rows` that has it; raises `MalformedEventError`."""
+    """Return the row key, with each column from the first of `rows` that has it; raises `MalformedEventError`."""
     return read_columns(schema.partition, rows, hints_of=hints_of), read_columns(schema.clustering, rows, hints_of=hints_of)
 
 
@@ -62,12 +60,12 @@ def _key_value(column: Column, rows: Sequence[Mapping[str, Any]], hints_of: Hint
 
 
 def has_key(schema: TableSchema, row: Any) -> bool:
-    """Whether `row` is an object with every key column, none null."""
+    """Whether `row` is an object with a value for every key column."""
     return isinstance(row, dict) and all(row.get(column.name) is not None for column in schema.row_key)
 
 
 def key_object(schema: TableSchema, key: Any) -> dict[str, Any]:
-    """Return a record's key as an object; a scalar is the value of a single key column."""
+    """Return a record's key as an object; a scalar is the value of the only key column."""
     if isinstance(key, dict):
         return key
     if key is None or len(schema.row_key) != 1:
@@ -78,10 +76,10 @@ def key_object(schema: TableSchema, key: Any) -> dict[str, Any]:
 def read_row(
     schema: TableSchema, row: Mapping[str, Any], *, stamp: Stamp, hints_of: HintsOf
 ) -> tuple[dict[str, Cell], dict[str, Elements]]:
-    """Return a cell for each present column that is no key (null: a tombstone), and the elements of multi-cell ones.
+    """Return a cell for each present non-key column (null: a tombstone), and the elements of multi-cell columns.
 
-    A column that is missing, or that the source did not send (`is_unavailable`), is absent (rules C5, S4). Raises
-    `MalformedEventError` for a column that the table does not have, and for a value that is not of its type.
+    A column that is missing or was not sent (`is_unavailable`) is absent (rules C5, S4). Raises `MalformedEventError` for an
+    unknown column, and for a value that is not of its column's type.
     """
     cells: dict[str, Cell] = {}
     elements: dict[str, Elements] = {}
@@ -99,7 +97,7 @@ def read_row(
 def written_row(
     schema: TableSchema, key: RowKey, row: Mapping[str, Any], *, stamp: Stamp, hints_of: HintsOf, origin: Origin
 ) -> Fact:
-    """Return the fact of a row written whole (rule S1); raises as `read_row`."""
+    """Return the fact of a row that is written whole (rule S1); raises like `read_row`."""
     cells, elements = read_row(schema, row, stamp=stamp, hints_of=hints_of)
     return Fact(FactKind.ROW, *key, Liveness(stamp.written), cells=cells, elements=elements, origin=origin)
 
@@ -110,7 +108,7 @@ def deleted_row(key: RowKey, *, stamp: Stamp, origin: Origin) -> Fact:
 
 
 def known_column(schema: TableSchema, name: str) -> Column | None:
-    """Return the column of that name, or None for a dropped one; raises `MalformedEventError` for an unknown one."""
+    """Return the column of that name, None if it was dropped; raises `MalformedEventError` if it is unknown."""
     if schema.has(name):
         return schema.column(name)
     if schema.drop_time(name) is not None:
@@ -120,14 +118,14 @@ def known_column(schema: TableSchema, name: str) -> Column | None:
 
 
 def overwritten(column: Column, value: Any, *, stamp: Stamp, hints: Hints) -> Elements:
-    """Return a multi-cell column that is replaced: a deletion just before the write, then its elements (rule D3)."""
+    """Return the replacement of a multi-cell column: a deletion just before the write, then the elements (rule D3)."""
     if value is None:
         return Elements(stamp.deletion)
     return Elements(Deletion(stamp.written - 1, stamp.deleted_at), element_cells(column, value, stamp=stamp, hints=hints))
 
 
 def element_cells(column: Column, value: Any, *, stamp: Stamp, hints: Hints) -> tuple[tuple[Any, Cell], ...]:
-    """Return (path, cell) of each element; a null map value or list element is a tombstone."""
+    """Return the path and the cell of each element; a null map value or list element is a tombstone."""
     try:
         return tuple(_elements(column.type, value, stamp, hints))
     except MalformedEventError as error:
@@ -158,10 +156,10 @@ _INDEX_BYTES = 6
 
 
 def list_path(written: int, index: int) -> uuid.UUID:
-    """Return the path of a list's element where the source sends none: a timeuuid of the write time and the index.
+    """Return the path of a list's element if the source sends none: a timeuuid of the write time and the index.
 
-    Lists written later sort later, elements of one write by index (rule K2 compares the low bytes *signed*, so they
-    are flipped). Real paths are made of a server's clock; ours are as deterministic as the event.
+    Lists that are written later sort later; elements of one write sort by index (rule K2 compares the low bytes *signed*,
+    so they are flipped). Cassandra makes paths from a server's clock; these depend on the event only.
     """
     ticks = (written * 10 + _UUID_EPOCH) % (1 << 60)
     node = bytes(part ^ 0x80 for part in index.to_bytes(_INDEX_BYTES, "big"))

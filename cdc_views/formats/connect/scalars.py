@@ -1,7 +1,7 @@
 """Scalars in the encodings of Kafka Connect and Debezium: integers, decimals, bytes, dates, times and durations.
 
-A number of a time says nothing of its unit. Where neither an envelope nor the caller says it, magnitude decides, as written
-at `_instant_unit` and `_time_unit`; the fidelity report names what that can get wrong.
+A time's number does not show its unit. If neither the envelope nor the caller states it, magnitude decides (`_instant_unit`,
+`_time_unit`); the fidelity report names the errors that this can cause.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BOTH = (
 
 
 def integer_value(kind: Kind, value: Any, hints: Hints) -> int:
-    """Return an integer that fits its kind; a boolean counts as 0 or 1, a text of digits as its number."""
+    """Return an integer that fits its kind; a boolean counts as 0 or 1, a text of digits as a number."""
     number = _integer(value, hints)
     if kind is Kind.VARINT:
         wraps = hints.wraps_unsigned and -(1 << 63) <= number < 0
@@ -60,11 +60,11 @@ def _integer(value: Any, hints: Hints) -> int:
 
 
 def decimal_value(kind: LogicalType, value: Any, hints: Hints) -> Decimal:
-    """Return a decimal from any of Debezium's `decimal.handling.mode`s.
+    """Return a decimal, written in any of Debezium's `decimal.handling.mode`s.
 
-    A text is base64 (mode `precise`) when the envelope says bytes, or when a scale is known and it can be base64 and
-    no number of that scale; else a number (mode `string`). A whole number whose text can be both is refused, unless
-    the mode is known. A JSON number (mode `double`) is taken digit by digit and given the known scale.
+    A text is base64 (mode `precise`) if the envelope declares bytes, or if a scale is known and the text can be base64 but is no
+    number of that scale; else it is a number (mode `string`). A whole number whose text can be both is refused, unless the mode
+    is known. A JSON number (mode `double`) keeps its digits and gets the known scale.
     """
     scale = hints.scale_of(kind)
     if isinstance(value, dict):
@@ -105,7 +105,7 @@ def _with_scale(number: Decimal, scale: int | None) -> Decimal:
     try:
         return number.quantize(Decimal((0, (1,), -scale)), context=_EXACT)
     except decimal.DecimalException:
-        return number  # a double that is no such decimal: keep what was sent
+        return number  # a double that does not fit the scale: keep it as it was sent
 
 
 def _unscaled(text: Any, *, scale: int) -> Decimal:
@@ -117,7 +117,7 @@ def _unscaled(text: Any, *, scale: int) -> Decimal:
 
 
 def float_value(kind: Kind, value: Any) -> float:
-    """Return a float, rounded to 32 bits for `float`; `NaN` and the infinities come as text."""
+    """Return a float, rounded to 32 bits for `float`; `NaN` and the infinities are texts."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise ValueError("a number was expected")
     if isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity") and not _DECIMAL.fullmatch(value):
@@ -129,8 +129,8 @@ def float_value(kind: Kind, value: Any) -> float:
 def blob_value(value: Any, hints: Hints) -> bytes:
     """Return bytes from base64, base64-url or hex, or the well-known binary of a geometry.
 
-    What an envelope declares as `bytes` is base64. Otherwise, unless the caller named the mode, a text of pairs of
-    lower-case hex digits is hex. Base64 can look like that: 1 of 256 values of 3 bytes does, 1 of 65,536 of 6.
+    Bytes that an envelope declares are base64. Otherwise, unless the caller states the mode, a text of pairs of lower-case hex
+    digits is hex. Base64 can look like hex: 1 of 256 values of 3 bytes does, 1 of 65,536 of 6 bytes.
     """
     if isinstance(value, dict) and "wkb" in value:
         return _base64(value["wkb"])
@@ -150,7 +150,7 @@ def _base64(text: Any) -> bytes:
     return base64.b64decode(text, altchars=b"-_", validate=True)
 
 
-_UNITS = {
+_UNITS = {  # by the last name of the semantic type; `io.debezium.time.*` and `org.apache.kafka.connect.data.*` agree
     "Time": Unit.MILLIS,
     "Timestamp": Unit.MILLIS,
     "MicroTime": Unit.MICROS,
@@ -160,14 +160,11 @@ _UNITS = {
     "NanoTimestamp": Unit.NANOS,
     "NanoDuration": Unit.NANOS,
 }
-"""Units by the last name of the semantic type: `io.debezium.time.*` and `org.apache.kafka.connect.data.*` agree."""
-
 _MAX_LONG = (1 << 63) - 1
-_INFINITIES = {
+_INFINITIES = {  # µs that mean PostgreSQL's `infinity` and `-infinity`. Source: Debezium 3.6 events; pgjdbc, `PGStatement`
     **dict.fromkeys((PG_INFINITY, _MAX_LONG), PG_INFINITY),
     **dict.fromkeys((-PG_INFINITY, -9_223_372_036_832_400_000, -_MAX_LONG, -_MAX_LONG - 1), -PG_INFINITY),
 }
-"""What `infinity` and `-infinity` of PostgreSQL come as, in µs. Source: Debezium 3.6 events; pgjdbc, `PGStatement`."""
 _INFINITIES_IN_MILLIS = {(abs(micros) // 1000) * (1 if micros > 0 else -1): named for micros, named in _INFINITIES.items()}
 
 _LEAST_MICROS = 10**14
@@ -177,7 +174,7 @@ _LONGEST_TIME_IN_MICROS = 3_020_399_999_999  # MySQL's TIME ends at 838:59:59.99
 
 
 def instant_micros(kind: Kind, value: Any, hints: Hints) -> int:
-    """Return µs since the epoch of a number or an ISO text; PostgreSQL's infinities as ±`PG_INFINITY`."""
+    """Return µs since the epoch, from a number or an ISO text; ±`PG_INFINITY` for PostgreSQL's infinities."""
     if isinstance(value, str) and not _is_number(value):
         micros = parse_micros(value.replace(" UTC", "Z"))
         return _INFINITIES.get(micros, micros)
@@ -191,24 +188,23 @@ def instant_micros(kind: Kind, value: Any, hints: Hints) -> int:
 
 
 def stated_unit(kind: Kind, hints: Hints) -> Unit | None:
-    """Return what numbers of a kind count, or None where nobody says so."""
-    # the envelope first: it is about this very value
+    """Return the unit of a kind's numbers; None if nobody states it."""
+    # the envelope first: it describes this very value
     return _UNITS.get(hints.semantic) or hints.unit or hints.default_units.get(kind)
 
 
 def _instant_unit(number: int) -> Unit:
-    """Milliseconds below 10^14, else microseconds.
+    """Return milliseconds below 10^14, else microseconds.
 
-    10^14 is March 1973 in µs and the year 5138 in ms, so this is wrong for µs of 1966-11-01 to 1973-03-03 except 0,
-    and for ms past 5138. The last day of 9999, the usual "never", is read as ms all the same (it takes 86 s from the
-    µs of 1978-01-11).
+    10^14 is March 1973 in µs and the year 5138 in ms. So µs of 1966-11-01 to 1973-03-03 except 0 are misread, and ms after 5138.
+    The last day of 9999, the usual "never", is still read as ms (at the cost of 86 s in µs on 1978-01-11).
     """
     is_millis = abs(number) < _LEAST_MICROS or number in _LAST_DAY_IN_MILLIS or number in _INFINITIES_IN_MILLIS
     return Unit.MILLIS if is_millis else Unit.MICROS
 
 
 def time_nanos(value: Any, hints: Hints) -> int:
-    """Return nanoseconds of the day of a number or a text (`Z` is dropped: zoned times come in UTC)."""
+    """Return nanoseconds of the day, from a number or a text (`Z` is dropped: zoned times are in UTC)."""
     if isinstance(value, str) and not _is_number(value):
         return parse_time(value.removesuffix("Z"))
     number = _whole(value)
@@ -217,9 +213,9 @@ def time_nanos(value: Any, hints: Hints) -> int:
 
 
 def _time_unit(number: int) -> Unit:
-    """Milliseconds up to a day of them, nanoseconds past MySQL's longest time in µs, else microseconds.
+    """Return milliseconds up to a day of them, nanoseconds above MySQL's longest time in µs, else microseconds.
 
-    Wrong for µs of the first 86.4 s of a day except 0, and for ns of its first 51 minutes.
+    Misreads µs of the first 86.4 s of a day except 0, and ns of its first 51 minutes.
     """
     if abs(number) <= _A_DAY_IN_MILLIS:
         return Unit.MILLIS
@@ -227,7 +223,7 @@ def _time_unit(number: int) -> Unit:
 
 
 def date_days(value: Any) -> int:
-    """Return days since the epoch of a number of days or an ISO text."""
+    """Return days since the epoch, from a number of days or an ISO text."""
     if isinstance(value, str) and not _is_number(value):
         return parse_date(value.removesuffix("Z"))
     return _whole(value)
@@ -239,7 +235,7 @@ _ISO_DURATION = re.compile(
 
 
 def duration_parts(value: Any, hints: Hints) -> tuple[int, int, int]:
-    """Return (months, days, nanoseconds) of an ISO 8601 or CQL text, or of a number, which holds no months or days."""
+    """Return (months, days, nanoseconds) of an ISO 8601 or CQL text, or of a number, which has no months or days."""
     if not isinstance(value, str):
         unit = stated_unit(Kind.DURATION, hints) or Unit.MICROS
         return 0, 0, _whole(value) * unit.nanos
@@ -265,7 +261,7 @@ def _whole(value: Any) -> int:
 
 
 def whole_number(value: float | Decimal) -> int:
-    """Return a number without a fraction as int; raises ValueError. An exponent cannot make it build a huge one."""
+    """Return a number without a fraction as int; raises ValueError, also if an exponent makes it huge."""
     if isinstance(value, Decimal):
         return whole_of_decimal(value)
     number = int(value)

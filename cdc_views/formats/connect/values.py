@@ -1,4 +1,4 @@
-"""Values as Kafka Connect and Debezium encode them, into native values of logical types."""
+"""Converts values in the encodings of Kafka Connect and Debezium to native values of logical types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOT_SO = (
 
 
 def native(kind: LogicalType, value: Any, hints: Hints) -> tuple[Any, bytes]:
-    """Return the native value of parsed JSON and its serialized bytes; raises `MalformedEventError`. Never takes null."""
+    """Return the native value and the serialized bytes of parsed JSON other than null; raises `MalformedEventError`."""
     try:
         found = _native(kind, value, hints)
         return found, serialize(kind, found)
@@ -45,7 +45,7 @@ def native(kind: LogicalType, value: Any, hints: Hints) -> tuple[Any, bytes]:
 
 
 def named(name: str, kind: LogicalType, value: Any, *, hints: Hints) -> tuple[Any, bytes]:
-    """As `native`; an error names the column."""
+    """Convert like `native`; errors name the column."""
     try:
         return native(kind, value, hints)
     except MalformedEventError as error:
@@ -84,15 +84,11 @@ def _element(kind: LogicalType, value: Any, hints: Hints) -> Any:
 
 
 def _in_order(items: Mapping[bytes, Any]) -> tuple[Any, ...]:
-    """Items by their comparables, in the order of rule K2."""
     return tuple(items[order] for order in sorted(items))
 
 
 def map_entries(value: Any) -> list[tuple[Any, Any]]:
-    """Return (key, value) pairs, as parsed, of an object or of an array of `{key, value}` or `[key, value]`.
-
-    Connect writes a map with text keys as an object and others as pairs; BigQuery holds records of key and value.
-    """
+    """Return the (key, value) pairs of an object (text keys), or of an array of `[key, value]`, or (BigQuery) `{key, value}`."""
     if isinstance(value, dict):
         return list(value.items())
     pairs = []
@@ -106,7 +102,7 @@ def map_entries(value: Any) -> list[tuple[Any, Any]]:
 
 
 def map_key(kind: LogicalType, value: Any, hints: Hints) -> Any:
-    """Return a map's native key; a member name is the text of a scalar, or the JSON text of anything else."""
+    """Return a map's native key; a member name is the text of a scalar, or the JSON text of another type."""
     if isinstance(value, str) and not isinstance(kind, Scalar):
         value = parse_json(value)
     if isinstance(value, str) and kind == Scalar(Kind.BOOLEAN):
@@ -140,7 +136,7 @@ def _user_type(kind: Udt, value: Any, hints: Hints) -> tuple[Any, ...]:
 
 
 def array(value: Any, *, size: int | None = None) -> list[Any]:
-    """Return `value`, an array, with `size` elements if that is given; raises ValueError."""
+    """Return `value` if it is an array, of `size` elements if that is given; raises ValueError."""
     if not isinstance(value, list):
         raise ValueError("an array was expected")
     if size is not None and len(value) != size:
@@ -157,7 +153,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _text(value: Any, hints: Hints) -> str:
-    """A text; a number (interval, money, oid) as its digits, a struct (geometry, hstore) as its JSON."""
+    """Return a text; a number (interval, money, oid) as its digits, a struct (geometry, hstore) as its JSON."""
     if hints.semantic in ("Decimal", "VariableScaleDecimal"):  # money
         return str(decimal_value(Scalar(Kind.DECIMAL), value, hints))
     if isinstance(value, bool):
@@ -166,7 +162,7 @@ def _text(value: Any, hints: Hints) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return parsed JSON as compact JSON text, numbers as they were."""
+    """Return parsed JSON as compact JSON text; numbers stay as they were."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{quote(name)}:{json_text(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):

@@ -105,7 +105,7 @@ _LIST = (
 
 
 def debezium_fidelity(schema: TableSchema) -> list[Fidelity]:
-    """Return the verdicts of `debezium` for a table: those of `*`, then one a column."""
+    """Return the verdicts of `debezium` for a table: first `*`, then one per column."""
     return [*_ROWS, *(Fidelity(column.name, *_of_type(column.type)) for column in schema.columns)]
 
 
@@ -118,5 +118,5 @@ def _of_type(kind: LogicalType) -> tuple[Verdict, str, str]:
         return _NESTED
     if isinstance(kind.element, ListOf):
         return _DEEP_LIST
-    # an interval's months are gone inside an array just as outside
+    # intervals lose their months inside an array, too
     return _SCALARS[Kind.DURATION] if contains(kind, Kind.DURATION) else _LIST

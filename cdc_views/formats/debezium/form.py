@@ -1,6 +1,6 @@
-"""The form of Debezium's events: where the row's columns, its write time and its origin stand.
+"""The form of Debezium's events: the places of the row's columns, its write time and its origin.
 
-All else that decides what an event means is constant within a form and is read from a sample.
+All else that decides an event's meaning is constant within a form and is read from a sample.
 """
 
 from __future__ import annotations
@@ -29,37 +29,33 @@ from cdc_views.formats.forms import (
 )
 from cdc_views.model.schema import Column, TableSchema
 
-_NUMBERS = {
+_NUMBERS = {  # the numbers that order and date an event, by Debezium's names; a `TOKEN` keeps 0 and -0 apart: only 0 is valid
     "file": Value(Look.TEXT),
     "lsn": Value(Look.INTEGER, allowed=range(1, 1 << 64)),
     "pos": Value(Look.INTEGER, allowed=range(1, 1 << 40)),
     "row": Value(Look.INTEGER, allowed=range((1 << 32) - 1)),
-    "total_order": Value(Look.INTEGER, allowed=range(1, (1 << 32) - 1)),  # less counts as 1, see `order`
-    "ts_ms": Value(Look.INTEGER, allowed=range(1000, 1000 << 32)),  # a clock at 0 counts as none
+    "total_order": Value(Look.INTEGER, allowed=range(1, (1 << 32) - 1)),  # smaller numbers count as 1, see `order`
+    "ts_ms": Value(Look.INTEGER, allowed=range(1000, 1000 << 32)),  # 0 counts as no clock
     "ts_us": Value(Look.INTEGER, allowed=range(1, 1_000_000 << 32)),
     "offset": Value(Look.TOKEN, allowed=range(1 << 63)),
     "partition": Value(Look.TOKEN, allowed=range(1 << 63)),
     "timestamp": Value(Look.INTEGER, allowed=range(1, 1000 << 32)),
 }
-"""The numbers that order and date an event, by Debezium's names. A `TOKEN` keeps 0 and -0 apart: only 0 is valid."""
 _SAME_OF_SOURCE = ("connector", "name", "db", "schema", "table", "snapshot")
 _SAME_OF_ROW = ("op", "deleted", "table", "schema", "db", "connector")
-_STREAMED = 1
-"""The ordinal of a PostgreSQL event that does not say its place in its transaction."""
+_STREAMED = 1  # the ordinal of a PostgreSQL event that does not show its place in its transaction
 
 
 @dataclass
 class EventPaths:
-    """The JSON paths that matter in events of a table like `record`, which was decoded without error.
+    """The JSON paths that matter in events like `record`, which was decoded without error.
 
     Attributes:
-        hints_of: Decoding hints for each column of its row.
-        is_deletion: Whether it deletes the row.
-        is_snapshot: Whether it was read from the table, not from the log.
-        node: The server's name; None where only the topic names the origin.
+        is_snapshot: Whether `record` was read from the table, not from the log.
+        node: The server's name; None if only the topic names the origin.
         reads: What each path holds.
         columns: The path of each column of the row.
-        before: The paths of the row's former key, which must equal the new one; empty where the event has no former key.
+        before: The paths of the row's former key, which must equal the new key; empty if events have no former key.
         numbers: The paths of the numbers that order and date the event, by Debezium's names.
     """
 
@@ -78,7 +74,7 @@ class EventPaths:
         record = self.record
         names = record.value.keys() if isinstance(record.value, dict) else set()
         if "_problem" in record.members or {"key", "value"} <= names or names == {"schema", "payload"}:
-            raise NoFormError  # values decide what such a line is
+            raise NoFormError  # values decide the kind of such a line
         self.same((), "topic", "destination", "epoch", *(["schema"] if self.base == ("payload",) else []))
         for part in ("key", "value"):
             if isinstance(record.members.get(part), dict) and record.members[part].keys() == {"schema", "payload"}:
@@ -95,7 +91,7 @@ class EventPaths:
         self.reads |= dict.fromkeys([(*path, name) for name in names], Unread.SAME)
 
     def read_row(self, row: Any, path: JsonPath) -> None:
-        """Read a row's columns; raises `NoFormError` where part of the key is missing: it may stand elsewhere."""
+        """Read a row's columns; raises `NoFormError` if a key column is missing: it may be elsewhere."""
         if not has_key(self.schema, row):
             raise NoFormError
         for column in self.schema.columns:
@@ -104,7 +100,7 @@ class EventPaths:
                 self.reads[(*path, column.name)] = column
 
     def read_numbers(self, path: JsonPath, members: Mapping[str, Any], names: Mapping[str, str] | None = None) -> None:
-        """Read the members of an object that order and date an event; `names` maps Debezium's names to others."""
+        """Read the members of an object that order and date an event; `names` maps Debezium's names to the members' names."""
         for name, value in members.items():
             place = (*path, (names or {}).get(name, name))
             if name not in _NUMBERS:
@@ -116,7 +112,7 @@ class EventPaths:
                 self.reads[place] = _NUMBERS[name]
 
     def form(self, contents: Sequence[bytes]) -> RowForm:
-        """Return the form of events of one `shape`; the last of them is the record. Raises `NoFormError`."""
+        """Return the form of events of one `shape`, the last of which is `record`. Raises `NoFormError`."""
         form, slots = learned(contents, self._read)
         keys = [column.name for column in self.schema.row_key]
         numbers = {name: slots[path] for name, path in self.numbers.items()}
@@ -201,7 +197,7 @@ def _locate_source(paths: EventPaths, source: Mapping[str, Any], path: JsonPath)
 
 
 def _compare_keys(paths: EventPaths, row: Mapping[str, Any], hints_of: HintsOf) -> None:
-    """Read the former key of the row. If it differs, the event is about two rows."""
+    """Read the row's former key. If it differs, the event is about two rows."""
     path, columns = (*paths.base, "before"), paths.schema.row_key
     if not has_key(paths.schema, row):
         paths.same(path, *(column.name for column in columns))
@@ -213,13 +209,13 @@ def _compare_keys(paths: EventPaths, row: Mapping[str, Any], hints_of: HintsOf) 
 
 
 def locate_row(paths: EventPaths) -> None:
-    """Find the paths of an unwrapped row, which has its ordering metadata among its columns."""
+    """Find the paths of an unwrapped row, whose ordering metadata is among its columns."""
     value, schema, base = paths.record.value, paths.schema, paths.base
     row, metadata = split_metadata(value, schema)
     own = {name: split_metadata({name: None}, schema)[1] for name in value}
     names = {next(iter(found)): name for name, found in own.items() if found}
     if is_told_by_values(value) or len(names) < sum(map(len, own.values())):
-        raise NoFormError  # a name stands twice
+        raise NoFormError  # a name occurs twice
     paths.same(base, *(names[name] for name in _SAME_OF_ROW if name in names))
     if metadata.get("op") in ("c", "u"):
         paths.reads[(*base, names["op"])] = Unread.WRITE

@@ -49,10 +49,7 @@ class DebeziumOptions(FormatOptions):
 
 
 class Debezium(RawFormat):
-    """Debezium's events of relational tables, in envelopes or unwrapped (`ExtractNewRecordState`).
-
-    An event is self-contained: its row is written whole, at its place in the source's log.
-    """
+    """Debezium's events of relational tables, in envelopes or unwrapped (`ExtractNewRecordState`); each writes its whole row."""
 
     name = "debezium"
     options = DebeziumOptions
@@ -72,7 +69,7 @@ class Debezium(RawFormat):
         return frozenset(self._known.scales)
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
-        """See `RawFormat.decode`; a row fact, two where an update moved the row to another key, or a truncation."""
+        """Return a row fact, two if an update moved the row to another key, or a truncation; see `RawFormat.decode`."""
         record = read_record(event.text)
         if record.value is None:
             return self._tombstone(record, event, schema)
@@ -84,7 +81,6 @@ class Debezium(RawFormat):
         return self._flat(record, event, schema)
 
     def row_form(self, contents: Sequence[bytes], schema: TableSchema) -> RowForm | None:
-        """See `RawFormat.row_form`; of events that write or delete one row."""
         text = contents[-1].decode()
         if len(self.decode(SourceLine(text), schema)) != 1:
             return None
@@ -116,7 +112,7 @@ class Debezium(RawFormat):
         return debezium_fidelity(schema)
 
     def happened(self, event: SourceLine) -> int | None:
-        """See `RawFormat.happened`; the database's commit, not Debezium's clock, which also dates what is read again."""
+        """Return the time of the database's commit; Debezium's clock also dates events that are read again."""
         value = read_record(event.text).value
         if not isinstance(value, dict):
             return None
@@ -142,10 +138,9 @@ class Debezium(RawFormat):
         return hints_of
 
     def _tombstone(self, record: Record, event: SourceLine, schema: TableSchema) -> list[Fact]:
-        """A deletion at its arrival.
+        """Return a deletion at its arrival, for the null record that follows a deletion for log compaction.
 
-        Log compaction's copy of a deletion that came before it: it has no log position. It decides only where
-        events have none either; below any position of a log, it removes nothing.
+        It has no log position. It matters only among events without one: below all log positions, it deletes nothing.
         """
         check_topic(record.topic, schema)
         hints_of = self._hints_of(record.key_type, connector="")
@@ -171,7 +166,7 @@ class Debezium(RawFormat):
         hints_of = self._hints_of(_image(record, "after"), connector=str(source["connector"]))
         key = read_key(schema, [after, key_object(schema, record.key)], hints_of=hints_of)
         facts = [written_row(schema, key, after, stamp=stamp, hints_of=hints_of, origin=origin)]
-        # one update moves a row to another key where the key here is not Debezium's (`message.key.columns`, no primary key)
+        # an update can move a row to another key if this key is not Debezium's (`message.key.columns`, no primary key)
         if op == "u" and has_key(schema, value.get("before")) and (old := self._old_key(record, schema)) != key:
             facts.append(deleted_row(old, stamp=stamp, origin=origin))
         return facts
@@ -208,7 +203,7 @@ def _image(record: Record, name: str) -> ConnectType | None:
 
 
 def _seconds(source: Mapping[str, Any], value: Mapping[str, Any]) -> int:
-    """The server's clock at the commit, else Debezium's."""
+    """Return the server's clock at the commit, else Debezium's."""
     millis = source.get("ts_ms") or value.get("ts_ms")
     return 0 if millis is None else integer(millis, what="ts_ms", allowed=_MILLIS) // 1000
 

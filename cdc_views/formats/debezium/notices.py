@@ -1,4 +1,4 @@
-"""Which kind of message a value of Debezium's is, and which table it is about."""
+"""The kind of a Debezium message, and the table that it is about."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PREFIXED = re.compile(rf"__(?:source_|transaction_)?({'|'.join(_METADATA)})")
 
 
 def is_envelope(value: Mapping[str, Any]) -> bool:
-    """Whether a value is a change event with before and after images, and not a row unwrapped from one."""
+    """Whether a value is a change event with before and after images, and not an unwrapped row."""
     return isinstance(value.get("source"), dict) and bool(_IMAGES & value.keys() or "op" in value)
 
 
 def is_notice(value: Mapping[str, Any]) -> bool:
-    """Whether a value says nothing about rows: a heartbeat, a transaction's begin or end, a schema change, a message."""
+    """Whether a value is not about rows: a heartbeat, a transaction's begin or end, a schema change, a message."""
     if value.keys() <= _CLOCKS and value:
         return True
     if value.keys() >= _TRANSACTION and value["status"] in ("BEGIN", "END"):
@@ -35,7 +35,7 @@ def is_notice(value: Mapping[str, Any]) -> bool:
 
 
 def is_told_by_values(value: Mapping[str, Any]) -> bool:
-    """Whether it takes values to say what kind of message this is: others with the same names may be of another kind."""
+    """Whether only the values show the kind of a message: one with the same names may be of another kind."""
     names = value.keys()
     is_row_or_envelope = "source" in names and bool((_IMAGES | {"op"}) & names) and not is_envelope(value)
     return names >= _TRANSACTION or {"op", "message"} <= names or is_row_or_envelope
@@ -44,8 +44,8 @@ def is_told_by_values(value: Mapping[str, Any]) -> bool:
 def split_metadata(value: Mapping[str, Any], schema: TableSchema) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (columns, metadata) of an unwrapped row.
 
-    Metadata is what `add.fields` put there: members starting with `__` that are no columns of the table, named
-    without their prefixes (`__lsn` and `__source_lsn` are both `lsn`).
+    Metadata is what `add.fields` added: members that start with `__` and are no columns of the table, without their prefixes
+    (`__lsn` and `__source_lsn` both become `lsn`).
     """
     row: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
@@ -59,10 +59,7 @@ def split_metadata(value: Mapping[str, Any], schema: TableSchema) -> tuple[dict[
 
 
 def check_source_table(source: Mapping[str, Any], schema: TableSchema) -> None:
-    """Raise `MalformedEventError` naming both tables where an event's `source` is another table than the schema's.
-
-    PostgreSQL's tables are `schema.table` or `database.schema.table`, MySQL's `database.table`.
-    """
+    """Raise `MalformedEventError` if `source` is another table: `[db.]schema.table` (PostgreSQL), `db.table` (MySQL)."""
     database, namespace, table = (source.get(part) for part in ("db", "schema", "table"))
     if not isinstance(table, str):
         raise MalformedEventError("source has no 'table'")
@@ -73,7 +70,7 @@ def check_source_table(source: Mapping[str, Any], schema: TableSchema) -> None:
 
 
 def check_row_table(metadata: Mapping[str, Any], schema: TableSchema) -> None:
-    """As `check_source_table`, as far as an unwrapped event says which table it is of."""
+    """Check the table like `check_source_table`, as far as an unwrapped event names it."""
     table, namespace = metadata.get("table"), metadata.get("schema") or metadata.get("db")
     found = ".".join(part for part in (namespace, table) if isinstance(part, str))
     if isinstance(table, str) and not f".{schema.full_name}".endswith(f".{found}"):
@@ -81,7 +78,7 @@ def check_row_table(metadata: Mapping[str, Any], schema: TableSchema) -> None:
 
 
 def check_topic(topic: str, schema: TableSchema) -> None:
-    """Raise `MalformedEventError` where a topic `….table` is another table's: all a tombstone says."""
+    """Raise `MalformedEventError` if a topic `….table`, all that a tombstone shows of its table, is another table's."""
     table = schema.full_name.rpartition(".")[2]
     if "." in topic and topic.rpartition(".")[2] != table:
         raise MalformedEventError(f"a deletion of topic {topic}, where table {schema.full_name} was expected")

@@ -14,23 +14,21 @@ POSTGRES = frozenset({"postgresql"})
 MYSQL = frozenset({"mysql", "mariadb"})
 _POSITIONS = range(1 << 64)
 _ORDINALS = range((1 << 32) - 1)
-_POSITION_BITS = 40
-"""A binlog file's position takes 40 bits and its number the 24 above: MySQL rotates files at 1 GiB, or past one transaction."""
+_POSITION_BITS = 40  # below the 24 bits of the binlog file's number; MySQL rotates files at 1 GiB, or after one transaction
 _FILE_NUMBERS = range(1 << 24)
 _SNAPSHOT, _STREAMED = 0, 1
-ORDER = {"epoch": range(1 << 30), "position": _POSITIONS, "ordinal": range(1 << 32)}
-"""The parts of `source.order`."""
+ORDER = {"epoch": range(1 << 30), "position": _POSITIONS, "ordinal": range(1 << 32)}  # the parts of `source.order`
 
 
 def envelope_order(source: Mapping[str, Any], *, transaction: Any, is_snapshot: bool) -> int:
-    """Return the write time of an event with a `source` block; raises `MalformedEventError` where it has no position.
+    """Return the write time of an event with a `source` block; raises `MalformedEventError` if it has no position.
 
-    PostgreSQL: `lsn`, then the event's order in its transaction where Debezium provides it. MySQL and MariaDB: file
-    number and position, then the row. A snapshot read has the position the snapshot began at and ordinal 0, so
-    whatever was streamed from there on is later. `ts_ms` never counts: it is the commit's, and clocks step back.
+    PostgreSQL: `lsn`, then the event's order in its transaction if Debezium sends it. MySQL and MariaDB: file number and
+    position, then the row. A snapshot read has the position at which the snapshot began and ordinal 0, so that all events that
+    are streamed from there on are later. `ts_ms` never counts: it is the commit's clock, and clocks step back.
 
-    `source.order`, an array of epoch, position and ordinal, comes before all of these: this project's own producer
-    writes it where a source's files and positions do not outlive a failover (MariaDB's GTIDs do).
+    `source.order`, an array of epoch, position and ordinal, takes precedence. This project's own producer writes it if a
+    source's files and positions do not survive a failover (MariaDB's GTIDs do).
     """
     if source.get("order") is not None:
         return _given_order(source["order"])
@@ -68,10 +66,10 @@ def _binlog_order(source: Mapping[str, Any], *, is_snapshot: bool) -> int:
 
 
 def flat_order(metadata: Mapping[str, Any], *, record: Record, event: SourceLine) -> int:
-    """Return the write time of an unwrapped event: from the metadata that `add.fields` put there, else Kafka's.
+    """Return the write time of an unwrapped event: from the metadata that `add.fields` added, else from Kafka.
 
-    `metadata` holds the fields `lsn`, `file`, `pos`, `row`, `op` without their prefixes. Without `lsn` or `file` it
-    is the Kafka offset, and without that the number of the line, which orders one file's events only.
+    `metadata` holds `lsn`, `file`, `pos`, `row` and `op` without prefixes. Without `lsn` or `file` the write time is the Kafka
+    offset; without that it is the line number, which orders the events of one file only.
     """
     is_snapshot = metadata.get("op") == "r"
     if metadata.get("lsn") is not None:
@@ -83,17 +81,14 @@ def flat_order(metadata: Mapping[str, Any], *, record: Record, event: SourceLine
 
 
 def arrival_order(record: Record, *, event: SourceLine) -> int:
-    """Return the Kafka offset as a write time, or the line number of an event that has none.
-
-    Raises `MalformedEventError` where it has no line either: rows of a table come in no order.
-    """
+    """Return the Kafka offset as a write time, else the line number; raises `MalformedEventError` if there is neither."""
     if record.offset is None and event.line < 1:
         raise MalformedEventError("the event has no log position and no Kafka offset, and rows of a table come in no order")
     return order_key(event.line if record.offset is None else record.offset, epoch=record.epoch)
 
 
 def arrival_origin(record: Record, event: SourceLine) -> Origin:
-    """Return the Kafka partition and offset, or the line number of an event that has none."""
+    """Return the Kafka partition and offset; without an offset, the line number."""
     partition = record.members.get("partition")
     segment = record.topic if partition is None else f"{record.topic}/{partition}"
     return Origin(segment=segment, position=event.line if record.offset is None else record.offset)

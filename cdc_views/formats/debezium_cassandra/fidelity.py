@@ -1,4 +1,4 @@
-"""What Debezium's Cassandra connector cannot carry, by column, each with the captured statement that shows it."""
+"""What Debezium's Cassandra connector cannot carry, by column, with the captured statements that show it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ONE_TIME = (
     "(rule C2.5; a time to live is not carried, what is left of the expiry stands for it)"
 )
 _STATIC = (Verdict.UNSAFE, "static columns are never sent: the value never arrives", "static, static_and_row")
-_SHAPES: dict[type[LogicalType], tuple[Verdict, str, str]] = {
+_SHAPES: dict[type[LogicalType], tuple[Verdict, str, str]] = {  # multi-cell columns
     SetOf: (
         Verdict.UNSAFE,
         "UPDATE sends the elements it added, removed or set alike: read as added, so a removed element shows again and a "
@@ -66,7 +66,6 @@ _SHAPES: dict[type[LogicalType], tuple[Verdict, str, str]] = {
     ),
     Udt: (Verdict.UNSAFE, "the connector throws on a user type that is not frozen: no event of the row arrives", "none"),
 }
-"""Of multi-cell columns."""
 _KINDS: dict[Kind, tuple[Verdict, str, str]] = {
     Kind.DECIMAL: (
         Verdict.APPROXIMATE,
@@ -82,7 +81,7 @@ _KEY = (Verdict.EXACT, "the key names the row", "insert")
 
 
 def cassandra_fidelity(schema: TableSchema) -> list[Fidelity]:
-    """Return the verdicts of `debezium-cassandra` for a table: those of `*`, then one a column."""
+    """Return the verdicts of `debezium-cassandra` for a table: first `*`, then one per column."""
     rows = list(_ROWS)
     if any(isinstance(c.type, Udt) and c.type.is_multicell for c in schema.columns):
         rows.insert(0, _MULTICELL_UDT)

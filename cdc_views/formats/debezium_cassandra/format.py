@@ -1,7 +1,7 @@
-"""`debezium-cassandra`: events of Debezium's Cassandra connector, read as well as they can be.
+"""`debezium-cassandra`: events of Debezium's Cassandra connector.
 
-The connector keeps one write time a row and no time to live, and sends neither static columns nor what was done to
-a collection (docs: "What Debezium's Cassandra connector cannot carry"). `fidelity` says so by column.
+The connector keeps one write time per row and no time to live. It sends neither static columns nor the operation on a collection
+(docs: "What Debezium's Cassandra connector cannot carry"). `fidelity` lists the effect on each column.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from cdc_views.rules.facts import Elements, Fact, FactKind, Origin
 _MICROS = range(-(1 << 63), 1 << 63)
 _EXPIRIES = range((1 << 32) * 1_000_000)
 _SECONDS_IN_MILLIS = range((1 << 32) * 1000)
-_SNAPSHOT_SHIFT = 1 << 62
-"""Snapshot reads are written this many µs (146,000 years) before their read time: below every client's clock (rule S5)."""
+_SNAPSHOT_SHIFT = 1 << 62  # µs (146,000 years) by which snapshot reads precede their read time: below every client's clock (S5)
 _LONGEST_TTL = (1 << TTL_BITS) - 1
 _FALSE = (None, False, "false", "")
 _UNITS = {Kind.TIME: Unit.NANOS, Kind.TIMESTAMP: Unit.MILLIS, Kind.DURATION: Unit.NANOS}
@@ -46,19 +45,19 @@ _UNITS = {Kind.TIME: Unit.NANOS, Kind.TIMESTAMP: Unit.MILLIS, Kind.DURATION: Uni
 class DebeziumCassandra(RawFormat):
     """Debezium's Cassandra events: bare or in a line, as the connector wrote them or as BigQuery exports them.
 
-    Write times are `source.ts_us`. A deletion's server time is not carried: the connector's own clock (`ts_ms`) stands
-    for it, which is never earlier. A time to live is not carried either: it is what is left of the expiry at the write
-    time, bounded to a legal one, and decides ties of rule C2.5 only.
+    Write times are `source.ts_us`. Events carry no server time of a deletion; the connector's clock (`ts_ms`), which is never
+    earlier, replaces it. They carry no time to live either: it is the expiry less the write time, limited to the legal range,
+    and decides only ties of rule C2.5.
     """
 
     name = "debezium-cassandra"
     is_positioned = True
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
-        """See `RawFormat.decode`; one fact, and one more where an event has static columns (3.4 sends none)."""
+        """Return one fact, and a second one if the event has static columns (3.4 sends none); see `RawFormat.decode`."""
         record = read_record(event.text)
         if record.value is None:
-            return []  # the copy of a deletion, for log compaction
+            return []  # log compaction: the null record that follows a deletion
         value = mapping(record.value, what="the event")
         if is_notice(value):
             return []
@@ -70,7 +69,7 @@ class DebeziumCassandra(RawFormat):
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """An event's parts, checked: `after` by column name, `stamp` of the whole row."""
+    """The checked parts of an event; `stamp` is the whole row's."""
 
     op: str
     image: Image
@@ -105,7 +104,7 @@ def _stamp(value: Mapping[str, Any], source: Mapping[str, Any]) -> Stamp:
 
 
 def _origin(source: Mapping[str, Any]) -> Origin:
-    # no node id: nothing names a cluster's replicas
+    # events have no node id: they name no replica
     position = integer(source.get("pos") or 0, what="source.pos", allowed=range(1 << 63))
     return Origin(str(source.get("cluster") or ""), str(source.get("file") or ""), position)
 
@@ -135,7 +134,7 @@ def _partition(event: _Event, schema: TableSchema) -> tuple[Any, ...]:
 
 
 def _deleted(event: _Event, schema: TableSchema) -> Fact:
-    """A row's deletion, or a partition's: `d` without clustering values, and any `d` of a table without clustering."""
+    """Return a row's deletion; a partition's for `d` without clustering values, or if the table has no clustering key."""
     if any(row.get(column.name) is not None for column in schema.clustering for row in event.keys):
         return deleted_row(read_key(schema, event.keys, hints_of=event.hints_of), stamp=event.stamp, origin=event.origin)
     return Fact(FactKind.PARTITION, _partition(event, schema), deletion=event.stamp.deletion, origin=event.origin)
@@ -167,10 +166,10 @@ def _row(event: _Event, schema: TableSchema) -> Fact:
 
 
 def _liveness(event: _Event, cells: Sequence[Cell]) -> Liveness:
-    """The marker of an INSERT; its expiry is not carried, but an INSERT's live cells all have the marker's.
+    """Return the marker of an INSERT. Events do not carry its expiry, but an INSERT's live cells have the marker's.
 
-    So a cell without expiry means a marker without; else the latest expiry is taken. An INSERT with a TTL of only
-    the key, or of nulls, cannot be told from one without.
+    A cell without expiry therefore means a marker without; else the latest expiry is used. An INSERT with a TTL that sets
+    only the key or nulls looks like one without a TTL.
     """
     live = [cell for cell in cells if not cell.is_tombstone]
     if not live or any(cell.expires_at is None for cell in live):
@@ -195,7 +194,7 @@ def _side(event: _Event, schema: TableSchema, *, role: Role) -> tuple[dict[str, 
 
 
 def _cell_stamp(stamp: Stamp, name: str, found: Mapping[str, Any]) -> Stamp:
-    """The row's stamp with the cell's expiry: `deletion_ts` of a written row, in µs."""
+    """Return the row's stamp with the expiry of a written row's cell: its `deletion_ts`, in µs."""
     if found.get("deletion_ts") is None:
         return stamp
     micros = integer(found["deletion_ts"], what=f"deletion_ts of {name!r}", allowed=_EXPIRIES)
@@ -204,9 +203,9 @@ def _cell_stamp(stamp: Stamp, name: str, found: Mapping[str, Any]) -> Stamp:
 
 
 def _elements(event: _Event, column: Column, value: Any, *, stamp: Stamp) -> Elements:
-    """A collection: replaced by an INSERT (and a snapshot read), added to by an UPDATE, emptied by `[]`.
+    """Return a collection's elements: INSERT (or a snapshot read) replaces it, UPDATE adds to it, `[]` empties it.
 
-    An UPDATE that replaced it or removed from it looks the same (but a map's removed key, whose value is null).
+    An UPDATE that replaced it or removed an element looks like one that added (except a map's removed key: its value is null).
     """
     hints = event.hints_of(column)
     if value is None or value in ([], {}):
@@ -217,9 +216,9 @@ def _elements(event: _Event, column: Column, value: Any, *, stamp: Stamp) -> Ele
 
 
 def _is_shared(event: _Event, column: Column) -> int:
-    """1 where `ts_us` is a cell's or the marker's write time, a µs after the collection's deletion (rule D3).
+    """Return 1 if `ts_us` is the write time of a cell or the marker, 1 µs after the collection's deletion (rule D3).
 
-    It is the largest of the row: the deletion's own where the UPDATE did nothing but empty collections.
+    `ts_us` is the row's largest write time. It is the deletion's own if the UPDATE only emptied collections; then return 0.
     """
     others = (found for name, found in event.image.cells.items() if name not in event.image.keys and name != column.name)
     return int(event.op != "u" or any(other["value"] not in (None, [], {}) for other in others))

@@ -1,7 +1,7 @@
 """The shape of `after` in Debezium's Cassandra events: cells by column, and the bounds of a range deletion.
 
-Two layouts are read: the connector's own JSON, and the RECORD columns that Connect's BigQuery sink makes of it, in
-rows exported as JSON (names sanitized, numbers as text, members that are null left out).
+Reads two layouts: the connector's own JSON, and RECORD columns of Connect's BigQuery sink, in rows exported as JSON
+(names sanitized, numbers as text, null members left out).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNSAFE = re.compile(r"[^a-zA-Z0-9_]")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """`after`: the columns that were set, each an object with `value` (maybe null), and a range deletion's ends."""
+    """`after`: the columns that were set, each an object with `value` (may be null), and the ends of a range deletion."""
 
     cells: Mapping[str, Mapping[str, Any]]
     keys: frozenset[str]
@@ -36,7 +36,7 @@ class Image:
 
 
 def read_image(after: Mapping[str, Any], schema: TableSchema) -> Image:
-    """Return the image of an event's `after`; raises `MalformedEventError` where a column is no `{value, …}` object."""
+    """Return the image of an event's `after`; raises `MalformedEventError` if a column is not a `{value, …}` object."""
     cells = {}
     names = {sanitized(column.name): column.name for column in schema.columns}
     for name, found in after.items():
@@ -57,10 +57,7 @@ def sanitized(name: str) -> str:
 
 
 def read_bound(end: Any, schema: TableSchema, *, side: str) -> Bound:
-    """Return one end of a range deletion; its values are texts of a prefix of the clustering columns.
-
-    `side` is START or END. A boundary between two ranges (`INCL_END_EXCL_START_BOUNDARY`) is read for that side.
-    """
+    """Return the START or END of a range deletion; `INCL_END_EXCL_START_BOUNDARY`, between two ranges, is read for `side`."""
     bound = mapping(end, what=f"_range_{side.lower()}")
     method = string(member(bound, "method", what="a range's end"), what="a range's method")
     found = re.search(rf"(INCL|EXCL)_{side}(_|$)", method)
@@ -81,11 +78,7 @@ def _bound_value(column: Column, entry: Any) -> Any:
 
 
 def _printed_value(column: Column, text: str) -> Any:
-    """The native value of what Cassandra's `AbstractType.getString` printed.
-
-    Nested types print in a form of their own, which is ambiguous where a text holds a separator: refused, unless they
-    came as JSON.
-    """
+    """Return the native value of a text of `AbstractType.getString`; nested types must be JSON: other texts are ambiguous."""
     kind = column.type
     if not isinstance(kind, Scalar):
         return from_json(kind, parse_json(text))

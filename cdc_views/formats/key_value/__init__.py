@@ -1,1 +1,1 @@
-"""Messages that are a key and a value: the value is the whole row."""
+"""Messages of a key and a value; the value is the whole row."""

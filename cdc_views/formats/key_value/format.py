@@ -1,6 +1,6 @@
-"""`key-value`: a topic whose key names a row and whose value is the whole row, or null for no row (rule S1).
+"""`key-value`: a topic whose key names a row; the value is the whole row, or null if there is no row (rule S1).
 
-Rows of PostgreSQL that Bottled Water sent are in Avro's JSON encoding of unions (`{"int": 5}`) and bytes, which are opened.
+Bottled Water sends PostgreSQL rows in Avro's JSON encoding of unions (`{"int": 5}`) and bytes; both are unwrapped.
 """
 
 from __future__ import annotations
@@ -20,16 +20,12 @@ from cdc_views.rules.facts import Fact
 
 
 class KeyValue(RawFormat):
-    """Keys and whole rows, ordered by Kafka offset, or by line where there is none (rule S2).
-
-    Values may be Connect's (with or without an envelope), Debezium's encodings, or Avro's JSON.
-    """
+    """Keys and whole rows, ordered by Kafka offset, else by line (S2). Values have Connect's, Debezium's or Avro's encodings."""
 
     name = "key-value"
     order = WriteOrder.LOG_POSITION
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
-        """See `RawFormat.decode`; one row fact."""
         document = mapping(parse_json(event.text), what="the event")
         for name in ("key", "value"):
             if name not in document:
@@ -41,7 +37,7 @@ class KeyValue(RawFormat):
         if record.value is None:
             return [deleted_row(read_key(schema, [given], hints_of=_hints_of(record.key_type)), stamp=stamp, origin=origin)]
         row = mapping(_plain_row(schema, record.value), what="value")
-        # the key's own schema describes it; where the key lacks a column, the row may have it
+        # the key's own schema describes it; the row may have a column that the key lacks
         key = read_key(schema, [given, row], hints_of=_hints_of(record.key_type or record.value_type))
         return [written_row(schema, key, row, stamp=stamp, hints_of=_hints_of(record.value_type), origin=origin)]
 
@@ -57,10 +53,10 @@ _BRANCHES = frozenset({"null", "boolean", "int", "long", "float", "double", "byt
 
 
 def _plain_row(schema: TableSchema, document: Any) -> Any:
-    """A key or row with the unions around it and around its columns opened; anything else as it is.
+    """Return a key or row without the unions around it and around its columns; leave anything else unchanged.
 
-    A member of one name that is an Avro type, or a dotted record name, is a union's branch, unless the column's
-    own type is an object that could have such a member.
+    A single member is a union's branch if its name is an Avro type or a dotted record name, unless the column's own
+    type is an object that could have such a member.
     """
     opened = _open(document) if not _has_column(schema, document) else document
     if not isinstance(opened, dict):
@@ -90,7 +86,7 @@ def _could_be_union(kind: LogicalType, value: Any) -> bool:
 
 
 def _is_json(text: Any) -> bool:
-    # a JSON column may well hold {"string": "x"} itself; one that holds JSON in a text there is a union
+    # a JSON column may itself hold {"string": "x"}; if that text is JSON, the object is a union
     if not isinstance(text, str):
         return False
     try:
@@ -109,7 +105,7 @@ def _open(value: Any) -> Any:
 
 
 def _bytes(text: Any) -> str:
-    """The hex of bytes that Avro wrote as characters of those codes."""
+    """Return the hex of bytes that Avro wrote as characters with the same codes."""
     try:
         return f"0x{text.encode('latin-1').hex()}"
     except (AttributeError, UnicodeEncodeError) as error:
@@ -121,7 +117,7 @@ _TIME = ("hour", "minute", "second")
 
 
 def _record_text(record: dict[str, Any]) -> Any:
-    """ISO text of Bottled Water's records of dates and times (year, month, day, hour, minute, second, micro)."""
+    """Return the ISO text of Bottled Water's records of dates and times (year, month, day, hour, minute, second, micro)."""
     has_date, has_time = (all(isinstance(record.get(part), int) for part in parts) for parts in (_DATE, _TIME))
     day = "{:04d}-{:02d}-{:02d}".format(*(record[part] for part in _DATE)) if has_date else ""
     clock = "{:02d}:{:02d}:{:02d}".format(*(record[part] for part in _TIME)) if has_time else ""

@@ -1,7 +1,6 @@
-"""External tables: Delta tables of events that somebody else lands (`layout: as-found`), read as raw tables.
+"""External tables: Delta tables of events that somebody else lands (`layout: as-found`). They are only read.
 
-Reading one adapts it: its rows go through the raw format's adapter into a derived raw table under the warehouse, which
-everything else reads. The external table is never written to.
+Their rows go through the raw format's adapter into a derived raw table under the warehouse, which all other code reads.
 """
 
 from __future__ import annotations

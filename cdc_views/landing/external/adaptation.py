@@ -1,11 +1,11 @@
-"""`adapt`: an external table's rows into a derived raw table, so that it shows the external table as it is now.
+"""`adapt`: puts an external table's rows into a derived raw table, which then shows the external table as it is now.
 
-The derived table is a function of one version of the external table, of the schema and of the raw format. It remembers
-which, in transaction ids of the commit that adds the rows. While files were only added to the external table since, only
-those are adapted. Once any has gone (`OPTIMIZE`, `DELETE`), or schema, format or cdc-views changed, all are: one commit
-takes the old rows away and puts the new ones there. Nothing but time is lost when the derived table is deleted.
+The derived table depends on one version of the external table, the schema and the raw format; transaction ids of the commit
+that adds the rows record them. If the external table only gained files since then, only the new files are adapted. If any file
+is gone (`OPTIMIZE`, `DELETE`), or the schema, the format or cdc-views changed, all files are: one commit replaces all rows.
+Deleting the derived table costs only time.
 
-A row that is no event goes to the derived table's quarantine, with the file and the row's number in it.
+A row that is no event goes to the derived table's quarantine, with the file and the row's number in the file.
 """
 
 from __future__ import annotations
@@ -33,22 +33,16 @@ from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, r
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
-BATCH_ROWS = 10_000
-"""Rows of an external table in memory at once."""
-ADAPTED = "found:version"
-"""The transaction id by which the derived table says which version of the external one it is made from."""
+BATCH_ROWS = 10_000  # rows of an external table in memory at once
+ADAPTED = "found:version"  # the transaction id that records the external version from which the derived table was made
 _SETTING = "found:setting"
-_NOTHING = -1
-"""What a derived table that holds nothing yet has recorded."""
+_NOTHING = -1  # recorded by a derived table that is still empty
 _BITS_63 = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """What one call of `adapt` did: files read, events and facts they gave, rows that are no events.
-
-    `is_rebuilt`: every file was read, and what was derived before is gone.
-    """
+    """What one call of `adapt` did. `quarantined` counts rows that are no events; `is_rebuilt`: all files were read again."""
 
     files: int = 0
     events: int = 0
@@ -66,14 +60,14 @@ def adapt(
     batch_rows: int = BATCH_ROWS,
     forgotten: Denylist | None = None,
 ) -> Adaptation:
-    """Bring the raw table derived from the external table at `location` up to date; does nothing where it is.
+    """Bring the raw table derived from the external table at `location` up to date, and create it if it does not exist.
 
-    The derived table is created if it is not there. Facts have landed when their file was written, so that no clock is read.
-    `setting` is a text of whatever decides how events read: schema, options, versions. With another one all is read anew.
-    `batch_rows` are in memory at once. Older events of `forgotten` keys go to quarantine without their bytes.
+    The landing time of a fact is the time at which its file was written, so no clock is read. `setting` is a text of everything
+    that decides how events are read: schema, options, versions; if it changes, all is read again. `batch_rows` are in memory
+    at once. Older events of `forgotten` keys go to quarantine without their bytes.
 
     Raises:
-        UsageError: There is no such table, or one whose columns are no events of the format.
+        UsageError: There is no such table, or its columns hold no events of the format.
         EngineError: A table cannot be read or written.
         TransientError: Other processes kept adapting first.
     """
@@ -87,7 +81,7 @@ def adapt(
 
 @dataclass(slots=True)
 class _Attempt:
-    """One attempt; `decoder` is every file's but for its landing time."""
+    """One attempt; `decoder` serves every file, with another landing time."""
 
     external: ExternalTable
     decoder: Decoder
@@ -120,7 +114,7 @@ class _Attempt:
         return replace(self.done, files=len(files), is_rebuilt=fresh is None)
 
     def _table(self) -> DeltaTable:
-        """The derived table; what another setting left there is dropped, and so forgotten."""
+        """Return the derived table; drop what it holds if it was made for another setting."""
         derived, format_name = self.decoder.raw, self.decoder.format.name
         if not exists(derived):
             return create_raw(derived, format_name=format_name)
@@ -134,18 +128,17 @@ class _Attempt:
             return table
         if made_for in (None, _NOTHING):
             with suppress(UsageError):
-                # somebody else has just made it for the same setting, and would lose its rows
+                # somebody else has just created it for the same setting, and would lose its rows
                 return open_raw(derived, format_name=format_name)
         return recreate_raw(derived, format_name=format_name, transactions=dict.fromkeys((ADAPTED, _SETTING), _NOTHING))
 
     def _setting_number(self) -> int:
-        """A number of whatever decides how events read, as Delta keeps one under a transaction id."""
-        # Delta's id is another one once the table was dropped and created again
+        # Delta takes only numbers under a transaction id; a table that was dropped and created again has another id
         digest = hashlib.sha256(f"{self.external.delta.metadata().id}\0{self.setting}".encode()).digest()
         return int.from_bytes(digest[:8], "big") & _BITS_63
 
     def _fresh(self, version: int | None) -> tuple[ExternalFile, ...] | None:
-        """The files that came since `version`; None where one has gone since, or the log does not reach back."""
+        """Return the files added since `version`; None if a file is gone since, or the log does not reach back."""
         before = self.external.at(version) if version is not None and version >= 0 else None
         if before is None:
             return None
@@ -186,9 +179,9 @@ class _Attempt:
 
 @contextmanager
 def _spooled(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatchReader]:
-    """Keep rows in a temporary file and read them back, so that they are one commit and never all in memory.
+    """Write rows to a temporary file and read them back: one commit takes them, and memory never holds them all.
 
-    They cannot be made while they are written: deltalake pulls from its own thread, on which it cannot be called again.
+    deltalake pulls rows from its own thread, in which it cannot be called again, so they cannot be made meanwhile.
     """
     with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
         path = str(Path(folder) / "rows.arrow")

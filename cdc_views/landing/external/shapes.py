@@ -1,10 +1,10 @@
-"""Which columns of an external table hold the event, and each row as the text that the raw format's adapter takes.
+"""The columns of an external table that hold the event, and each row as the text that the raw format's adapter takes.
 
 =========  =========================================================================================================
 shape      columns
 =========  =========================================================================================================
-`line`     `value`, and as far as there are any `key`, `topic`, `partition`, `offset`, `timestamp`: a Kafka record.
-           Key and value are texts or bytes of JSON, or structs. Other columns say nothing.
+`line`     `value`, and if they exist `key`, `topic`, `partition`, `offset`, `timestamp`: a Kafka record.
+           Key and value are texts or bytes of JSON, or structs. Other columns are ignored.
 `event`    `op`, `source` and `after` or `before`: an event's members, as structs or as texts of JSON.
 `row`      the source table's own columns, and metadata that starts with `__`: an unwrapped event of Debezium.
 =========  =========================================================================================================
@@ -37,7 +37,7 @@ _SHOWN_COLUMNS = 12
 
 
 class Shape(Enum):
-    """How a row holds its event; see the module."""
+    """The place of the event in a row; see the module."""
 
     LINE = "line"
     EVENT = "event"
@@ -46,24 +46,23 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EventText:
-    """One event as JSON. A `reason` says why a row is no event; then `text` is the row as far as it can be shown."""
+    """One event as JSON. If the row is no event, `reason` tells why, and `text` shows the row as far as possible."""
 
     text: str
     reason: str = ""
 
     @property
     def content(self) -> bytes:
-        """The text as bytes; JSON may hold lone surrogates, which are kept."""
+        """The text as bytes; keeps lone surrogates, which JSON may hold."""
         return self.text.encode(errors="surrogatepass")
 
 
-RowReader = Callable[[Mapping[str, Any]], EventText]
-"""A row, its values those of `plain_type` as Python has them, into its event."""
+RowReader = Callable[[Mapping[str, Any]], EventText]  # turns a row, whose values are Python's of `plain_type`, into its event
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How an external table's rows read: the raw format, the source table, the shape, and columns that are the sink's own."""
+    """How to read an external table's rows: the raw format, the source table, the shape, and the sink's own columns to ignore."""
 
     format_name: str
     schema: TableSchema
@@ -72,10 +71,7 @@ class Reading:
 
     @classmethod
     def of(cls, format_name: str, schema: TableSchema, *, columns: pa.Schema, partitions: frozenset[str], where: str) -> Reading:
-        """Return how a table of these columns reads; `partitions` names those that its files are parted by.
-
-        Raises `UsageError`, naming `where` it is, for columns that the format's adapter can make nothing of.
-        """
+        """Return how to read a table of these columns; raises `UsageError`, naming `where`, if the adapter cannot use them."""
         shape = _shape(format_name, schema, columns)
         if shape is None:
             raise UsageError(
@@ -88,7 +84,7 @@ class Reading:
         return reading
 
     def reader(self, columns: pa.Schema, *, where: str) -> RowReader:
-        """Return what reads rows of these columns; raises `UsageError` for a type that no event has."""
+        """Return the reader of rows of these columns; raises `UsageError` for a type that no event has."""
         try:
             write = _line(self, columns) if self.shape is Shape.LINE else writer_of(pa.struct(list(columns)), self._whole)
         except UsageError as error:
@@ -105,13 +101,13 @@ class Reading:
 
     @property
     def _whole(self) -> ValuePlace:
-        """The place of a row that is itself the event."""
+        """The place of a row that is the event itself."""
         is_event, is_row = self.shape is Shape.EVENT, self.shape is Shape.ROW
         return ValuePlace(self.schema, is_event=is_event, is_row=is_row, ignored=self.ignored)
 
 
 def plain_columns(columns: pa.Schema) -> pa.Schema:
-    """Return the schema to cast rows to before a `RowReader` takes them."""
+    """Return the schema to which rows are cast before a `RowReader` takes them."""
     return pa.schema([pa.field(field.name, plain_type(field.type)) for field in columns])
 
 
@@ -130,7 +126,7 @@ def _shape(format_name: str, schema: TableSchema, columns: pa.Schema) -> Shape |
 
 
 def _is_row(schema: TableSchema, names: set[str]) -> bool:
-    """Whether the key's columns are there, and not only because a record has columns of these names."""
+    """Whether the key's columns exist, and not only because a record has columns with these names."""
     keys = {column.name for column in schema.row_key}
     has_key = all(name in names or sanitized(name) in names for name in keys)
     return has_key and (not keys <= set(_RECORD) or any(name.startswith("__") for name in names))
@@ -161,7 +157,7 @@ def _listed(columns: pa.Schema) -> str:
 
 
 def _line(reading: Reading, columns: pa.Schema) -> Writer:
-    """The row is a record: the event is `{key, value, …}`, or the value alone where there is no key to add."""
+    """Return the writer of rows that are records: `{key, value, …}`, or only the value if there is no key to add."""
     writers = {name: _member(reading, columns.field(name), name) for name in _RECORD if name in columns.names}
     if reading.format_name == CassandraMutation.name or "key" not in writers:
         return lambda row: writers["value"](row["value"]) if "value" in writers else "null"
@@ -188,9 +184,9 @@ def _member(reading: Reading, field: pa.Field, name: str) -> Writer:
 
 
 def _key(text: str) -> str:
-    """A key's JSON. One that is no object, array or quoted text is the plain text of the one key column.
+    """Return a key's JSON. A text that is no object, array or quoted text is the plain value of the one key column.
 
-    Only whole numbers are taken as such: their digits are the same as a number and as a text.
+    Only whole numbers stay numbers: their digits are the same as a number and as a text.
     """
     if text[:1] in ("{", "[", '"'):
         return embedded("key", text)

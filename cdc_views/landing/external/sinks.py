@@ -1,8 +1,7 @@
-"""Tables as Kafka Connect's BigQuery sink makes them, arranged as the shapes of `shapes`.
+"""Tables of Kafka Connect's BigQuery sink, arranged into the shapes of `shapes`.
 
-The sink makes a column of each field of a record's value. The record's key, and where it stood, it puts into STRUCTs of
-their own, under the names that `kafkaKeyFieldName` and `kafkaDataFieldName` configure.
-
+The sink writes each field of a record's value as a column. It puts the record's key and its place in Kafka into two STRUCTs,
+named by `kafkaKeyFieldName` and `kafkaDataFieldName`.
 Source: confluentinc/kafka-connect-bigquery, docs of the connector, configuration options.
 """
 
@@ -24,10 +23,7 @@ _ROWS = ("before", "after")
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:
-    """Names of the columns that hold a record's key and its place in Kafka; a table may have neither.
-
-    `scales` names the source's columns whose digits after the point the project file says.
-    """
+    """The names of the columns of a record's key and place in Kafka, if any; the project file declares the scales of `scales`."""
 
     key: str = "kafkaKey"
     data: str = "kafkaData"
@@ -37,8 +33,8 @@ class SinkColumns:
 def arranged(rows: pa.Table, *, format_name: str, schema: TableSchema, names: SinkColumns) -> pa.Table:
     """Return rows with the record's key and place as the columns `key`, `topic`, `partition` and `offset`.
 
-    A value whose fields are columns becomes one column `value`, where it is an event or has a key beside it. A table
-    without those two columns stays as it is.
+    The columns of a value become one column `value` if the value is an event or the format is `key-value`. A table without
+    the columns of `names` stays unchanged.
     """
     own = {name for name in (names.key, names.data) if name in rows.column_names and not schema.has(name)}
     if not own:
@@ -62,10 +58,10 @@ def _place(rows: pa.Table, name: str) -> dict[str, pa.ChunkedArray]:
 
 
 def check_is_exact(rows: pa.Schema, *, schema: TableSchema, scales: Container[str], where: str) -> None:
-    """Raise `UnsupportedError` for a column in which BigQuery has lost something of its values.
+    """Raise `UnsupportedError` for a column of whose values BigQuery has lost a part.
 
-    Of an array, whether it was null or empty: of a multi-cell collection both are no cells, so that nothing is lost. Of a
-    number, the digits after the point: NUMERIC keeps none, and only a declared scale (also one of `scales`) brings them back.
+    An array does not show whether it was null or empty; a multi-cell collection has no cells in both cases and loses nothing.
+    A number does not show its trailing decimals; only a declared scale (also one of `scales`) restores them.
     Source: BigQuery, Data types, Array type, "Nulls and the array type"; Decimal types.
     """
     for name, kind in _columns(rows, schema):
@@ -86,7 +82,7 @@ def check_is_exact(rows: pa.Schema, *, schema: TableSchema, scales: Container[st
 
 
 def _columns(rows: pa.Schema, schema: TableSchema) -> list[tuple[str, pa.DataType]]:
-    """The source's columns among a table's, at the top or within an event's images, with their types."""
+    """Return the source's columns in a table, at the top or within an event's images, with their types."""
     found: list[tuple[str, pa.DataType]] = []
     for field in rows:
         if pa.types.is_struct(field.type) and field.name in (*_ROWS, "key", "value"):
@@ -97,12 +93,11 @@ def _columns(rows: pa.Schema, schema: TableSchema) -> list[tuple[str, pa.DataTyp
 
 
 def _holds(kind: pa.DataType, is_one: Callable[[pa.DataType], bool]) -> bool:
-    """Whether a type, or one within a STRUCT of it, is such a one."""
     return any(_holds(part.type, is_one) for part in kind) if pa.types.is_struct(kind) else is_one(kind)
 
 
 def without_empty(value: object) -> object:
-    """Return a value of Python's in which an empty array is null: what BigQuery makes of null."""
+    """Return a Python value with null for each empty array: BigQuery stores null arrays as empty ones."""
     if isinstance(value, dict):
         return {name: without_empty(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""An external table as it is: its version, its files, and the rows of each; never written to."""
+"""An external table: its version, its files, and the rows of each file. It is never written to."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class ExternalFile:
     Attributes:
         path: Relative to the table.
         size: In bytes.
-        written_at: When it was written, µs since the epoch.
-        partition: The values of partition columns, which are not in the file.
-        kept: Which rows are there, None for all: a deletion vector hides others.
+        written_at: µs since the epoch.
+        partition: The values of partition columns, which the file does not hold.
+        kept: Which rows are active, None for all: a deletion vector hides the others.
     """
 
     path: str
@@ -45,7 +45,7 @@ class ExternalFile:
 
     @property
     def identity(self) -> str:
-        """The same for the same rows: Delta's files do not change, but a deletion vector may hide more of one."""
+        """Equal for equal rows: Delta's files do not change, but a deletion vector may hide more rows of one."""
         digest = hashlib.sha256(f"{self.path}\0{self.size}\0".encode())
         if self.kept is not None:
             digest.update(bytes(self.kept.to_pylist()))
@@ -61,9 +61,9 @@ class ExternalTable:
 
     @classmethod
     def open(cls, location: str) -> ExternalTable:
-        """Return the table at its newest version.
+        """Return the table at its newest version; raises `EngineError` if its log cannot be read.
 
-        Raises `UsageError` for no Delta table, or one that cdc-views landed or cannot read; `EngineError` for an unreadable log.
+        Raises `UsageError` if it is no Delta table or cdc-views landed it, `UnsupportedError` if it needs unknown Delta features.
         """
         if not is_delta(location):
             is_there = is_url(location) or Path(location).is_dir()
@@ -74,11 +74,11 @@ class ExternalTable:
         return found
 
     def at(self, version: int) -> ExternalTable | None:
-        """Return the table as it was at a version, None where its log does not reach back there."""
+        """Return the table at a version; None if its log does not reach back to it."""
         try:
             before = ExternalTable(self.location, open_delta(self.location, version=version))
             with delta_errors(self.location):
-                before.files  # noqa: B018 - deletion vectors of that version may be gone as well
+                before.files  # noqa: B018 - deletion vectors of that version may be gone too
         except EngineError:
             return None
         return before
@@ -101,12 +101,12 @@ class ExternalTable:
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns, partition columns among them."""
+        """The columns, including partition columns."""
         return pa.schema(self.delta.schema().to_arrow())
 
     @property
     def partitions(self) -> frozenset[str]:
-        """The columns that files are parted by."""
+        """The names of the partition columns."""
         return frozenset(self.delta.metadata().partition_columns)
 
     @cached_property
@@ -140,9 +140,9 @@ class ExternalTable:
         return {_plain(uri): pa.array(mask, pa.bool_()) for uri, mask in masks}
 
     def batches(self, file: ExternalFile, *, rows: int) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
-        """Yield batches of a file's rows that are there, each with the rows' numbers in the file, from 1.
+        """Yield batches of a file's active rows, each with the rows' numbers in the file, from 1.
 
-        Columns are as the file has them, and the partition columns. Raises `EngineError` where it cannot be read.
+        Batches also have the partition columns. Raises `EngineError` if the file cannot be read.
         """
         try:
             yield from self._batches(file, rows)
@@ -156,7 +156,7 @@ class ExternalTable:
             for batch in parquet.iter_batches(batch_size=rows):
                 numbers, start = list(range(start + 1, start + batch.num_rows + 1)), start + batch.num_rows
                 if file.kept is not None:
-                    # a vector may be shorter than the file: what follows is there
+                    # a vector may be shorter than the file: the rows after its end are active
                     mask = file.kept.slice(numbers[0] - 1, batch.num_rows).to_pylist()
                     mask += [True] * (batch.num_rows - len(mask))
                     numbers, batch = list(compress(numbers, mask)), batch.filter(pa.array(mask))
@@ -167,6 +167,5 @@ class ExternalTable:
 
 
 def _plain(uri: str) -> str:
-    """The path on disk of a URI or path, without scheme and closing slash."""
     path = urlsplit(uri).path if is_url(uri) else uri
     return unquote(path).rstrip("/")

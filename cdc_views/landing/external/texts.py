@@ -1,7 +1,7 @@
-"""Arrow values into the JSON text that an adapter reads: exact, by type and by place.
+"""Writes Arrow values as the JSON text that an adapter reads, exactly, by type and by place.
 
-A sink may have made typed columns of what was JSON, so the writer knows which column of the source a value belongs to:
-the bytes of a blob are written another way than those of a decimal, and a clock another way than a column's timestamp.
+A sink may have made typed columns of JSON, so the writer must know the source's column: it writes the bytes of a blob and of a
+decimal in different ways, and also a clock and a timestamp column.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.rules.codec.jsontext import java_double, quote
 from cdc_views.rules.codec.times import date_text, datetime_text, time_text
 
-Writer = Callable[[Any], str]
-"""Python's value of a `plain_type` into JSON text. Raises `MalformedEventError`."""
+Writer = Callable[[Any], str]  # turns a Python value of a `plain_type` into JSON text; raises `MalformedEventError`
 
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _CLOCKS = {"ts_ms": "ms", "ts_us": "us", "ts_ns": "ns", "timestamp": "ms", "deletion_ts": "us"}
-"""Members that count time in integers, which a sink may have made timestamps of; prefixes (`__source_`) are allowed."""
+"""Members that count time in integers, which a sink may have turned into timestamps; prefixes (`__source_`) are allowed."""
 _CELL = {"value", "deletion_ts", "set"}
 _PARTS = ("before", "after", "source", "transaction")
 
@@ -39,11 +38,11 @@ class ValuePlace:
 
     Attributes:
         schema: The source table's.
-        is_event: Its members are an event's own: `op`, `source`, `before`, `after`.
+        is_event: Its members are an event's: `op`, `source`, `before`, `after`.
         is_row: Its members are columns of the source table.
-        is_cell: It is such a column as Debezium's Cassandra connector sends it: `{value, deletion_ts, set}`.
-        kind: The type of the column it is (part of) the value of, None elsewhere.
-        clock: The unit that a timestamp counts in, `""` for one that is written as text.
+        is_cell: It is a column in the form of Debezium's Cassandra connector: `{value, deletion_ts, set}`.
+        kind: The type of the column to which the value belongs; None outside columns.
+        clock: The unit in which a timestamp is counted; `""`: it is written as text.
         ignored: Members that are left out.
     """
 
@@ -56,7 +55,7 @@ class ValuePlace:
     ignored: frozenset[str] = frozenset()
 
     def member(self, name: str, kind: pa.DataType) -> ValuePlace:
-        """The place of a struct's member of that Arrow type."""
+        """Return the place of a struct's member, given its Arrow type."""
         if self.is_row and self.schema.has(name):
             is_cell = pa.types.is_struct(kind) and "value" in _names(kind) and _names(kind) <= _CELL
             return ValuePlace(self.schema, is_cell=is_cell, kind=self.schema.column(name).type)
@@ -68,7 +67,7 @@ class ValuePlace:
         return ValuePlace(self.schema, is_row=is_row, clock=_clock(name))
 
     def part(self, *kinds: type, name: str) -> ValuePlace:
-        """The place of a collection's elements: `name` is the attribute of its logical type, one of `kinds`."""
+        """Return the place of a collection's elements: `name` is the attribute of its logical type, one of `kinds`."""
         return ValuePlace(self.schema, kind=getattr(self.kind, name) if isinstance(self.kind, kinds) else None)
 
 
@@ -81,7 +80,7 @@ def _names(kind: pa.StructType) -> set[str]:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values of a type are texts, or bytes that may be one."""
+    """Whether values of a type are texts, or bytes that may be texts."""
     types = pa.types
     return is_binary(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 
@@ -94,7 +93,7 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type to cast to before values become Python's, whose own dates and times hold less than Arrow's."""
+    """Return the type to which values are cast before Python reads them: its own dates and times hold less than Arrow's."""
     types = pa.types
     if types.is_timestamp(kind) or types.is_time64(kind):
         return pa.int64()
@@ -116,10 +115,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def writer_of(kind: pa.DataType, place: ValuePlace) -> Writer:
-    """Return what writes values of an Arrow type at `place`; null is `null`.
-
-    Raises `UsageError` for a type that no event has.
-    """
+    """Return the writer of an Arrow type's values at `place` (null: `null`). Raises `UsageError` for a type that no event has."""
     write = _nested(kind, place) or _times(kind, place) or _scalar(kind, place)
     if write is None:
         raise UsageError(f"type {kind} is none that an event's values have")
@@ -144,10 +140,10 @@ def _nested(kind: pa.DataType, place: ValuePlace) -> Writer | None:
 def _struct(kind: pa.StructType, place: ValuePlace) -> Writer:
     names = _source_names(kind, place)
     if not isinstance(place.kind, Udt) and (_names(kind) >= {"scale", "value"} or "wkb" in _names(kind)):
-        place = replace(place, kind=None)  # Debezium's structs of base64, whatever the column is
+        place = replace(place, kind=None)  # Debezium's structs of base64, for any column type
     writers = {field.name: _member(field, place, name=names.get(field.name, field.name)) for field in kind}
     quoted = {name: quote(names.get(name, name)) for name in writers}
-    # an unknown column is an error only where it has a value
+    # an unknown column is an error only if it has a value
     optional = {name for name in writers if place.is_row and not place.schema.has(names.get(name, name))}
 
     def write(value: Mapping[str, Any]) -> str:
@@ -167,7 +163,7 @@ def _member(field: pa.Field, place: ValuePlace, *, name: str) -> Writer:
 
 
 def _source_names(kind: pa.StructType, place: ValuePlace) -> dict[str, str]:
-    """The source's names of columns that a sink renamed for its own sake (`a-b` to `a_b`), where only one can be meant."""
+    """Return the source's names of columns that a sink renamed (`a-b` to `a_b`), if only one column can be meant."""
     if not place.is_row:
         return {}
     renamed: dict[str, list[str]] = {}
@@ -187,12 +183,11 @@ def _map(kind: pa.MapType, place: ValuePlace) -> Writer:
 
 
 def _is_entry(kind: pa.DataType) -> bool:
-    """Whether a type is a map's entry, as sinks write it into warehouses without maps."""
+    """Whether a type is a map's entry; sinks write maps as lists of entries into warehouses without maps."""
     return pa.types.is_struct(kind) and _names(kind) == {"key", "value"}
 
 
 def _entries(kind: pa.StructType, place: ValuePlace) -> Writer:
-    """A map that is a list of entries, written as `_map` writes one."""
     write = _map(pa.map_(kind.field("key").type, kind.field("value").type), place)
     return lambda entries: write([(entry["key"], entry["value"]) for entry in entries])
 
@@ -228,7 +223,7 @@ def _scalar(kind: pa.DataType, place: ValuePlace) -> Writer | None:
 
 
 def _bytes(place: ValuePlace) -> Writer:
-    """Bytes as hex in a blob, as base64 where Connect's numbers are bytes, as the text they hold in any other column."""
+    """Write bytes as hex in a blob, as base64 where Connect's numbers are bytes, else as the text that they hold."""
     if place.kind is None or contains(place.kind, Kind.DECIMAL) or contains(place.kind, Kind.VARINT):
         return lambda value: f'"{base64.b64encode(value).decode()}"'
     if contains(place.kind, Kind.BLOB):
@@ -237,7 +232,7 @@ def _bytes(place: ValuePlace) -> Writer:
 
 
 def embedded(what: str, value: str | bytes) -> str:
-    """Return a text that is JSON by itself, to stand inside an event; raises `MalformedEventError`."""
+    """Return a text that is JSON, to embed in an event; raises `MalformedEventError` if it is not."""
     text = utf8(what, value)
     try:
         parse_json(text)
