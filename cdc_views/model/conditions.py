@@ -1,8 +1,7 @@
 """The check of all conditions that users write: `--where`, data tests, and the rules of contracts.
 
-A condition may come from somebody else's file, and engines can read files, the environment or settings (`SUMMARIZE 'file'`,
-`read_text`, `getenv`; Spark's `reflect` runs any Java method). So syntax, functions and types that are not listed here are
-refused in every dialect.
+A condition may come from somebody else, and engines can read files, the environment or settings (`SUMMARIZE 'file'`, `getenv`;
+Spark's `reflect` runs any Java method). So syntax, functions and types that are not listed here are refused in every dialect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Engines and raw formats in a project file, which are plug-ins (`cdc_views.model.plugins`). An engine is loaded if the file
-names it.
-"""
+"""Engines and raw formats in a project file, which are plug-ins; an engine is loaded if the file names it."""
 
 from __future__ import annotations
 

@@ -44,9 +44,7 @@ def load_project(path: Path, *, environment: Mapping[str, str] | None = None) ->
 
 
 def _model_of(document: Mapping[Any, Any]) -> type[ProjectConfig]:
-    """Return the model with the keys of the file's engine and of all engines that have a key in the file, to refuse these by
-    name.
-    """
+    """Return the model with the key of the file's engine, and with the keys of other engines, to refuse these by name."""
     known = plugin_names(PluginGroup.ENGINE)
     return project_model(tuple(name for name in known if name == document.get("engine") or name in document))
 
