@@ -1,4 +1,4 @@
-"""Readers of table schemas, which give `TableSchema`. The file's suffix and content decide the format:
+"""Readers of table schemas, which return `TableSchema`. The file's suffix and content decide the format:
 
 ==========================  =======================================================================
 ``.cql``                    CQL (`cql`)

@@ -1,4 +1,4 @@
-"""Avro schemas (`.avsc`) into tables. The columns are the fields of a record or, in a Debezium envelope, of its `after`.
+"""The reader of Avro schemas (`.avsc`). The columns are the fields of a record or, in a Debezium envelope, of its `after`.
 
 Avro has no keys. There are three ways to declare the key:
 

@@ -1,4 +1,4 @@
-"""Kafka Connect schemas, as the JSON converter writes them with `schemas.enable`, into tables.
+"""The reader of Kafka Connect schemas, as the JSON converter writes them with `schemas.enable`.
 
 A JSON file, or each line of a JSON-lines file, is a value's schema (`{"type": "struct", "fields": …}`), a value with its schema
 (`{"schema": …, "payload": …}`), or `{"key": …, "value": …}` of either. The columns are the fields of a Debezium envelope's

@@ -20,7 +20,7 @@ Written = TypeVar("Written")
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumn(Generic[Written]):
-    """A column as DDL writes it; `is_key`: `PRIMARY KEY` follows the column itself."""
+    """A column as DDL writes it; a `PRIMARY KEY` after the column itself sets `is_key`."""
 
     start: Token
     name: str
@@ -40,9 +40,9 @@ class Drop(Generic[Written]):
 
 @dataclass(slots=True)
 class TableDraft(Generic[Written]):
-    """A table under construction, with unquoted names. `fault` is the first statement that does not fit; `finish` raises it, so
-    that one bad table leaves the others of its file readable. `readded_advice` tells users how to give the time of a drop in this
-    format. With `ignores_case` (MySQL), `ID` also means the column `id`.
+    """A table under construction, with unquoted names. `fault` is the error of the first statement that does not fit; `finish`
+    raises it, so that one bad table leaves the others of its file readable. `readded_advice` tells users how to give the time of
+    a drop in this format. With `ignores_case` (MySQL), `ID` also means the column `id`.
     """
 
     keyspace: str
@@ -120,8 +120,8 @@ class TableDraft(Generic[Written]):
         """Return the table; `resolve` turns a written type into a logical one.
 
         Raises:
-            SchemaError: A statement does not fit, a type is unknown, the key names no column, or a re-added column has no drop
-                time (W6).
+            SchemaError: A statement does not fit, a type or a key column is unknown, or a re-added column lacks its drop time
+                (W6).
             UnsupportedError: The table has counters.
         """
         if self.fault is not None:

@@ -1,4 +1,4 @@
-"""CQL text into tokens. Source: Apache Cassandra 5.0, src/antlr/Lexer.g (comments `--`, `//`, `/* */`; strings `'…'` with `''`,
+"""The CQL lexer. Source: Apache Cassandra 5.0, src/antlr/Lexer.g (comments `--`, `//`, `/* */`; strings `'…'` with `''`,
 and `$$…$$`; names `"…"` with `""`).
 """
 
@@ -27,7 +27,7 @@ _CLOSED_BY = {'"': 'quoted name is not closed by "', "'": "string is not closed 
 
 
 def tokenize(text: str, *, where: str, line: int = 1, column: int = 1) -> list[Token]:
-    """Return the tokens of `text`, an `END` token last. In messages, the first character is at `where`, `line` and `column`.
+    """Return the tokens of `text`, an `END` token last. In error messages, the text begins at `where`, `line` and `column`.
     Raises `SchemaError` for a string, a quoted name or a comment that is not closed.
     """
     return list(_tokens(text, where=where, index=LineIndex(text, line=line, column=column)))

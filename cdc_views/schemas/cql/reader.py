@@ -1,4 +1,4 @@
-"""CQL files (`schema.cql`, the output of `DESCRIBE … WITH INTERNALS`) into tables. Statements apply in order, as in a cluster,
+"""The reader of CQL files (`schema.cql`, the output of `DESCRIBE … WITH INTERNALS`). Statements apply in order, as in a cluster,
 but types are looked up at the end, in any order. All else (keyspaces, indexes, views, functions, roles, inserts) is skipped.
 """
 

@@ -1,4 +1,4 @@
-"""Written CQL types into logical types, in a second step: a file may use a user type before it creates or alters it."""
+"""Logical types from written CQL types, in a second step: a file may use a user type before it creates or alters it."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def parse_type(
 
     Top-level collections and user types are multi-cell unless `frozen<…>`; nested ones are frozen. `datetime`, `instant` and
     `json` are our own types, unless user types have these names. `udts` has user types by `name` or `keyspace.name`; those of
-    `keyspace` come first. In messages, the first character is at `where`, `line` and `column`. Raises `SchemaError` if the text
-    is no type, or names a user type that `udts` lacks.
+    `keyspace` come first. In error messages, the text begins at `where`, `line` and `column`. Raises `SchemaError` if the text is
+    no type, or names a user type that `udts` lacks.
 
     >>> str(parse_type("map<varchar, list<int>>"))
     'map<text, frozen<list<int>>>'

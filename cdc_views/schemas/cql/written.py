@@ -1,5 +1,5 @@
 """CQL types as written, before user types are looked up: CQL text or, in old tables and dropped columns, a Java class,
-`'org.apache.cassandra.db.marshal.…'`. A class is `Name(arg, …)`, of a user type `UserType(keyspace,hex name,hex field:type, …)`.
+`'org.apache.cassandra.db.marshal.…'`. A class is `Name(arg, …)`; a user type is `UserType(keyspace,hex name,hex field:type, …)`.
 Source: Apache Cassandra 5.0, db/marshal/TypeParser.java.
 """
 
@@ -17,8 +17,8 @@ from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 @dataclass(frozen=True, slots=True)
 class WrittenType:
     """One type of the text. `name` is a native type, a user type, `frozen`, `list`, `set`, `map`, `tuple` or `vector` (with
-    `parts`, and `size`). `is_user_type`: the text can only mean a user type (quoted or qualified). `fields`, `reversed`: only for
-    class names, which spell user types out. `decimal_size`: precision and scale of `decimal(p, s)`.
+    `parts`, and `size`). `is_user_type` is set if the text can only mean a user type (quoted or qualified). Only class names have
+    `fields`, which spell a user type out, and `reversed`. `decimal_size` is the precision and scale of `decimal(p, s)`.
     """
 
     start: Token

@@ -1,4 +1,4 @@
-"""SQL DDL of Postgres, MySQL and MariaDB into tables, whose keyspace is the schema (Postgres) or database (MySQL).
+"""The reader of DDL of Postgres, MySQL and MariaDB. The keyspace of a table is its schema (Postgres) or database (MySQL).
 
 CREATE, ALTER, RENAME and DROP TABLE apply in order; other statements are skipped. sqlglot only splits the text into tokens: its
 parser gives up a whole CREATE TABLE for one unknown type (MariaDB's `inet6`).

@@ -1,4 +1,4 @@
-"""Column types of Postgres, MySQL and MariaDB into logical types. Types that are not listed here (Postgres enums and domains,
+"""Logical types from column types of Postgres, MySQL and MariaDB. Types that are not listed here (Postgres enums and domains,
 types of extensions) are read as text, the form in which every change-data-capture tool sends them.
 """
 
