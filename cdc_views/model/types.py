@@ -256,8 +256,8 @@ def contains(kind: LogicalType, wanted: Kind) -> bool:
 _CQL_TYPE_WORDS = frozenset({kind.value for kind in Kind} | {"list", "set", "map", "tuple", "frozen", "vector", "varchar"})
 """Names that a user type must quote, since CQL has types of these names."""
 
-MOST_DIGITS = 38  # of the longest decimals of DuckDB, Spark and Arrow
-MOST_SCALE = 37  # of a decimal in a view; views show longer ones as text
+MOST_DIGITS = 38  # the most digits of a decimal in DuckDB, Spark and Arrow
+MOST_SCALE = 37  # the most digits after the point of a decimal in a view; views show longer ones as text
 
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.COUNTER: 64}  # fixed-width integers
 

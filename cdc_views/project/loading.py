@@ -51,7 +51,7 @@ def _model_of(document: Mapping[Any, Any]) -> type[ProjectConfig]:
 
 @cache
 def project_model(engines: tuple[str, ...]) -> type[ProjectConfig]:
-    """Return `ProjectConfig` with one more field for each of these engines that has options, called as the engine."""
+    """Return `ProjectConfig` with one more field for each of these engines that has options, named after the engine."""
     models = {name: model for name in engines if (model := project_engine(name).options) is not None}
     fields: dict[str, Any] = {
         name: (

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-MAX_TTL = 20 * 365 * 24 * 3600  # seconds. Source: Cassandra 5.0, `Attributes.MAX_TTL`
-TTL_BITS = 30  # that hold any time to live
+MAX_TTL = 20 * 365 * 24 * 3600  # the longest time to live, in seconds. Source: Cassandra 5.0, `Attributes.MAX_TTL`
+TTL_BITS = 30  # enough for any time to live
 _TTL_TOP = (1 << TTL_BITS) - 1
 RANK_FLOOR = -(1 << 63)  # the least rank: a plain live cell of 0 bytes
 
@@ -90,7 +90,7 @@ def precedence(cell: Cell) -> tuple[int, bool, bool, int, int, bytes]:
     )
 
 
-RULES = ("C2.1", "C2.2", "C2.3", "C2.4", "C2.5", "C2.6")  # of the components of `precedence`, in order
+RULES = ("C2.1", "C2.2", "C2.3", "C2.4", "C2.5", "C2.6")  # the rules of the components of `precedence`, in order
 
 
 def deciding_rule(winner: Cell, loser: Cell) -> str:

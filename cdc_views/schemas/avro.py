@@ -59,8 +59,7 @@ def read_avro(text: str, *, keyspace: str = "", where: str = "", key_columns: Se
     """Return the table of each record at the top of an Avro schema: one record, or a union of several.
 
     `keyspace` defaults to the last part of the record's namespace; `key_columns` is the key if the schema declares none; messages
-    call the file `where`. Raises `SchemaError` if the text is not JSON. A record that makes no table is in the catalog's
-    `refused`.
+    call the file `where`. Raises `SchemaError` if the text is not JSON. A record that makes no table is in `refused`.
     """
     try:
         document: Json = json.loads(text)

@@ -43,7 +43,7 @@ _NAMES = {
 }
 _BY_NAME = {package + name: kind for package, kinds in _NAMES.items() for kind, names in kinds.items() for name in names.split()}
 
-PRECISION = "connect.decimal.precision"  # Debezium's parameter; Connect itself has none
+PRECISION = "connect.decimal.precision"  # a parameter of Debezium; Connect itself has none
 _FIXED_DECIMAL = "org.apache.kafka.connect.data.Decimal"  # has the scale in its schema, a `VariableScaleDecimal` in each value
 
 PLAIN = {

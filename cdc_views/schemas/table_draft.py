@@ -13,7 +13,7 @@ from cdc_views.model.types import LogicalType
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
 from cdc_views.schemas.tokens import Token
 
-NEVER_SHOWS = 2**63 - 1  # drop time of a column that was dropped for good, if the file does not give the time
+NEVER_SHOWS = 2**63 - 1  # the drop time of a column that was dropped for good, at a time that the file does not give
 
 Written = TypeVar("Written")
 
@@ -41,7 +41,7 @@ class Drop(Generic[Written]):
 @dataclass(slots=True)
 class TableDraft(Generic[Written]):
     """A table under construction, with unquoted names. `fault` is the error of the first statement that does not fit; `finish`
-    raises it, so that one bad table leaves the others of its file readable. `readded_advice` tells users how to give the time of
+    raises it, so that one bad table leaves the others of its file readable. `readded_advice` explains how to give the time of
     a drop in this format. With `ignores_case` (MySQL), `ID` also means the column `id`.
     """
 
@@ -120,8 +120,7 @@ class TableDraft(Generic[Written]):
         """Return the table; `resolve` turns a written type into a logical one.
 
         Raises:
-            SchemaError: A statement does not fit, a type or a key column is unknown, or a re-added column lacks its drop time
-                (W6).
+            SchemaError: A statement does not fit, a type or key column is unknown, or a re-added column has no drop time (W6).
             UnsupportedError: The table has counters.
         """
         if self.fault is not None:

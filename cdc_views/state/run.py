@@ -41,10 +41,10 @@ from cdc_views.state.tail import Tail, active_files, check_whole, rows_of, tail_
 from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation import RawTable
 
-REBASE_SHARE = 0.125  # of the base's bytes, at which runs and overlay become part of the base
-OVERLAY_SHARE = 0.01  # of the base's bytes, at which runs become part of the overlay
-AT_ONCE_SHARE = 0.02  # of the base's rows, at which new facts become part of the overlay without a run in between
-MOST_RUNS = 8  # that a lookup of one key may meet before they become one
+REBASE_SHARE = 0.125  # the share of the base's bytes at which runs and overlay become part of the base
+OVERLAY_SHARE = 0.01  # the share of the base's bytes at which runs become part of the overlay
+AT_ONCE_SHARE = 0.02  # the share of the base's rows at which new facts go into the overlay without a run in between
+MOST_RUNS = 8  # the most runs that a lookup of one key may meet before they become one
 _DIGITS = ((50_000, 0), (200_000, 3), (800_000, 4), (2_000_000, 6), (10_000_000, 7), (100_000_000, 8))
 """(facts, digits): up to so many facts are split into files by so many binary digits of the partition key's digest."""
 _MOST_DIGITS = 11
@@ -58,8 +58,8 @@ class Materialization:
     """The result of one call."""
 
     is_new: bool
-    raw_version: int | None  # that the state covers now; None if a warehouse keeps both
-    facts: int | None  # raw facts read; None if the raw table's log does not say
+    raw_version: int | None  # the version of raw that the state covers now; None if a warehouse keeps both
+    facts: int | None  # raw facts read; None if the raw table's log does not have it
     is_full: bool = False  # the state was built from all of raw; `why` is the reason, unless it was asked for
     why: str = ""
     merged: str = ""  # what the runs became: `runs` (one run), `overlay` or `base`; or empty
@@ -313,9 +313,8 @@ def cover(raw: RawTable, location: str, *, version: int) -> None:
 
 
 def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location: str) -> None:
-    """Build a new state at `location` from the facts of raw and of the state `before`, which may have more (rule M1). Record that
-    it holds facts that raw lacks. Raises `UsageError` if `before` has purged deletions (rule M2), since older facts in raw would
-    show.
+    """Build a new state at `location` from the facts of raw and of the state `before`, which may have more (M1); record that.
+    Raises `UsageError` if `before` has purged deletions (rule M2): older facts in raw would show again.
     """
     if before.of(Source.PURGED):
         raise UsageError(

@@ -57,7 +57,7 @@ class Note:
     clock: int  # the epoch second that its rows show (rule C4)
     setting: str  # a digest of everything else that decides how a fact shows (`setting_of`)
     state: str
-    digits: int  # of the partition key's digest in a bucket's name
+    digits: int  # the number of digits of the partition key's digest in a bucket's name
 
     def text(self) -> str:
         """Return its text in the commit."""
@@ -171,11 +171,11 @@ class Served:
     """The result of one call."""
 
     is_new: bool
-    raw_version: int  # that the rows show
+    raw_version: int  # the version of raw that the rows show
     clock: int  # the epoch second that the rows written last show
     rows: int
-    buckets: int = 0  # that were written; 0 if the whole table was
-    why: str = ""  # the whole table was written; empty if it was not
+    buckets: int = 0  # how many buckets were written; 0 if the whole table was
+    why: str = ""  # why the whole table was written; empty if it was not
 
     def line(self) -> str:
         """Return one line for people."""

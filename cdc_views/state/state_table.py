@@ -41,7 +41,7 @@ TRANSACTION = f"{_OURS}{_SPLIT}:mark"  # the transaction id of a state's marks
 _RAW = f"{_OURS}raw"  # the transaction id with the digest of the raw table's id
 _SOLE = f"{_OURS}sole"  # the transaction id that marks a state with facts that its raw table lacks
 _OTHER = "it is another Delta table"
-_EARLIER_STEPS = 1 << 20  # per raw version in marks of earlier versions of cdc-views, which have no digest of raw's log
+_EARLIER_STEPS = 1 << 20  # steps per raw version in marks of earlier versions of cdc-views, which have no digest of raw's log
 _MARK = "cdc-views state"
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 
@@ -54,7 +54,7 @@ class StateTable:
     version: int
     mark: Mark | None  # the raw commit that it covers; None before the first run
     parts: Parts
-    columns: tuple[str, ...] = ()  # all that it ever had
+    columns: tuple[str, ...] = ()  # all columns that it ever had
     settled: int | None = None  # the bound on write times in base and overlay (`settled_of`)
     mismatch: str = ""  # why it does not belong to the present raw table; empty if it does
     changed: str = ""  # how somebody else changed its rows; empty if nobody did

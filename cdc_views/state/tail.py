@@ -28,9 +28,9 @@ ERASURE = "cdc-views erasure"
 """Marks a commit that removes a forgotten key, which `forget` also removes from the state. Each file that it adds has the facts
 of a file that it removes, and is new only for a state that has not read that file.
 """
-DROPPED = "cdc-views:dropped-through"  # transaction id; the instant (µs) before which events were dropped from raw; 0: restored
+DROPPED = "cdc-views:dropped-through"  # transaction id of the instant (µs) before which raw events were dropped; 0: restored
 _Actions = list[dict[str, Any]]
-_AUTHOR = (b'{"txn"', b'{"commitInfo"')  # how log lines begin that name a commit's author; all others may be many
+_AUTHOR = (b'{"txn"', b'{"commitInfo"')  # log lines with the author of a commit begin so; the other lines may be many
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Tail:
 
     version: int  # the newest raw version in it
     files: tuple[str, ...] = ()  # absolute paths of the files to read; facts that the state already has are harmless (rule M1)
-    rows: int | None = 0  # facts in them; None if the log does not say
+    rows: int | None = 0  # facts in them; None if the log does not have it
     rebuild: str = ""  # why the state must be rebuilt instead; empty if it need not be
 
 
@@ -133,10 +133,9 @@ def check_whole(location: str, *, what: str) -> None:
 
 
 def why_taken(location: str, version: int, newest: int | None = None) -> str:
-    """Return which commit removed events from a raw table after `version`, which had all; empty if none did. DELETE, RESTORE and
-    overwrites count, since landing does not land a file again. Marked commits (retention, `forget`, derived tables) do not count,
-    nor do events that a RESTORE brought back. Without a `newest` version, reads up to the last one. Empty for a table that is not
-    on a local disk.
+    """Return which commit removed events from a raw table after `version`, which had all; empty if none did, or the table is not
+    on a local disk. DELETE, RESTORE and overwrites count, since landing does not land a file again. Marked commits (retention,
+    `forget`, derived tables) and events that a RESTORE brought back do not count. By default, `newest` is the last version.
     """
     taken: dict[str, str] = {}
     made: dict[str, str] = {}
@@ -158,9 +157,9 @@ def why_taken(location: str, version: int, newest: int | None = None) -> str:
 
 
 def why_changed(location: str, version: int, *, ours: str) -> str:
-    """Return how somebody else changed the rows of a state or a serving table; empty if nobody did, or it was undone. Reads the
-    commits from its newest `version` back to our newest, whose transaction id begins with `ours`; ours never build on another's.
-    Empty for a table that is not on a local disk.
+    """Return how somebody else changed the rows of a state or a serving table; empty if nobody did, if it was undone, or if the
+    table is not on a local disk. Reads the commits from its newest `version` back to our newest, whose transaction id begins with
+    `ours`; ours never build on another's.
     """
     theirs: list[tuple[int, _Actions]] = []
     for number in range(version, -1, -1):

@@ -66,9 +66,7 @@ _DECODER = json.JSONDecoder(
 
 
 def parse_json(text: str) -> Any:
-    """Return the parsed document: int, `Decimal`, -0.0 (the only float), str, bool, None, list, dict; raises
-    `MalformedEventError`.
-    """
+    """Parse a document into int, `Decimal`, -0.0 (the only float), str, bool, None, list, dict; raises `MalformedEventError`."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:

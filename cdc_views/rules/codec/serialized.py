@@ -1,5 +1,5 @@
-"""Cassandra's serialized values, which rule C2.6 compares and by which rule K1 calls values equal. Source: Cassandra 5.0,
-`org.apache.cassandra.serializers` and `utils.vint.VIntCoding` (read as a description).
+"""Cassandra's serialized values, which rules C2.6 and K1 compare. Source: Cassandra 5.0, `org.apache.cassandra.serializers` and
+`utils.vint.VIntCoding` (read as a description).
 """
 
 from __future__ import annotations

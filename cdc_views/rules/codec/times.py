@@ -1,4 +1,4 @@
-"""Instants, days, times and durations as text, beyond the range of `datetime`. Days are proleptic Gregorian, as in Java."""
+"""Texts of instants, days, times and durations, also beyond `datetime`. Days are proleptic Gregorian, as in Java and Postgres."""
 
 from __future__ import annotations
 
@@ -81,9 +81,7 @@ _DURATION_UNITS = (
 
 
 def duration_text(value: tuple[int, int, int]) -> str:
-    """Return `1y2mo3d1h2m3s4ms5us6ns` without units of 0; empty for a duration of 0. Source: Cassandra 5.0,
-    `cql3.Duration.toString`.
-    """
+    """Return `1y2mo3d1h2m3s4ms5us6ns` without units of 0, so empty for 0. Source: Cassandra 5.0, `cql3.Duration.toString`."""
     months, days, nanos = (abs(part) for part in value)
     parts = [(months // 12, "y"), (months % 12, "mo"), (days, "d")]
     for size, unit in _DURATION_UNITS:

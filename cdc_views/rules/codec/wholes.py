@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-MOST_DIGITS = 100_000  # that are read; Cassandra limits a varint only by the size of a mutation
+MOST_DIGITS = 100_000  # the digits of the longest number that is read; Cassandra limits a varint only by the size of a mutation
 _AT_ONCE = 4_000
 _SCALES = range(-(1 << 31) + 1, (1 << 31))  # exponents of decimals: Cassandra keeps the scale (minus exponent) in 32 bits
 

@@ -9,12 +9,12 @@ from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.schemas.cql.written import WrittenType, read_type_text
 
-RELATIONAL_KINDS = frozenset({Kind.DATETIME, Kind.INSTANT, Kind.JSON})  # not in Cassandra: in CQL they name user types
+RELATIONAL_KINDS = frozenset({Kind.DATETIME, Kind.INSTANT, Kind.JSON})  # in CQL, their names mean user types
 
 NATIVE_KINDS = {kind.value: kind for kind in Kind if kind not in RELATIONAL_KINDS} | {"varchar": Kind.TEXT}
 """CQL name → native type."""
 
-Fields = tuple[tuple[str, WrittenType], ...]  # of a user type: name and type
+Fields = tuple[tuple[str, WrittenType], ...]  # name and type of each field of a user type
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The SQL lexer, by sqlglot's tokenizer, which knows the quotes and comments of each dialect."""
+"""The SQL lexer: sqlglot's tokenizer, which knows the quotes and comments of each dialect."""
 
 from __future__ import annotations
 

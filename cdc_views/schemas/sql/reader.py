@@ -30,7 +30,7 @@ _POSTGRES_MARKS = re.compile(
 _NOT_ADDED_TWICE = "give the table's DDL as it is now (older values may then show), or a YAML schema with `dropped: [{name, at}]`"
 _TABLE_PARTS = ("primary", "constraint", "unique", "foreign", "check", "like", "exclude")
 _MYSQL_TABLE_PARTS = (*_TABLE_PARTS, "key", "index", "fulltext", "spatial")
-_NOT_COLUMNS = (*_MYSQL_TABLE_PARTS, "partition", "period", "system")  # what else ALTER TABLE adds and drops
+_NOT_COLUMNS = (*_MYSQL_TABLE_PARTS, "partition", "period", "system")  # ALTER TABLE adds and drops these beside columns
 
 
 def guess_dialect(text: str) -> str:

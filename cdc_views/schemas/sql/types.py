@@ -69,7 +69,7 @@ _MYSQL = _COMMON | _by_name(
         Kind.VARINT: "serial",  # an alias of BIGINT UNSIGNED
     }
 )
-_MYSQL_PRECISION = 10  # of DECIMAL without one. Source: MariaDB, DECIMAL
+_MYSQL_PRECISION = 10  # the precision of a bare DECIMAL. Source: MariaDB, DECIMAL
 _UNSIGNED = {Kind.TINYINT: Kind.SMALLINT, Kind.SMALLINT: Kind.INT, Kind.INT: Kind.BIGINT, Kind.BIGINT: Kind.VARINT}
 _ZONED = {Kind.DATETIME: Kind.INSTANT, Kind.TIME: Kind.TEXT}
 
