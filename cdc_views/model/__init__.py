@@ -1,1 +1,1 @@
-"""What everything else speaks of: types, schemas, names, conditions, strategies."""
+"""Types, schemas, names, conditions and strategies: the words that all other packages use."""

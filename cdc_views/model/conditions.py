@@ -1,8 +1,7 @@
-"""The one check of conditions that users write: `--where`, data tests, and the rules of contracts.
+"""The check of all conditions that users write: `--where`, data tests, and the rules of contracts.
 
-A condition may come from somebody else's file, and engines can do more than compute: read files, the environment or
-settings (`SUMMARIZE 'file'`, `read_text`, `getenv`; Spark's `reflect` runs any Java method). So syntax, functions and
-types are listed; what is not listed is refused, in whichever dialect it would be printed.
+A condition may come from somebody else, and engines can read files, the environment or settings (`SUMMARIZE 'file'`, `getenv`;
+Spark's `reflect` runs any Java method). So syntax, functions and types that are not listed here are refused in every dialect.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _NAMES = (
     "parse_json "
 )
 ALLOWED = frozenset(_NAMES.split())
-"""Functions, in lower case: as users write them, and as sqlglot calls those it knows by another name."""
+"""Functions in lower case: the names that users write, and sqlglot's own names for some of them."""
 
 _CLASSES = (
     "Paren Tuple Column Identifier Dot Literal Boolean Null Var Not Neg EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ Is "
@@ -48,19 +47,17 @@ _CLASSES = (
     "BitwiseXor BitwiseNot BitwiseLeftShift BitwiseRightShift AtTimeZone Interval DataType DataTypeParam "
     "ColumnDef Bracket Slice Lambda PropertyEQ JSONPath JSONPathRoot JSONPathKey JSONPathSubscript"
 )
-_SYNTAX = frozenset(_CLASSES.split())
-"""Classes of a syntax tree beside functions."""
+_SYNTAX = frozenset(_CLASSES.split())  # classes of a syntax tree other than functions
 
 _TYPE_NAMES = (
     "BOOLEAN TINYINT SMALLINT INT BIGINT INT128 UTINYINT USMALLINT UINT UBIGINT UINT128 FLOAT DOUBLE DECIMAL BIT TEXT "
     "CHAR VARCHAR BINARY VARBINARY BLOB DATE TIME TIMETZ TIMESTAMP TIMESTAMPTZ TIMESTAMPNTZ TIMESTAMP_S TIMESTAMP_MS "
     "TIMESTAMP_NS DATETIME INTERVAL UUID JSON ARRAY LIST STRUCT MAP"
 )
-_TYPES = frozenset(_TYPE_NAMES.split())
-"""Types that a value may be cast to; another name would be looked up in the engine's catalogue."""
+_TYPES = frozenset(_TYPE_NAMES.split())  # types of casts; an engine would look up any other name in its catalogue
 
 MOST_LETTERS = 10_000
-"""How long a text a condition may ask for (`lpad`), and how long a list by its type."""
+"""The longest text (`lpad`) and the longest list type that a condition may ask for."""
 _NUMBER = re.compile(r"[0-9.]+(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENING = "SELECT 1 WHERE ("
@@ -68,14 +65,9 @@ _OPENING = "SELECT 1 WHERE ("
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One boolean expression in DuckDB's dialect that computes on the values of a row and does nothing else.
+    """One boolean expression in DuckDB's dialect that only computes on the values of a row; the constructor checks it.
 
-    Building one checks it, so every condition is a checked one.
-
-    Attributes:
-        text: The user's text.
-        called: Its name in messages.
-        tree: Its syntax tree, without comments, with the user's names.
+    `text` is the user's text, `called` its name in messages, `tree` its syntax tree without comments, with the user's names.
 
     Raises:
         UsageError: It is empty, is not one expression, or holds syntax, a function or a type that is not listed here.
@@ -95,7 +87,7 @@ class Condition:
         object.__setattr__(self, "tree", self._checked())
 
     def sql(self) -> str:
-        """Return it in DuckDB's dialect, without comments, on one line."""
+        """Return the condition in DuckDB's dialect, on one line without comments."""
         return str(self.tree.unnest().sql(dialect="duckdb", comments=False))
 
     def _error(self, why: str, *, quotes: bool = True) -> UsageError:
@@ -170,7 +162,7 @@ class Condition:
 
 
 def checked(text: str | None) -> Condition | None:
-    """Return the condition of a `--where`; None where there is none."""
+    """Return the condition of a `--where`; None if there is none."""
     return None if text is None else Condition(text)
 
 
@@ -179,7 +171,7 @@ def _is_small(node: exp.Expr | None) -> bool:
 
 
 def _what_is_wrong(text: str, error: ParseError) -> str:
-    """Where reading stopped, in the user's own text: the parser's words are about its classes."""
+    """Return where parsing stopped in the user's own text; the parser's message names its own classes."""
     (first, *_) = error.errors or [{}]
     line, found = first.get("line"), first.get("highlight")
     lines = text.split("\n")

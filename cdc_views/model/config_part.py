@@ -1,4 +1,4 @@
-"""What all parts of a project file share, whichever package declares them."""
+"""The base class of all parts of a project file, in any package."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Name = Annotated[str, Field(strict=True, min_length=1)]
-"""A text that is not empty."""
+Name = Annotated[str, Field(strict=True, min_length=1)]  # a text that is not empty
 
 
 class ConfigPart(BaseModel):

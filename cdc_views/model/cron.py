@@ -1,8 +1,4 @@
-"""Cron expressions in UTC: when a table's next run is due, and which was due last.
-
-Five fields as in Debian's cron; the parser is CronSim's. In UTC no hour is missing or comes twice, so daylight saving
-time does not matter.
-"""
+"""Cron expressions of five fields, as in Debian's cron, parsed by CronSim. In UTC no hour is missing or occurs twice."""
 
 from __future__ import annotations
 
@@ -18,10 +14,10 @@ _EXAMPLE = 'a cron expression of five fields was expected, as in "*/15 * * * *" 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A cron expression that has occurrences; its **ticks** are the instants it names, to the minute.
+    """A cron expression that has **ticks**, which are the instants that it names, to the minute.
 
     Raises:
-        ValueError: It is not a cron expression, or names an instant that never comes, such as 30 February.
+        ValueError: It is not a cron expression, or names only instants that never come, such as 30 February.
 
     >>> Cron("*/15 * * * *").after(datetime(2026, 11, 21, 10, 0, tzinfo=timezone.utc)).isoformat()
     '2026-11-21T10:15:00+00:00'
@@ -30,7 +26,6 @@ class Cron:
     expression: str
 
     def __post_init__(self) -> None:
-        """Refuse an expression without ticks."""
         if len(self.expression.split()) != _FIELDS:
             raise ValueError(_EXAMPLE)
         try:
@@ -55,5 +50,5 @@ class Cron:
 
 
 def _in_utc(instant: datetime) -> datetime:
-    """The whole second: CronSim treats fractions differently in its two directions."""
+    """Return the whole second in UTC: CronSim treats fractions differently in its two directions."""
     return instant.astimezone(timezone.utc).replace(microsecond=0)

@@ -1,7 +1,7 @@
-"""Optional packages: which extra of `pip install 'cdc-views[…]'` brings a module, and one error where it is missing.
+"""Optional packages: the extra of `pip install 'cdc-views[…]'` that installs a module, and the error if a module is missing.
 
-Every import of an optional package is inside `needs`, or in a module that is imported only inside one. The command
-line converts any other failed import (`missing_extra`), so a missing package never looks like a bug.
+Import optional packages only inside `needs`, or in modules that are imported only inside it. The command line converts all other
+failed imports (`missing_extra`), so a missing package never looks like a bug.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ _MODULES_OF = {
     "sqlmesh": "sqlmesh",
 }
 EXTRA_OF: Mapping[str, str] = {module: extra for extra, modules in _MODULES_OF.items() for module in modules.split()}
-"""Module → its extra; the longest name that is a prefix decides."""
+"""Module → its extra. The longest prefix of a module's name decides."""
 
 
 def missing_extra(error: ImportError, *, what: str = "this", extra: str | None = None) -> MissingExtraError | None:
-    """Return the error for a failed import; None if no extra has the module: it is our own, or unknown.
-
-    `what` is the feature that needs the module, for the message; `extra` has every package imported there, and is by default
-    looked up in `EXTRA_OF`.
+    """Return the error for a failed import; None if no extra has the module, which is then our own or unknown. `what` names the
+    feature in the message. `extra` is the extra of all packages imported there; by default, `EXTRA_OF` has it.
     """
     name = error.name or ""
     if name.partition(".")[0].startswith("cdc_"):
@@ -64,6 +62,6 @@ def needs(what: str, *, extra: str | None = None) -> Iterator[None]:
 
 
 def load(entry: EntryPoint, *, what: str, extra: str) -> Any:
-    """Return what an entry point names; raises `MissingExtraError` where a package it needs is missing."""
+    """Return the object of an entry point; raises `MissingExtraError` if a package that it needs is missing."""
     with needs(what, extra=extra):
         return entry.load()

@@ -1,9 +1,7 @@
-"""Physical names of columns: safe in every engine, one for one with the names users know.
+"""Physical names of columns, in raw tables and plans; the last step of a view restores the users' names.
 
-Raw tables, and everything a plan computes, use these; the last step of a view gives users their own names back.
-They hold only `[a-z0-9_]`, start with a letter, never differ in case alone and never start with `_`, which is
-where our own columns live. Why: Delta refuses ` ,;{}()=` in names, Spark and DuckDB ignore case, BigQuery allows
-little else, and a source column may well be called `_op`.
+They hold only `[a-z0-9_]`, start with a letter and never differ in case alone. Our own columns start with `_`. Reasons: Delta
+refuses ` ,;{}()=` in names, Spark and DuckDB ignore case, BigQuery allows little else, and a source column may be called `_op`.
 """
 
 from __future__ import annotations
@@ -11,21 +9,20 @@ from __future__ import annotations
 import re
 
 KIND = "_kind"
-"""The column of raw tables and states that says what kind of fact a row is."""
+"""The column of raw tables and states that holds the kind of a fact."""
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*\Z")
 _ESCAPED = "x_"
 _UNHELD = re.compile(r"[ ,;{}()=`.\x00-\x1f\x7f]")
-"""Characters that Delta or Parquet's readers refuse in a name; also quote and dot, which tools misread."""
+"""Characters that Delta or Parquet readers refuse in a name; also quote and dot, which tools misread."""
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 class RenamedField(str):
-    """The present name of a renamed field of a user type. Landed values are stored by its first name, `stored`."""
+    """The present name of a renamed field of a user type. Raw tables store its values under its first name, `stored`."""
 
     stored: str
 
     def __new__(cls, name: str, stored: str) -> RenamedField:
-        """Make the name, with the first name."""
         made = super().__new__(cls, name)
         made.stored = stored
         return made
@@ -35,13 +32,13 @@ class RenamedField(str):
 
 
 def renamed_field(former: str, name: str) -> str:
-    """Return a field's new name, which keeps the first one."""
+    """Return a field's new name, which remembers the first one."""
     stored = former.stored if isinstance(former, RenamedField) else former
     return name if name == stored else RenamedField(name, stored)
 
 
 def physical_name(name: str) -> str:
-    """Return the column's name in raw tables; plain lower-case names stay as they are, and renamed fields too.
+    """Return the name in raw tables. Plain lower-case names stay as they are; a renamed field has its first name.
 
     >>> physical_name("user_id"), physical_name("user-id"), physical_name("_op")
     ('user_id', 'x_user_2did', 'x___op')
@@ -54,7 +51,7 @@ def physical_name(name: str) -> str:
 
 
 def bound_name(name: str) -> str:
-    """Return the name of a clustering column inside `_from` and `_to`, whose own members are called `size` and `inclusive`.
+    """Return a clustering column's name inside `_from` and `_to`, which have members `size` and `inclusive` of their own.
 
     >>> bound_name("line"), bound_name("size")
     ('line', '_size')
@@ -64,9 +61,8 @@ def bound_name(name: str) -> str:
 
 
 def held_name(name: str) -> str:
-    """Return the name in a Delta table of plain columns: the user's own, encoded only where Delta refuses it.
-
-    Names that start with `_` or `x_` are encoded too: those are our columns, and encoded ones.
+    """Return the name in a Delta table of plain columns: the user's own, encoded only if Delta refuses it, or if it starts with
+    `_` (as our columns do) or with `x_` (as encoded names do).
 
     >>> held_name("OrderId"), held_name("user-id"), held_name("user id"), held_name("_op")
     ('OrderId', 'user-id', 'x_user_20id', 'x___op')

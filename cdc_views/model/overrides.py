@@ -1,4 +1,4 @@
-"""`columns:` of the project file: the types in which a view and `to_arrow` show single columns."""
+"""`columns:` of the project file: other types in which a view and `to_arrow` show single columns."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ def precision_and_scale(kind: exp.DataType) -> tuple[int, int]:
 
 
 def misfit(column: Column, text: str) -> str:
-    """Return why a column cannot be shown as the type that `text` names; empty when it can.
-
-    A decimal's own scale must fit, because a view would round it silently.
+    """Return why a column cannot be shown as the type `text`; empty if it can. A view would round a decimal that does not fit.
 
     >>> misfit(Column("price", Scalar(Kind.DECIMAL, scale=4)), "decimal(18,2)")
     'has 4 digits after the point, which decimal(18,2) would round'

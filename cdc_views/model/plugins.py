@@ -19,7 +19,7 @@ from cdc_views.model.extras import missing_extra
 
 
 class PluginGroup(str, Enum):
-    """A kind of plug-in; the value is the name of its entry points' group."""
+    """A kind of plug-in; the value is the group of its entry points."""
 
     ENGINE = "cdc_views.engines"
     DIALECT = "cdc_views.dialects"
@@ -28,12 +28,12 @@ class PluginGroup(str, Enum):
 
 
 def plugin_names(group: PluginGroup) -> tuple[str, ...]:
-    """Return the names of all plug-ins of a group that are installed, in alphabetical order."""
+    """Return the names of all installed plug-ins of a group, in alphabetical order."""
     return tuple(sorted(_entries(group)))
 
 
 @cache
-def load_plugin(group: PluginGroup, name: str) -> Any:  # noqa: ANN401  # what each group has, its registry says
+def load_plugin(group: PluginGroup, name: str) -> Any:  # noqa: ANN401  # each group's registry knows the type
     """Return the object that the entry point of that name refers to.
 
     Raises:
@@ -54,7 +54,7 @@ def load_plugin(group: PluginGroup, name: str) -> Any:  # noqa: ANN401  # what e
 
 @cache
 def _entries(group: PluginGroup) -> Mapping[str, EntryPoint]:
-    """The entry points of a group by name; raises `ConfigError` if two packages offer one name, since either may win."""
+    """Return the entry points of a group by name; refuse a name that two packages offer, since either might win."""
     found: dict[str, EntryPoint] = {}
     for entry in entry_points(group=group.value):
         other = found.setdefault(entry.name, entry)

@@ -1,4 +1,4 @@
-"""`TableSchema`: what every reader of schemas produces and everything else consumes."""
+"""`TableSchema`: the result of every reader of schemas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdc_views.model.types import Kind, LogicalType, contains
 
 
 class Role(str, Enum):
-    """What a column is for; the order of the members is the order Cassandra lists columns in."""
+    """The role of a column; the members are in the order in which Cassandra lists columns."""
 
     PARTITION = "partition"
     CLUSTERING = "clustering"
@@ -22,7 +22,7 @@ class Role(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; `descending` has meaning for clustering columns only."""
+    """One column; `descending` matters for clustering columns only."""
 
     name: str
     type: LogicalType
@@ -37,9 +37,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class DroppedColumn:
-    """A dropped column: cells written at or before `dropped_at` (µs) never show (rule W6).
-
-    `type` is None if the source does not declare it; its cells are then read without their value.
+    """A dropped column: cells written at or before `dropped_at` (µs) never show (rule W6). `type` is None if the source does not
+    declare it; its cells are then read without their value.
     """
 
     name: str
@@ -49,10 +48,8 @@ class DroppedColumn:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """A table: columns in declared order, unique names, at least one partition column.
-
-    A relational table's primary key is its partition key. Raises `SchemaError` for a schema that can have no view,
-    `UnsupportedError` for counters (rule W5).
+    """A table, with its columns in declared order. A relational table's primary key is its partition key. Raises `SchemaError`
+    for a schema that can have no view, and `UnsupportedError` for counters (rule W5).
 
     >>> from cdc_views.model.types import Scalar
     >>> number, text = Scalar(Kind.INT), Scalar(Kind.TEXT)
@@ -145,6 +142,6 @@ class TableSchema:
         raise UnknownColumnError(table=self.full_name, column=name, known=[c.name for c in self.columns])
 
     def drop_time(self, name: str) -> int | None:
-        """When the column called `name` was last dropped (µs), or None if it never was."""
+        """Return when the column called `name` was last dropped (µs); None if it never was."""
         times = [d.dropped_at for d in self.dropped if d.name == name]
         return max(times, default=None)

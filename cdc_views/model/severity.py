@@ -1,4 +1,4 @@
-"""How much a data test matters."""
+"""The severity of data tests."""
 
 from __future__ import annotations
 

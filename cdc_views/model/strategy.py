@@ -1,4 +1,4 @@
-"""The ways to find the latest cell, by name: what a project file and a command line may say."""
+"""The ways to find the latest cell, by the names that project files and the command line use."""
 
 from __future__ import annotations
 

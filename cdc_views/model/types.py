@@ -1,6 +1,4 @@
-"""Logical types: the types of columns, independent of any engine.
-
-Native Python values, one form a type (used by the oracle, the codecs and the printers):
+"""Logical types of columns, independent of any engine, and the native Python values that oracle, codecs and printers use:
 
 ============================  ==================================================================
 type                          native value
@@ -42,11 +40,11 @@ class _Empty(Enum):
 
 
 EMPTY = _Empty.EMPTY
-"""A value of 0 bytes where the type is not text: legal in Cassandra, distinct from null, printed as `""`."""
+"""A value of 0 bytes whose type is not text: legal in Cassandra, distinct from null, printed as `""`."""
 
 
 class Kind(str, Enum):
-    """The scalar types; the value is the name as CQL writes it, or ours for relational ones."""
+    """The scalar types; the value is CQL's name, or our own name for a relational type."""
 
     ASCII = "ascii"
     BIGINT = "bigint"
@@ -76,39 +74,35 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogicalType:
-    """Base of the types below. `str(t)` is the type as CQL writes it."""
+    """The base of the types below. `str` gives the type as CQL writes it."""
 
     @property
     def is_multicell(self) -> bool:
-        """Whether a column of this type stores one cell an element (a non-frozen collection or user type)."""
+        """Whether a column stores one cell per element: its type is a collection or user type that is not frozen."""
         return False
 
     def frozen_form(self) -> LogicalType:
-        """The same type stored as one cell."""
+        """Return the same type, stored as one cell."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar(LogicalType):
-    """A type without parts.
-
-    `scale` and `precision` come from a relational `numeric(p, s)`. None: each value has its own. `precision` is also None
-    if the declaration lacks it.
+    """A type without parts. `scale` and `precision` come from a relational `numeric(p, s)`. None means that each value has its
+    own; `precision` is also None if it is not declared.
     """
 
     kind: Kind
     scale: int | None = None
-    precision: int | None = field(default=None, repr=False)
-    """Not in `repr`: states identify key types by it, and states of earlier versions had no precision."""
+    precision: int | None = field(default=None, repr=False)  # not in `repr`, by which states identify key types
 
     def __str__(self) -> str:
         return self.kind.value
 
     @property
     def decimal_size(self) -> tuple[int, int] | None:
-        """The (precision, scale) of the DECIMAL that views show; None if they show text or another type.
-
-        A scale below 0 counts zeros before the point, one above the precision zeros after it.
+        """The (precision, scale) of the DECIMAL that views show; None if they show text or another type. A scale below 0 counts
+        zeros before the point, a scale above the precision counts zeros after it.
 
         >>> Scalar(Kind.DECIMAL, 2, 12).decimal_size, Scalar(Kind.DECIMAL, -2, 3).decimal_size, Scalar(Kind.DECIMAL).decimal_size
         ((12, 2), (5, 0), None)
@@ -141,7 +135,7 @@ class _Collection(LogicalType):
 
 @dataclass(frozen=True, slots=True)
 class SequenceOf(LogicalType):
-    """A list, a set or a vector: values of one type in an order."""
+    """A list, a set or a vector: ordered values of one type."""
 
     element: LogicalType
 
@@ -158,7 +152,7 @@ class ListOf(_Collection, SequenceOf):
 
 @dataclass(frozen=True, slots=True)
 class SetOf(_Collection, SequenceOf):
-    """`set<element>`, sorted by the element's rule-K2 order."""
+    """`set<element>`, sorted by rule K2."""
 
     frozen: bool = True
 
@@ -168,7 +162,7 @@ class SetOf(_Collection, SequenceOf):
 
 @dataclass(frozen=True, slots=True)
 class MapOf(_Collection):
-    """`map<key, value>`, sorted by the key's rule-K2 order."""
+    """`map<key, value>`, sorted by key by rule K2."""
 
     key: LogicalType
     value: LogicalType
@@ -207,7 +201,7 @@ class Udt(_Collection, RecordOf):
         return tuple([kind for _, kind in self.fields])
 
     def field_type(self, name: str) -> LogicalType | None:
-        """The type of the field called `name`, or None when there is none."""
+        """Return the type of the field called `name`; None if there is none."""
         return next((kind for field, kind in self.fields if field == name), None)
 
 
@@ -260,42 +254,37 @@ def contains(kind: LogicalType, wanted: Kind) -> bool:
 
 
 _CQL_TYPE_WORDS = frozenset({kind.value for kind in Kind} | {"list", "set", "map", "tuple", "frozen", "vector", "varchar"})
-"""Names a user type must quote, since CQL would read them as types of its own."""
+"""Names that a user type must quote, since CQL has types of these names."""
 
-MOST_DIGITS = 38
-"""The most digits that the decimals of DuckDB, Spark and Arrow hold."""
-MOST_SCALE = 37
-"""The most digits after the point of a decimal in a view; views show longer ones as text."""
+MOST_DIGITS = 38  # the most digits of a decimal in DuckDB, Spark and Arrow
+MOST_SCALE = 37  # the most digits after the point of a decimal in a view; views show longer ones as text
 
-INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.COUNTER: 64}
-"""Width in bits of the fixed-width integers."""
+INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.COUNTER: 64}  # fixed-width integers
 
 STORED_BITS = INTEGER_BITS | {Kind.TIMESTAMP: 64, Kind.TIME: 64, Kind.DATETIME: 64, Kind.INSTANT: 64}
-"""Width in bits of the kinds that Cassandra stores as signed integers; a date is unsigned."""
+"""Bits of the kinds that Cassandra stores as signed integers; a date is unsigned."""
 
 TEXT_KINDS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
-"""Kinds whose native value is str and whose 0-byte value is the empty string, not `EMPTY`."""
+"""Kinds with native values of type str; their 0-byte value is the empty string, not `EMPTY`."""
 
 TEXT_STORED = frozenset({Kind.DECIMAL, Kind.VARINT, Kind.UUID, Kind.TIMEUUID, Kind.INET, Kind.DURATION})
-"""Kinds stored as text in raw tables, in the form `query` prints."""
+"""Kinds that raw tables store as text, in the form that `query` prints."""
 
 
 def is_reshaped(kind: Scalar) -> bool:
-    """Whether views show values of `kind` in another type than raw tables store: integers of ms, µs, ns or days, texts."""
+    """Whether views show another type of `kind` than raw tables store, which is an integer (ms, µs, ns, days) or a text."""
     is_time = kind.kind in {Kind.TIMESTAMP, Kind.DATE, Kind.TIME, Kind.DATETIME, Kind.INSTANT}
     return is_time or kind.decimal_size is not None
 
 
 def is_text(kind: LogicalType) -> bool:
-    """Whether a 0-byte value of `kind` is simply the empty string (or, for blob, empty bytes)."""
+    """Whether a 0-byte value of `kind` is the empty string or, for blob, empty bytes."""
     return isinstance(kind, Scalar) and (kind.kind in TEXT_KINDS or kind.kind is Kind.BLOB)
 
 
 def carries_order_bytes(kind: LogicalType) -> bool:
-    """Whether cells of `kind` store their serialized bytes beside the value (rule C3).
-
-    The other kinds derive the order of their bytes from the stored value: integers and timestamps as
-    `(v < 0, v)`; text, blob, uuid, timeuuid, boolean, date and time by the value itself.
+    """Whether cells of `kind` also store their serialized bytes (rule C3). For other kinds, the stored value gives the order of
+    the bytes: integers and timestamps by `(v < 0, v)`; text, blob, uuid, timeuuid, boolean, date and time by the value itself.
     """
     if not isinstance(kind, Scalar):
         return True
@@ -303,18 +292,14 @@ def carries_order_bytes(kind: LogicalType) -> bool:
 
 
 def carries_comparable(kind: LogicalType) -> bool:
-    """Whether a *key* of `kind` stores a separate comparable (rules K1, K2) beside the value.
-
-    Needed wherever SQL's `=` and `<` on the stored value differ from Cassandra's comparator.
-    """
+    """Whether a *key* of `kind` also stores a comparable (rules K1, K2): SQL's `=` and `<` differ from Cassandra's comparator."""
     if not isinstance(kind, Scalar):
         return True
     return kind.kind in TEXT_STORED or kind.kind in {Kind.FLOAT, Kind.DOUBLE}
 
 
 def reads_from_bytes(kind: LogicalType) -> bool:
-    """Whether exact reads take a value of `kind` from its serialized bytes, so that keys and paths store them too.
-
-    Engines' own nested types lose values of 0 bytes, and DuckDB's `max` of a struct turns -0.0 into 0.0.
+    """Whether exact reads take a value of `kind` from its serialized bytes, so that keys and paths store these too: engines'
+    nested types lose values of 0 bytes, and DuckDB's `max` of a struct turns -0.0 into 0.0.
     """
     return not isinstance(kind, Scalar) or kind.kind in {Kind.FLOAT, Kind.DOUBLE}

@@ -1,4 +1,4 @@
-"""The project file `cdc_views.yml`: what it may hold and how it is read."""
+"""The project file `cdc_views.yml`: its models and its reader."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a project file needs to know of engines and raw formats: their names, and which keys are theirs alone.
-
-Both are plug-ins (`cdc_views.model.plugins`); an engine is loaded where a project file names it.
-"""
+"""Engines and raw formats in a project file, which are plug-ins; an engine is loaded if the file names it."""
 
 from __future__ import annotations
 
@@ -19,17 +16,17 @@ from cdc_views.model.plugins import PluginGroup, load_plugin, plugin_names
 
 
 class ProjectEngine(Protocol):
-    """The part of an engine's plug-in that a project file is checked by; `cdc_views.engines.plugin` has the whole."""
+    """The part of an engine's plug-in that checks project files; `cdc_views.engines.plugin` has the whole."""
 
     options: type[ConfigPart] | None
-    """What may stand under a key of the engine's name; None: there is no such key."""
+    """The model of the key that has the engine's name; None: there is no such key."""
 
     def check_warehouse(self, warehouse: str) -> None:
-        """Raise `ValueError` where `warehouse:` is no place that the engine can use."""
+        """Raise `ValueError` if the engine cannot use `warehouse:`."""
 
 
 def project_engine(name: str) -> ProjectEngine:
-    """Return the engine of that name, which is installed."""
+    """Return the installed engine called `name`."""
     found: ProjectEngine = load_plugin(PluginGroup.ENGINE, name)()
     return found
 
@@ -50,20 +47,18 @@ EngineName = Annotated[
     AfterValidator(partial(_check_name, group=PluginGroup.ENGINE)),
     Field(strict=True, json_schema_extra=partial(_list_names, group=PluginGroup.ENGINE)),
 ]
-"""The name of an engine that is installed."""
 
 FormatName = Annotated[
     str,
     AfterValidator(partial(_check_name, group=PluginGroup.FORMAT)),
     Field(strict=True, json_schema_extra=partial(_list_names, group=PluginGroup.FORMAT)),
 ]
-"""The name of a raw format that is installed."""
 
 
 def any_format_options() -> Any:
-    """Return the type of what any installed format takes as options; a format that cannot be loaded is left out."""
+    """Return the union of the option models of all installed formats, except formats that cannot be loaded."""
     models: list[Any] = [None]
     for name in plugin_names(PluginGroup.FORMAT):
-        with suppress(UnsupportedError):  # whoever names that format reads why
+        with suppress(UnsupportedError):  # a project that names this format gets the error
             models.append(format_class(name).options)
-    return Union[tuple(models)]  # noqa: UP007  # of types that are known only now
+    return Union[tuple(models)]  # noqa: UP007  # the types are known only now

@@ -1,4 +1,4 @@
-"""Reading a project file: every mistake is an error with its file, line and a suggestion."""
+"""The reader of project files: every mistake is an error with its file, line and a suggestion."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ from cdc_views.project.yaml_marks import Path as Place
 
 
 def load_project(path: Path, *, environment: Mapping[str, str] | None = None) -> ProjectConfig:
-    """Return the project file at `path`; `environment` (default: this process's) fills `${…}` references.
-
-    Raises:
-        ConfigError: The file is missing, is no YAML, or holds a wrong key or value; names the line.
+    """Return the project file at `path`; `environment` (default: this process's) fills `${…}` references. Raises `ConfigError`
+    with the line if the file is missing, is not YAML, or has a wrong key or value.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -46,14 +44,14 @@ def load_project(path: Path, *, environment: Mapping[str, str] | None = None) ->
 
 
 def _model_of(document: Mapping[Any, Any]) -> type[ProjectConfig]:
-    """The model of a project file: with the key of its engine, and those of other engines, which are refused by name."""
+    """Return the model with the key of the file's engine, and with the keys of other engines, to refuse these by name."""
     known = plugin_names(PluginGroup.ENGINE)
     return project_model(tuple(name for name in known if name == document.get("engine") or name in document))
 
 
 @cache
 def project_model(engines: tuple[str, ...]) -> type[ProjectConfig]:
-    """Return `ProjectConfig` with one more field for each of these engines that has options, called as the engine."""
+    """Return `ProjectConfig` with one more field for each of these engines that has options, named after the engine."""
     models = {name: model for name in engines if (model := project_engine(name).options) is not None}
     fields: dict[str, Any] = {
         name: (
@@ -78,7 +76,7 @@ def project_json_schema() -> dict[str, Any]:
 
 
 def _messages(problems: Sequence[Any], marked: MarkedYaml, path: Path) -> str:
-    """One line a problem, in the file's order; not those of a whole that only has wrong parts."""
+    """Return one line per problem, in the file's order; leave out a whole if its parts have problems."""
     places: list[Place] = [tuple(part for part in problem["loc"] if part != "[key]") for problem in problems]
     lines = []
     for problem, place in zip(problems, places, strict=True):
@@ -91,7 +89,7 @@ def _messages(problems: Sequence[Any], marked: MarkedYaml, path: Path) -> str:
 
 
 def _wrong(problem: Any, place: Place, document: Any, *, hidden: Callable[[str], str]) -> str:
-    """What is wrong; whatever quotes the file goes through `hidden`."""
+    """Return what is wrong; quotes of the file pass through `hidden`, which hides secrets."""
     dotted, found = _dotted(place), hidden(repr(problem["input"]))
     under = f" in {_dotted(place[:-1])}" if place[:-1] else ""
     match problem["type"]:
@@ -121,7 +119,7 @@ _EXPECTED = {
     "string_type": "a text was expected; put it in quotes",
     "tuple_type": "a list was expected, each entry after a dash",
 }
-"""What pydantic would say in Python's words."""
+"""Messages in place of pydantic's, which use Python's words."""
 
 
 def _dotted(place: Place) -> str:
@@ -130,7 +128,7 @@ def _dotted(place: Place) -> str:
 
 
 def _field_type(place: Place, document: Any) -> Any:
-    """The declared type of the value at `place`, seen through optionals and tuples; `document` names engine and format."""
+    """Return the declared type of the value at `place`, inside optionals and tuples; `document` names engine and format."""
     found: Any = _model_of(document)
     for part in place:
         if isinstance(part, int):

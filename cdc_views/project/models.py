@@ -1,4 +1,4 @@
-"""The shape of `cdc_views.yml`; unknown keys are errors. These models are also the JSON Schema editors use."""
+"""The models of `cdc_views.yml`, which also give editors their JSON Schema; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class TableConfig(ConfigPart):
 
     @property
     def slug(self) -> str:
-        """The name as one of a file or folder; see `paths.slug_of`."""
+        """The name as the name of a file or folder; see `paths.slug_of`."""
         return slug_of(self.name)
 
     @property
@@ -214,7 +214,7 @@ class TableConfig(ConfigPart):
 
     @property
     def serving_name(self) -> str | None:
-        """The serving table's folder, as written or derived; None where there is to be none."""
+        """The serving table's folder, as written or derived; None if there is no serving table."""
         serving = self.materialize.serving
         return None if serving is None else serving.name or self.slug
 
@@ -228,7 +228,7 @@ class ProjectConfig(ConfigPart):
     tables: tuple[TableConfig, ...] = Field(min_length=1)
 
     def options_of(self, engine: str) -> Any:
-        """Return what the file says under the key of an engine, an instance of its plug-in's `options`; else the defaults."""
+        """Return the file's options of an engine, else the defaults: an instance of its plug-in's `options`."""
         found = getattr(self, engine, None)
         model = project_engine(engine).options
         return model() if found is None and model is not None else found

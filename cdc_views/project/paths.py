@@ -22,8 +22,7 @@ def split_name(name: str) -> tuple[str, str]:
 def default_raw_table(name: str) -> str:
     """Return the path of a table's raw table, relative to the project file; no two names share one.
 
-    A dot becomes `_`, so `_` is doubled; capitals and everything else become `-` and hex, since names that differ
-    only in case would be one folder on some file systems.
+    A dot becomes `_`, so `_` is doubled. Capitals, which some file systems ignore, and all else become `-` and hex.
 
     >>> default_raw_table("shop.orders"), default_raw_table("shop.order_items"), default_raw_table("ks.Orders")
     ('raw/shop_orders', 'raw/shop_order__items', 'raw/ks_-4frders')
@@ -32,7 +31,7 @@ def default_raw_table(name: str) -> str:
 
 
 def slug_of(name: str) -> str:
-    """Return a table's name as one of a file or folder, as `default_raw_table` encodes it; no two names share one."""
+    """Return a table's name as the name of a file or folder, encoded as in `default_raw_table`; no two names share one."""
     return "_".join(_encoded_part(part) for part in name.split("."))
 
 
@@ -43,7 +42,7 @@ def _encoded_part(part: str) -> str:
             encoded.append(letter)
         elif letter == "_" and 0 < index < len(part) - 1:
             encoded.append("__")
-        else:  # also a `_` at either end, which would run into that of a dot
+        else:  # also a `_` at either end, which would join the `_` of a dot
             encoded += [f"-{byte:02x}" for byte in letter.encode()]
     return "".join(encoded)
 
@@ -52,7 +51,7 @@ _UNFIT = re.compile(r"[\[\]|^\\\x00-\x1f\x7f]")
 
 
 def unfit_letter(path: str) -> str:
-    """Return the first character of a local path that Delta's library cannot have in one, or nothing."""
+    """Return the first character that Delta's library refuses in a local path; empty if there is none."""
     found = _UNFIT.search(path)
     return found[0] if found else ""
 

@@ -1,4 +1,4 @@
-"""YAML with the line of every value kept, duplicate keys refused and `${ENV_VAR}` references filled in."""
+"""A YAML reader that keeps the line of every value, refuses duplicate keys and fills in `${ENV_VAR}` references."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import yaml
 
 from cdc_views.errors import ConfigError
 
-Path = tuple[str | int, ...]
-"""Keys and indexes from the top of the document to a value."""
+Path = tuple[str | int, ...]  # keys and indexes from the top of the document to a value
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 _PARTS = re.compile(r"[./:@]")
 _SHORTEST_PART = 3
-_MOST_VALUES = 1_000_000
-"""More than any project has; aliases of aliases can name many more."""
+_MOST_VALUES = 1_000_000  # more than any project has; aliases of aliases can name many more
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +29,12 @@ class Reference:
     value: str
 
     def hide(self, text: str) -> str:
-        """Return `text` with `${name}` in place of the value, however a message writes it: escaped, in part, folded."""
+        """Return `text` with `${name}` in place of the value, even if a message escapes it, cuts it or changes its case."""
         value = self.value
         spellings = {value, repr(value)[1:-1], repr("'" + value)[2:-1], value.strip(), value.strip("/")}
         spellings |= {part for part in _PARTS.split(value) if len(part) >= _SHORTEST_PART}
         for spelling in sorted(spellings - {""}, key=len, reverse=True):
-            alone = len(spelling) < _SHORTEST_PART  # as a text of its own: in any word it would garble the message
+            alone = len(spelling) < _SHORTEST_PART  # replace it only between quotes: inside words it would garble the message
             pattern = rf"(?<=['\"]){re.escape(spelling)}(?=['\"])" if alone else re.escape(spelling)
             text = re.sub(pattern, lambda _: f"${{{self.name}}}", text, flags=re.IGNORECASE)
         return text
@@ -44,7 +42,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class MarkedYaml:
-    """A document, the 1-based line of each of its values and keys, and what `${…}` references were filled in with."""
+    """A document, the line (from 1) of each of its values and keys, and the references that were filled in."""
 
     document: Any
     lines: Mapping[Path, int] = field(default_factory=dict)
@@ -60,10 +58,7 @@ class MarkedYaml:
         return path
 
     def without_secrets(self, text: str, path: Path) -> str:
-        """Return what is said of the value at `path`, with references in place of what they, or others inside it, stand for.
-
-        What comes from the environment may be a secret that stands in the wrong place.
-        """
+        """Return `text` about the value at `path`, with references in place of the environment's values, which may be secrets."""
         around = self._nearest(path)
         inside = {reference for place, found in self.filled.items() if place[: len(around)] == around for reference in found}
         for reference in sorted(inside, key=lambda each: (-len(each.value), each.name)):
@@ -72,11 +67,8 @@ class MarkedYaml:
 
 
 def read_yaml(text: str, *, where: str, environment: Mapping[str, str] | None) -> MarkedYaml:
-    """Return the document in `text`, of the file `where`.
-
-    `environment` has the values of `${…}` references, which may be anywhere in a string; None leaves them as they are.
-
-    Raises `ConfigError` for no YAML, a key that occurs twice, or a reference to a variable that is not set.
+    """Return the document in `text`, the content of the file `where`. `environment` fills `${…}` references anywhere in strings;
+    None leaves them as they are. Raises `ConfigError` for bad YAML, a key that occurs twice, or a variable that is not set.
     """
     try:
         loader = yaml.SafeLoader(text)
@@ -94,7 +86,7 @@ def read_yaml(text: str, *, where: str, environment: Mapping[str, str] | None) -
 
 
 def _whole(text: str) -> str:
-    """The text with pairs of surrogates joined: so JSON escapes what is past U+FFFF."""
+    """Join pairs of surrogates: JSON escapes characters past U+FFFF as such pairs."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 

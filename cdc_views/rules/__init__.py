@@ -1,1 +1,1 @@
-"""What "latest" means, in plain Python: cells, facts, the oracle, and how values become bytes and back."""
+"""The meaning of "latest" in plain Python: cells, facts and the oracle; and the codecs of values."""

@@ -1,9 +1,8 @@
-"""What "latest" means, executable: Cassandra's reconciliation of cells, livenesses and deletions.
+"""Cassandra's reconciliation of cells, livenesses and deletions, in pure Python; docs/semantics.md numbers the rules.
 
-Pure Python, no engine: every engine and strategy must agree with these few functions (docs/semantics.md has the
-numbered rules). Write times are µs and chosen by clients; deletions' and expiries' times are seconds since the epoch and
-chosen by servers; a time to live is in seconds. Relational sources use the same functions; their write time is an order
-key of log positions (rule S2).
+Every engine and strategy must agree with these functions. Clients choose write times (µs); servers choose the times of deletions
+and expiries (seconds since the epoch); a time to live is in seconds. Relational sources use the same functions: their write time
+is an order key of log positions (rule S2).
 """
 
 from __future__ import annotations
@@ -12,21 +11,16 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-MAX_TTL = 20 * 365 * 24 * 3600
-"""The longest time to live, in seconds. Source: Cassandra 5.0, `Attributes.MAX_TTL`."""
-TTL_BITS = 30
-"""Bits that hold any time to live."""
+MAX_TTL = 20 * 365 * 24 * 3600  # the longest time to live, in seconds. Source: Cassandra 5.0, `Attributes.MAX_TTL`
+TTL_BITS = 30  # enough for any time to live
 _TTL_TOP = (1 << TTL_BITS) - 1
-RANK_FLOOR = -(1 << 63)
-"""The rank of a plain live cell of 0 bytes: the least rank there is."""
+RANK_FLOOR = -(1 << 63)  # the least rank: a plain live cell of 0 bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell (rule C1): live, expiring (`ttl` and `expires_at`) or a tombstone (`deleted_at`).
-
-    `value` is native (see `cdc_views.model.types`) and None exactly for a tombstone; `order_bytes` is its serialized
-    form, empty for a tombstone.
+    """One cell (rule C1): live, expiring (`ttl` and `expires_at`) or a tombstone (`deleted_at`). `value` is native (see
+    `cdc_views.model.types`), `order_bytes` its serialized form. Only a tombstone has value None; its `order_bytes` are empty.
     """
 
     written: int
@@ -56,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """The marker an INSERT leaves on a row (rule W1)."""
+    """The marker that an INSERT leaves on a row (rule W1)."""
 
     written: int
     ttl: int | None = None
@@ -69,22 +63,20 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Removes everything in its scope written at or before `written` (rule D1)."""
+    """A deletion of everything in its scope that was written at or before `written` (rule D1)."""
 
     written: int
     deleted_at: int
 
     def covers(self, written: int) -> bool:
-        """Whether a fact of that write time is removed; deletions win ties."""
+        """Whether it removes a fact of that write time; deletions win ties."""
         return written <= self.written
 
 
 def precedence(cell: Cell) -> tuple[int, bool, bool, int, int, bytes]:
-    """Return the key whose maximum is the latest cell (rules C2.1 to C2.6).
+    """Return the key whose maximum is the latest cell (rules C2.1 to C2.6). Cells with equal keys are interchangeable.
 
-    Total: two cells with equal keys are interchangeable. `ORDER BY` the write time alone picked another cell on
-    34 of 40 rows of a history with many ties.
-
+    The write time alone picked another cell on 34 of 40 rows of a history with many ties.
     Source: Cassandra 5.0, db/rows/Cells.java, resolveRegular.
     """
     expiry = cell.deleted_at if cell.deleted_at is not None else cell.expires_at
@@ -93,17 +85,16 @@ def precedence(cell: Cell) -> tuple[int, bool, bool, int, int, bytes]:
         expiry is not None,  # C2.2: even before it expires
         cell.is_tombstone,  # C2.3
         expiry or 0,  # C2.4
-        -(cell.ttl or 0),  # C2.5: of equal expiries the smaller one was written later
+        -(cell.ttl or 0),  # C2.5: of two cells that expire together, the one with the smaller ttl was written later
         cell.order_bytes,  # C2.6
     )
 
 
-RULES = ("C2.1", "C2.2", "C2.3", "C2.4", "C2.5", "C2.6")
-"""The rules that the components of `precedence` follow, in order."""
+RULES = ("C2.1", "C2.2", "C2.3", "C2.4", "C2.5", "C2.6")  # the rules of the components of `precedence`, in order
 
 
 def deciding_rule(winner: Cell, loser: Cell) -> str:
-    """Return the rule by which `winner` beats `loser`, or `"copy"` where the two are the same fact."""
+    """Return the rule by which `winner` beats `loser`; `"copy"` if they are the same fact."""
     for rule, ours, theirs in zip(RULES, precedence(winner), precedence(loser), strict=True):
         if ours != theirs:
             return rule
@@ -111,10 +102,10 @@ def deciding_rule(winner: Cell, loser: Cell) -> str:
 
 
 def rank(cell: Cell | Liveness) -> int:
-    """Pack rules C2.2 to C2.5 into one signed 64-bit integer: a larger rank wins among equal write times.
+    """Pack rules C2.2 to C2.5 into one signed 64-bit integer: among equal write times, the larger rank wins.
 
-    A tombstone's rank is its `deleted_at` (so `rank >= 0` iff tombstone); an expiring cell's is
-    `RANK_FLOOR + expires_at * 2^31 + (2^30 - 1 - ttl) * 2 + has_bytes`; a live cell's `RANK_FLOOR + has_bytes`.
+    A tombstone's rank is its `deleted_at` (only these are >= 0). An expiring cell's rank is
+    `RANK_FLOOR + expires_at * 2^31 + (2^30 - 1 - ttl) * 2 + has_bytes`, a live cell's is `RANK_FLOOR + has_bytes`.
     `has_bytes` is 0 only for a value of 0 bytes, which also loses rule C2.6 to any other value.
     """
     if isinstance(cell, Cell) and cell.deleted_at is not None:
@@ -141,19 +132,19 @@ def reconcile(left: Cell, right: Cell) -> Cell:
 
 
 def reconcile_liveness(left: Liveness | None, right: Liveness | None) -> Liveness | None:
-    """Return the later of two row markers (rule W1); None is no marker."""
+    """Return the later of two row markers (rule W1); None means no marker."""
     if left is None or right is None:
         return left or right
     return max(left, right, key=_liveness_precedence)
 
 
 def _liveness_precedence(liveness: Liveness) -> tuple[int, bool, int, int]:
-    # ttl last: Cassandra does not compare it, and two markers equal but for ttl are alive for equally long
+    # ttl last: Cassandra does not compare it, and markers that differ only in ttl live equally long
     return liveness.written, liveness.expires_at is not None, liveness.expires_at or 0, -(liveness.ttl or 0)
 
 
 def latest_deletion(deletions: Iterable[Deletion | None]) -> Deletion | None:
-    """Return the deletion that removes most (rule D2), or None when there is none."""
+    """Return the deletion that removes most (rule D2); None if there is none."""
     present = [d for d in deletions if d is not None]
     return max(present, key=lambda d: (d.written, d.deleted_at), default=None)
 
@@ -166,7 +157,7 @@ def merge_cells(into: dict[Hashable, Cell], cells: Iterable[tuple[Hashable, Cell
 
 
 def visible(cell: Cell | None, *, deletion: Deletion | None, now: int) -> bool:
-    """Whether the *winner* `cell` shows at `now` (rule C4); a losing cell must never be asked."""
+    """Whether `cell`, which must be the winner of its place, shows at `now` (rule C4)."""
     if cell is None or (deletion is not None and deletion.covers(cell.written)):
         return False
     return cell.is_live(now)

@@ -1,7 +1,5 @@
-"""Facts: what an event says about a row, a partition or a range, whatever format it came in.
-
-Every raw format decodes its events to facts; the canonical relation stores one row a fact; the oracle reduces
-them. Native values throughout (see `cdc_views.model.types`).
+"""Facts: what an event states about a row, static row, partition, range or table. Raw formats decode events to facts, a raw table
+has one row per fact, and the oracle reduces facts. All values are native (see `cdc_views.model.types`).
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from cdc_views.rules.cells import Cell, Deletion, Liveness
 
 
 class FactKind(str, Enum):
-    """What a fact is about; the value is what `_kind` holds in a raw table."""
+    """The subject of a fact; the value is that of `_kind` in a raw table."""
 
     ROW = "row"
     STATIC = "static"
@@ -26,7 +24,7 @@ class FactKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of a range of clustering keys: a prefix of the clustering columns' values, possibly empty (open)."""
+    """One end of a range of clustering keys: a prefix of the clustering columns' values; empty if the range is open."""
 
     prefix: tuple[Any, ...]
     inclusive: bool
@@ -34,10 +32,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """What an event says about one multi-cell column: its complex deletion (D3) and (path, cell) pairs.
-
-    A path is a native value: the set's element, the map's key, the list's timeuuid, the user type's field name.
-    A set's cells hold its elements as paths and `b""`-valued cells.
+    """An event's facts about one multi-cell column: its complex deletion (D3), and (path, cell) pairs. A path is a native value:
+    a set's element (its cell has value `b""`), a map's key, a list's timeuuid, or a user type's field name.
     """
 
     deletion: Deletion | None = None
@@ -55,10 +51,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact. `partition` holds the partition key's values in key order, None only for a TABLE fact.
-
-    `clustering` is the full clustering key of a ROW fact, else empty; `start` and `end` belong to RANGE facts and
-    follow the table's clustering order; `cells` and `elements` belong to ROW and STATIC facts.
+    """One fact. `partition` has the partition key's values, empty only for a TABLE fact. `clustering` is the full clustering key
+    of a ROW fact, else empty. RANGE facts have `start` and `end` in the table's clustering order. ROW and STATIC facts have
+    `cells` and `elements`.
     """
 
     kind: FactKind

@@ -1,4 +1,4 @@
-"""Instants as people give them: epoch seconds, ISO 8601, or a `datetime`."""
+"""Instants in the forms that people use: epoch seconds, ISO 8601, or a `datetime`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,15 @@ from cdc_views.rules.codec.times import parse_micros
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SECONDS = re.compile(r"[+-]?\d+\Z")
-_SPAN = range(-(1 << 42), 253_402_300_800)
-"""Up to the year 9999. Today's milliseconds, read as seconds, are in the year 58,000, so this finds a wrong unit."""
+_SPAN = range(-(1 << 42), 253_402_300_800)  # to the year 9999; today's milliseconds, read as seconds, are past it
 
-SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-"""Unit of a span → seconds."""
+SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}  # unit of a span → seconds
 
-Instant = int | str | datetime
-"""Epoch seconds, their text or ISO 8601, or a datetime; without a zone it is UTC."""
+Instant = int | str | datetime  # epoch seconds, their text, ISO 8601 or a datetime; UTC if it has no zone
 
 
 def epoch_seconds(instant: Instant, *, option: str = "as_of") -> int:
-    """Return whole seconds since the epoch, fractions cut (towards the past).
-
-    Raises:
-        UsageError: It is not an instant; `option` names it in the message.
+    """Return whole seconds since the epoch, rounded down; raises `UsageError`, which names `option`, if it is not an instant.
 
     >>> epoch_seconds("2026-11-21T10:00:00.9+01:00")
     1795251600
@@ -66,10 +60,7 @@ def micros(now: datetime) -> int:
 
 
 def span_seconds(span: str, *, option: str, example: str, digits: int) -> int:
-    """Return the seconds of a span: `<int>(s|m|h|d)`, the number of at most `digits` digits.
-
-    Raises:
-        UsageError: It is not a span; the message names `option` and shows `example`.
+    """Return the seconds of a span `<int>(s|m|h|d)` of at most `digits` digits; raises `UsageError` with `option` and `example`.
 
     >>> span_seconds("2h", option="wait", example="1h", digits=6)
     7200

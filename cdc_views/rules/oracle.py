@@ -1,7 +1,4 @@
-"""The rows a table shows, computed from facts in pure Python: what every engine is tested against.
-
-Slow and plain on purpose: it follows docs/semantics.md rule by rule and shares no code with the SQL.
-"""
+"""The rows of a table in plain, slow Python, by docs/semantics.md and without the SQL: the reference for every engine."""
 
 from __future__ import annotations
 
@@ -16,13 +13,12 @@ from cdc_views.rules.codec.comparable import comparable, partition_identity
 from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Bound, Fact, FactKind
 
-Row = dict[str, Any]
-"""Column name → native value, every column of the table, None for null."""
+Row = dict[str, Any]  # column name → native value of every column; None is null
 
 
 @dataclass(slots=True)
 class _Group:
-    """Everything known of one row (or one partition's static row), reconciled."""
+    """The reconciled facts about one row, or about the static row of a partition."""
 
     key: tuple[Any, ...]
     liveness: Liveness | None = None
@@ -42,7 +38,7 @@ class _Partition:
 
 
 def path_type(kind: LogicalType) -> LogicalType:
-    """Return the type of a multi-cell column's paths: a list's are timeuuids, a user type's field names."""
+    """Return the type of a multi-cell column's paths: timeuuid for a list, text (field names) for a user type."""
     match kind:
         case ListOf():
             return Scalar(Kind.TIMEUUID)
@@ -54,9 +50,8 @@ def path_type(kind: LogicalType) -> LogicalType:
 
 
 def one_spelling(column: Column, value: Any) -> Any:
-    """Return a form of a column's value that is equal for all spellings of a clustering key, of elements, of a map's keys.
-
-    Of equal keys that differ in bytes, any may show (rule K1): a state has only the spellings of the facts that it kept.
+    """Return a form of a column's value that is equal for all spellings of clustering keys, elements and map keys. Any of them
+    may show (rule K1), because a state has only the spellings of the facts that it kept.
     """
     match column.type:
         case _ if value is None:
@@ -71,7 +66,7 @@ def one_spelling(column: Column, value: Any) -> Any:
 
 
 def may_be_spelled_otherwise(column: Column) -> bool:
-    """Whether equal keys in a column's values may differ in bytes, as decimals, NaN and nested types do."""
+    """Whether equal keys in a column may differ in bytes, as decimals, NaN and nested types may."""
     if column.role is Role.CLUSTERING:
         return _has_spellings(column.type)
     return isinstance(column.type, SetOf | MapOf) and column.type.is_multicell and _has_spellings(path_type(column.type))
@@ -82,9 +77,8 @@ def _has_spellings(kind: LogicalType) -> bool:
 
 
 def latest_rows(schema: TableSchema, facts: Iterable[Fact], *, now: int) -> list[Row]:
-    """Return the rows a read at `now` (epoch seconds) shows, in the order `query` prints them.
-
-    Grain: one row per row key, plus one per partition that has only live static columns (rule W3).
+    """Return the rows that a read at `now` (epoch seconds) shows, in the order in which `query` prints them. Grain: one row per
+    row key, plus one per partition that has only live static columns (rule W3).
     """
     partitions: dict[tuple[bytes, ...], _Partition] = {}
     truncated: Deletion | None = None
@@ -112,7 +106,7 @@ def _absorb(schema: TableSchema, partition: _Partition, fact: Fact) -> None:
 def _row_group(schema: TableSchema, partition: _Partition, fact: Fact) -> _Group:
     place = tuple(comparable(c.type, v) for c, v in zip(schema.clustering, fact.clustering, strict=True))
     group = partition.rows.setdefault(place, _Group(fact.clustering))
-    # of keys that are equal but not the same bytes, show the least: any is right, one must be chosen
+    # of equal keys that differ in bytes, show the least: any is right, but one must be chosen
     group.key = tuple(
         _least(c.type, ours, theirs) for c, ours, theirs in zip(schema.clustering, group.key, fact.clustering, strict=True)
     )
@@ -120,7 +114,7 @@ def _row_group(schema: TableSchema, partition: _Partition, fact: Fact) -> _Group
 
 
 def _least(kind: LogicalType, left: Any, right: Any) -> Any:
-    """Of two equal keys the one that shows: the least by bytes where raw tables keep them, else by text."""
+    """Return the one of two equal keys that shows: the least by bytes if raw tables keep bytes, else by text."""
     return min(left, right, key=lambda value: serialize(kind, value) if reads_from_bytes(kind) else str(value).encode())
 
 
@@ -139,7 +133,7 @@ def _merge(schema: TableSchema, group: _Group, fact: Fact) -> None:
 
 
 def _is_dropped(schema: TableSchema, name: str, cell: Cell) -> bool:
-    """Rule W6: written at or before the column's drop time, or a column the table no longer has."""
+    """Whether rule W6 hides the cell: the table lacks the column, or the cell is not newer than the column's drop."""
     dropped_at = schema.drop_time(name)
     return not schema.has(name) or (dropped_at is not None and cell.written <= dropped_at)
 
@@ -165,7 +159,7 @@ def _order(schema: TableSchema, place: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class _Descending:
-    """Bytes that sort the other way round."""
+    """Bytes in reverse order."""
 
     part: bytes
 
@@ -174,7 +168,7 @@ class _Descending:
 
 
 def _row_values(schema: TableSchema, partition: _Partition, group: _Group, whole: Deletion | None, now: int) -> Row | None:
-    """Values of the regular columns, or None where the row does not exist at `now` (rule W2)."""
+    """Return the values of the regular columns; None if the row does not exist at `now` (rule W2)."""
     covering = [r.deletion for r in partition.ranges if _in_range(schema, r, group.key)]
     deletion = latest_deletion([group.deletion, whole, *covering])
     values = _values(schema.regulars, group, deletion=deletion, now=now)
@@ -218,7 +212,7 @@ def _column_value(column: Column, group: _Group, deletion: Deletion | None, now:
 
 
 def _assemble(kind: LogicalType, live: list[tuple[bytes, Any, Any]]) -> Any:
-    """A multi-cell value from its live (order, path, value) elements; null without any (rule W4)."""
+    """Return a multi-cell value of live (order, path, value) elements; None if there are none (rule W4)."""
     if not live:
         return None
     match kind:

@@ -1,7 +1,4 @@
-"""Readers of table schemas: CQL and SQL DDL, Avro, Debezium's Connect schemas, and YAML, into `TableSchema`.
-
-`read_schema` returns one table, `read_schemas` every usable one, `read_catalog` also the errors of unusable ones.
-The file's suffix and content decide the format:
+"""Readers of table schemas, which return `TableSchema`. The file's suffix and content decide the format:
 
 ==========================  =======================================================================
 ``.cql``                    CQL (`cql`)
@@ -44,8 +41,7 @@ _JSON = {".json", ".jsonl", ".ndjson"}
 def read_schemas(path: Path, *, keyspace: str = "", key_columns: Sequence[str] = ()) -> dict[str, TableSchema]:
     """Return the usable tables of a schema file by full name, `keyspace.table`, in the file's order.
 
-    `keyspace` is that of tables that the file gives none; `key_columns` is the key, for Avro and Connect schemas that do
-    not declare it.
+    `keyspace` is for tables without one; `key_columns` is the key of Avro and Connect schemas that declare none.
 
     Raises:
         SchemaError: The file is missing, cannot be read, or defines no table.
@@ -60,12 +56,10 @@ def read_schemas(path: Path, *, keyspace: str = "", key_columns: Sequence[str] =
 
 
 def read_schema(path: Path, *, table: str, keyspace: str = "", key_columns: Sequence[str] = ()) -> TableSchema:
-    """Return the one table of a schema file whose full name is `table`; `keyspace` is by default the name's own.
-
-    The rest is as in `read_schemas`.
+    """Return the table called `table` of a schema file. `keyspace` defaults to that of the name; see also `read_schemas`.
 
     Raises:
-        SchemaError: The file is missing or cannot be read, or has no such table, or the table can have no views.
+        SchemaError: The file is missing, cannot be read, or has no such table, or the table can have no views.
         UnsupportedError: The table has counters.
 
     >>> from tempfile import TemporaryDirectory
@@ -82,10 +76,8 @@ def read_schema(path: Path, *, table: str, keyspace: str = "", key_columns: Sequ
 
 
 def read_catalog(path: Path, *, keyspace: str = "", key_columns: Sequence[str] = ()) -> Catalog:
-    """Return every table of a schema file, with the errors of unusable ones; the arguments are those of `read_schemas`.
-
-    Raises:
-        SchemaError: The file is missing, or is not in the format of its suffix.
+    """Return all tables of a schema file, with the errors of unusable ones; the arguments are those of `read_schemas`. Raises
+    `SchemaError` if the file is missing, or is not in the format of its suffix.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -105,11 +97,7 @@ def _parsed(text: str, path: Path, keyspace: str, key_columns: tuple[str, ...]) 
 
 
 def read_text(text: str, *, path: Path, keyspace: str, key_columns: Sequence[str]) -> Catalog:
-    """Return the tables of `text`, the content of `path`, read as the suffix and the content say.
-
-    Raises:
-        SchemaError: The suffix is none of those known, or the text is not in the format.
-    """
+    """Return the tables of `text`, the content of `path`; raises `SchemaError` for an unknown suffix or a wrong format."""
     suffix, where = path.suffix.lower(), str(path)
     if suffix == ".cql" or (suffix in _DDL and _looks_like_cql(text)):
         from cdc_views.schemas.cql.reader import read_cql
@@ -134,7 +122,7 @@ def read_text(text: str, *, path: Path, keyspace: str, key_columns: Sequence[str
 
 
 def _looks_like_cql(text: str) -> bool:
-    """Whether DDL uses words that CQL has and SQL has not; comments and strings do not count."""
+    """Whether DDL has words of CQL that SQL lacks, outside comments and strings."""
     return _CQL_MARKS.search(_COMMENTS_AND_STRINGS.sub(" ", text)) is not None
 
 
@@ -146,7 +134,7 @@ def _read_json(text: str, *, keyspace: str, where: str, key_columns: Sequence[st
     try:
         document = json.loads(text)
     except json.JSONDecodeError:
-        # several documents, one a line; or not JSON at all, which the reader says with the place
+        # one document per line, or no JSON at all, which the reader reports with the place
         return read_connect(text, keyspace=keyspace, where=where, key_columns=key_columns)
     if isinstance(document, list) or (isinstance(document, dict) and document.get("type") == "record"):
         return read_avro(text, keyspace=keyspace, where=where, key_columns=key_columns)

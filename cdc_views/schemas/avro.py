@@ -1,16 +1,14 @@
-"""Avro schemas (`.avsc`) into tables.
+"""The reader of Avro schemas (`.avsc`). The columns are the fields of a record or, in a Debezium envelope, of its `after`.
 
-A record's fields are the columns; in a Debezium envelope those of `after`. Avro has no keys, so the schema declares
-them, in one of three ways:
+Avro has no keys. There are three ways to declare the key:
 
 * on fields: `{"name": "id", "type": "long", "cdc_views.key": true}`
 * on the record: `"primaryKey": ["id"]` (also `"key"` or `"cdc_views.key"`)
 * by the caller: `key_columns`
 
-Types: unions with null are their other branch; arrays, maps and records are frozen lists, maps and user types;
-enums are text; `fixed` and `bytes` are blobs. Logical types and Connect's names (`connect.name`, `connect.type`)
-decide where they are given; an unknown logical type is its plain type, as the Avro specification wants it.
-
+A union with null is its other branch; arrays, maps and records are frozen lists, maps and user types; enums are text; `fixed` and
+`bytes` are blobs. Logical types and Connect's names (`connect.name`, `connect.type`) come first; an unknown logical type is its
+plain type, as the Avro specification requires.
 Source: Apache Avro 1.12, specification, "Logical Types"; Confluent's Avro converter for the `connect.` properties.
 """
 
@@ -58,13 +56,10 @@ _KEY_PROPERTIES = ("cdc_views.key", "primaryKey", "key")
 
 
 def read_avro(text: str, *, keyspace: str = "", where: str = "", key_columns: Sequence[str] = ()) -> Catalog:
-    """Return the table of each record at the top of an Avro schema (one record, or a union of several).
+    """Return the table of each record at the top of an Avro schema: one record, or a union of several.
 
-    `keyspace` is by default the last part of the record's namespace; `key_columns` is the key, where the schema does not
-    declare it; error messages call the file `where`.
-
-    Raises:
-        SchemaError: The text is not JSON. A record that makes no table is in the catalog's `refused`.
+    `keyspace` defaults to the last part of the record's namespace; `key_columns` is the key if the schema declares none; messages
+    call the file `where`. Raises `SchemaError` if the text is not JSON. A record that makes no table is in `refused`.
     """
     try:
         document: Json = json.loads(text)
@@ -102,7 +97,6 @@ class _Record:
         return TableSchema(self._keyspace, self._table, tuple(columns))
 
     def _row(self) -> JsonObject:
-        """Return the record whose fields are the columns: `after` of a Debezium envelope, else the record."""
         fields = {field.get("name"): field for field in fields_of(self._schema)}
         if not ("after" in fields and "op" in fields):
             return self._schema
@@ -171,13 +165,13 @@ class _Record:
         kind = _LOGICAL.get(plain, {}).get(str(schema.get("logicalType"))) or connect or _PLAIN.get(plain)
         if kind is None:
             raise self._error(f"field {place!r} has unknown type {plain!r}{did_you_mean(plain, [*sorted(_PLAIN), *self._named])}")
-        # the specification makes a decimal without a scale one of scale 0
+        # by the specification, a decimal without a scale has scale 0
         if kind is Kind.DECIMAL and schema.get("logicalType") == "decimal":
             return Scalar(kind, number_of(schema, "scale") or 0, number_of(schema, "precision"))
         return Scalar(kind)
 
     def _resolved(self, schema: Json) -> Json:
-        """Return what a name stands for; a name without a namespace also finds the only type that ends in it."""
+        """Return the type that a name means; a name without a namespace also finds the only type that ends in it."""
         if not isinstance(schema, str) or schema in _PLAIN:
             return schema
         if schema in self._named:
@@ -208,7 +202,6 @@ def _qualified(schema: JsonObject, *, namespace: str) -> str:
 
 
 def _not_null(schema: Json) -> Json:
-    """Return the other branch of a union with null, or `schema` itself."""
     if not isinstance(schema, list):
         return schema
     branches = [branch for branch in schema if branch not in ("null", {"type": "null"})]

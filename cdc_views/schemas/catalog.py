@@ -1,4 +1,4 @@
-"""`Catalog`: the tables of one schema file, the usable ones and the refused ones apart."""
+"""`Catalog`: the usable and the refused tables of one schema file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from cdc_views.model.schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What a schema file holds.
+    """The tables of a schema file by full name, in the file's order; error messages call the file `where`.
 
-    Attributes:
-        where: The file, as error messages name it.
-        tables: The usable tables by full name, in the file's order.
-        refused: Why the other tables cannot be used, by full name: one such table leaves the rest readable.
-        names_keyspaces: Whether the file's format has keyspaces at all. An Avro namespace is a package, so there a
-            table is found by its name alone.
+    `refused` has the reasons why tables are unusable; the other tables stay readable. Without `names_keyspaces`, a table is found
+    by its name alone: an Avro namespace is a package, not a keyspace.
     """
 
     where: str
@@ -28,22 +24,19 @@ class Catalog:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The full names of all tables, the refused ones last."""
+        """The full names of all tables, refused ones last."""
         return (*self.tables, *self.refused)
 
     def table(self, full_name: str) -> TableSchema:
-        """Return the table called `full_name`.
-
-        A name of three parts (`database.schema.table`) also finds the file's `schema.table`; the schema returned
-        then goes by the longer name.
+        """Return the table called `full_name`. `database.schema.table` also finds `schema.table`, under the longer name.
 
         Raises:
-            SchemaError: The file has no such table; the message lists those it has.
+            SchemaError: The file has no such table; the message lists its tables.
             UsageError: The table is one of `refused`.
         """
         found = self._find(full_name)
         if found in self.refused:
-            raise self.refused[found].with_traceback(None)  # a catalogue outlives one use
+            raise self.refused[found].with_traceback(None)  # a catalog is used again
         if found not in self.tables:
             raise self._missing(full_name)
         if found == full_name:
@@ -70,14 +63,14 @@ class Catalog:
 
 
 def build_catalog(builders: Mapping[str, Callable[[], TableSchema]], *, where: str, names_keyspaces: bool = True) -> Catalog:
-    """Return the catalog of the tables that `builders` make; an error of one refuses that table only."""
+    """Return the catalog of the tables that `builders` make; an error refuses only its own table."""
     tables: dict[str, TableSchema] = {}
     refused: dict[str, UsageError] = {}
     for name, build in builders.items():
         try:
             tables[name] = build()
         except SchemaError as error:
-            # a schema that cannot have views does not know the file it came from
+            # the error of a schema that can have no views does not name the file
             refused[name] = error if error.where else SchemaError(str(error), where=where)
         except UsageError as error:
             refused[name] = error
@@ -85,5 +78,5 @@ def build_catalog(builders: Mapping[str, Callable[[], TableSchema]], *, where: s
 
 
 def full_name(keyspace: str, name: str) -> str:
-    """Return `keyspace.name`, or the name alone where there is no keyspace."""
+    """Return `keyspace.name`, or the name alone if there is no keyspace."""
     return f"{keyspace}.{name}" if keyspace else name

@@ -1,10 +1,10 @@
-"""Kafka Connect schemas, as the JSON converter writes them with `schemas.enable`, into tables.
+"""The reader of Kafka Connect schemas, as the JSON converter writes them with `schemas.enable`.
 
-Read are, from a JSON file or each line of a JSON-lines file: a value's schema (`{"type": "struct", "fields": …}`), a
-value with its schema (`{"schema": …, "payload": …}`), or `{"key": …, "value": …}` of either. The columns are those
-of a Debezium envelope's `after`, else the struct's own. The key is the key's schema, or `key_columns`.
-The Avro reader shares the types and the key rule. Source: Debezium 3.x documentation, "Data type mappings" of the
-Postgres, MySQL, MariaDB and Cassandra connectors; Kafka 3.x, org.apache.kafka.connect.data.
+A JSON file, or each line of a JSON-lines file, is a value's schema (`{"type": "struct", "fields": …}`), a value with its schema
+(`{"schema": …, "payload": …}`), or `{"key": …, "value": …}` of either. The columns are the fields of a Debezium envelope's
+`after`, else of the struct. The key is the key's schema, or `key_columns`.
+Source: Debezium 3.x documentation, "Data type mappings" of the Postgres, MySQL, MariaDB and Cassandra connectors; Kafka 3.x,
+org.apache.kafka.connect.data.
 """
 
 from __future__ import annotations
@@ -43,10 +43,8 @@ _NAMES = {
 }
 _BY_NAME = {package + name: kind for package, kinds in _NAMES.items() for kind, names in kinds.items() for name in names.split()}
 
-PRECISION = "connect.decimal.precision"
-"""The parameter in which Debezium gives a decimal's precision; Connect itself has none."""
-_FIXED_DECIMAL = "org.apache.kafka.connect.data.Decimal"
-"""The decimal whose schema has the scale; a `VariableScaleDecimal` has it in each value."""
+PRECISION = "connect.decimal.precision"  # a parameter of Debezium; Connect itself has none
+_FIXED_DECIMAL = "org.apache.kafka.connect.data.Decimal"  # has the scale in its schema, a `VariableScaleDecimal` in each value
 
 PLAIN = {
     "boolean": Kind.BOOLEAN,
@@ -61,20 +59,16 @@ PLAIN = {
     "int8": Kind.TINYINT,
     "string": Kind.TEXT,
 }
-"""Connect's plain types."""
 
 _CELL_FIELDS = {"value", "deletion_ts", "set"}
 _RANGE_FIELDS = {"_range_start", "_range_end"}
 
 
 def read_connect(text: str, *, keyspace: str = "", where: str = "", key_columns: Sequence[str] = ()) -> Catalog:
-    """Return the tables whose Connect schemas `text` holds; of several schemas of one table the last counts.
+    """Return the tables whose Connect schemas `text` holds; of several schemas of one table, the last counts.
 
-    `keyspace` is of tables whose schema has no qualified name; `key_columns` is the key, where the file has no key schema;
-    error messages call the file `where`.
-
-    Raises:
-        SchemaError: The text is not JSON. A schema that makes no table is in the catalog's `refused`.
+    `keyspace` is for schemas without a qualified name; `key_columns` is the key if the file has no key schema; messages call the
+    file `where`. Raises `SchemaError` if the text is not JSON. A schema that makes no table is in the catalog's `refused`.
     """
     messages: dict[str, _Message] = {}
     for document in _documents(text, where=where):
@@ -86,7 +80,7 @@ def read_connect(text: str, *, keyspace: str = "", where: str = "", key_columns:
 
 
 def is_connect(document: Json) -> bool:
-    """Whether parsed JSON is one of the forms `read_connect` reads."""
+    """Whether parsed JSON is in one of the forms that `read_connect` reads."""
     if not isinstance(document, dict):
         return False
     if document.get("type") == "struct" or {"schema", "payload"} <= document.keys():
@@ -109,7 +103,7 @@ def _documents(text: str, *, where: str) -> Iterator[Json]:
 
 
 def _schema_of(document: Json) -> JsonObject:
-    """Return the struct schema in a bare schema or in `{schema, payload}`; empty when there is none."""
+    """Return the struct schema in a bare schema or in `{schema, payload}`; empty if there is none."""
     if not isinstance(document, dict):
         return {}
     if isinstance(document.get("schema"), dict):
@@ -132,12 +126,12 @@ def _message(document: Json, *, keyspace: str, where: str) -> _Message | None:
 
 
 def _is_housekeeping(name: str) -> bool:
-    """Whether a value is of Debezium's own topics: schema changes, heartbeats, transactions."""
+    """Whether a schema is of Debezium's own topics: schema changes, heartbeats, transactions."""
     return name.startswith("io.debezium.connector.") and not name.endswith((".Envelope", ".Value"))
 
 
 def _source(value: Json) -> tuple[str, str] | None:
-    """Return the keyspace and table that an event's payload names, exact where a schema's name is made Avro-safe."""
+    """Return (keyspace, table) of an event's payload: the exact names, even if the schema's name was made Avro-safe."""
     match value:
         case {"payload": {"source": {"keyspace": str(keyspace), "table": str(table)}}}:
             return keyspace, table
@@ -209,16 +203,13 @@ def _is_range(field: JsonObject) -> bool:
 
 
 def fields_of(schema: Mapping[str, Json]) -> list[JsonObject]:
-    """Return the fields of a record or struct; none where it has none."""
+    """Return the fields of a record or struct; empty if it has none."""
     fields = schema.get("fields")
     return [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
 
 
 def with_roles(names: Collection[str], *, key: Sequence[str], table: str, where: str) -> list[tuple[str, Role]]:
-    """Return the columns of `table` with their roles, those of the key first, in the key's order.
-
-    Neither format has clustering columns or static ones: every key column is a partition key column.
-    """
+    """Return (column, role), key first. Neither format has clustering or static columns, so the key is the partition key."""
     for name in key:
         if name not in names:
             raise SchemaError(f"{table} has no key column {name!r}{did_you_mean(name, names)}", where=where)
@@ -226,10 +217,8 @@ def with_roles(names: Collection[str], *, key: Sequence[str], table: str, where:
 
 
 def named_type(name: str, *, parameters: object = None, is_cassandra: bool = False) -> LogicalType | None:
-    """Return the type that a schema's semantic `name` means, or None when the name adds nothing to the plain type.
-
-    `parameters` are the schema's own, if it has any: of a `Decimal` they hold the scale.
-    A Cassandra `timestamp` goes by `io.debezium.time.Timestamp`, which is a zoneless date-time everywhere else.
+    """Return the type that a schema's semantic `name` means; None if the name adds nothing to the plain type. The `parameters` of
+    a `Decimal` hold its scale. `io.debezium.time.Timestamp` is a `timestamp` in Cassandra, and a zoneless date-time elsewhere.
     """
     if is_cassandra and name == "io.debezium.time.Timestamp":
         return Scalar(Kind.TIMESTAMP)
@@ -240,7 +229,7 @@ def named_type(name: str, *, parameters: object = None, is_cassandra: bool = Fal
 
 
 def number_of(parameters: object, name: str) -> int | None:
-    """Return a whole number among a schema's parameters, which Connect writes as text and Avro as a number, or None."""
+    """Return a whole number among a schema's parameters (text in Connect, a number in Avro); None if there is none."""
     found = parameters.get(name) if isinstance(parameters, dict) else None
     if isinstance(found, str) and found.removeprefix("-").isdecimal():
         return int(found)
@@ -248,10 +237,7 @@ def number_of(parameters: object, name: str) -> int | None:
 
 
 def table_of_envelope(name: str) -> tuple[str, str]:
-    """Return (keyspace, table) of a Debezium schema's name, `<topic prefix>.<keyspace>.<table>.Envelope`.
-
-    Both are empty where the name has another form.
-    """
+    """Return (keyspace, table) of a Debezium schema's name, `<topic prefix>.<keyspace>.<table>.Envelope`; else empty texts."""
     parts = name.split(".")
     if len(parts) < 3 or parts[-1] not in {"Envelope", "Value", "Key"}:
         return "", ""

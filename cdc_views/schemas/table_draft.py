@@ -1,4 +1,4 @@
-"""The tables of a DDL file while its statements are applied to them, and the `TableSchema` each ends as."""
+"""The tables of a DDL file while its statements are applied to them; each ends as a `TableSchema`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from cdc_views.model.types import LogicalType
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
 from cdc_views.schemas.tokens import Token
 
-NEVER_SHOWS = 2**63 - 1
-"""Drop time of a column that was dropped for good, at a time the file does not tell."""
+NEVER_SHOWS = 2**63 - 1  # the drop time of a column that was dropped for good, at a time that the file does not give
 
 Written = TypeVar("Written")
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumn(Generic[Written]):
-    """A column as DDL writes it; `is_key` is set by `PRIMARY KEY` behind the column itself."""
+    """A column as DDL writes it; a `PRIMARY KEY` after the column itself sets `is_key`."""
 
     start: Token
     name: str
@@ -32,7 +31,7 @@ class WrittenColumn(Generic[Written]):
 
 @dataclass(frozen=True, slots=True)
 class Drop(Generic[Written]):
-    """A column's last drop; `at` is None where the statement gives no time."""
+    """A column's last drop; `at` is None if the statement gives no time."""
 
     column: WrittenColumn[Written]
     at: int | None
@@ -41,11 +40,9 @@ class Drop(Generic[Written]):
 
 @dataclass(slots=True)
 class TableDraft(Generic[Written]):
-    """A table under construction; names unquoted, columns in declared order.
-
-    The first statement that does not fit is remembered in `fault` and raised by `finish`, so that one bad table
-    leaves the others of its file readable. `readded_advice` says how to give the time of a drop in this format;
-    with `ignores_case` (MySQL) `ID` also means the column `id`.
+    """A table under construction, with unquoted names. `fault` is the error of the first statement that does not fit; `finish`
+    raises it, so that one bad table leaves the others of its file readable. `readded_advice` explains how to give the time of
+    a drop in this format. With `ignores_case` (MySQL), `ID` also means the column `id`.
     """
 
     keyspace: str
@@ -71,14 +68,14 @@ class TableDraft(Generic[Written]):
             self.fault = at.error(f"{self.full_name}: {message}", where=self.where)
 
     def add(self, column: WrittenColumn[Written], *, may_exist: bool = False) -> None:
-        """Append a column; an existing one stays as it is when `may_exist`, else the table is refused."""
+        """Append a column. If it exists already, it stays if `may_exist`, else the table is refused."""
         if column.name not in self.columns:
             self.columns[column.name] = column
         elif not may_exist:
             self.refuse(f"column {column.name!r} is there already", at=column.start)
 
     def drop(self, name: str, *, at: Token, time: int | None = None) -> None:
-        """Take a column away, and remember its type and the time (µs) of the drop."""
+        """Remove a column, and remember its type and the time (µs) of the drop."""
         name = self._actual(name)
         if self._lacks(name, at=at):
             return
@@ -88,7 +85,7 @@ class TableDraft(Generic[Written]):
         self.drops[name] = Drop(self.columns.pop(name), time, at)
 
     def rename(self, old: str, new: str, *, at: Token) -> None:
-        """Change a column's name, wherever it occurs."""
+        """Rename a column wherever it occurs."""
         old = self._actual(old)
         if self._lacks(old, at=at):
             return
@@ -108,7 +105,7 @@ class TableDraft(Generic[Written]):
             self.columns[name] = replace(self.columns[name], type=kind)
 
     def _actual(self, name: str) -> str:
-        """Return the column's name as declared, where the source ignores case."""
+        """Return the column's name as declared, if the source ignores case."""
         if name in self.columns or not self.ignores_case:
             return name
         return next((known for known in self.columns if known.lower() == name.lower()), name)
@@ -123,8 +120,7 @@ class TableDraft(Generic[Written]):
         """Return the table; `resolve` turns a written type into a logical one.
 
         Raises:
-            SchemaError: A statement did not fit, a type is unknown, the key names no column, or rule W6 needs the
-                drop time of a column that was added again.
+            SchemaError: A statement does not fit, a type or key column is unknown, or a re-added column has no drop time (W6).
             UnsupportedError: The table has counters.
         """
         if self.fault is not None:
@@ -159,7 +155,7 @@ def _dropped(drop: Drop[Written], *, resolve: Callable[[Written], LogicalType]) 
     try:
         kind = resolve(drop.column.type)
     except SchemaError:
-        kind = None  # the column's user type may be gone too: then its cells are read without their value
+        kind = None  # the column's user type may be gone too; its cells are then read without their value
     return DroppedColumn(drop.column.name, NEVER_SHOWS if drop.at is None else drop.at, kind)
 
 
@@ -173,18 +169,18 @@ class DraftedTables(Generic[Written]):
     by_name: dict[str, TableDraft[Written]] = field(default_factory=dict)
 
     def new(self, keyspace: str, name: str) -> TableDraft[Written]:
-        """Return a table without columns, which is not among the file's tables yet."""
+        """Return a table without columns, which is not yet among the file's tables."""
         return TableDraft(keyspace, name, self.where, self.readded_advice, self.ignores_case)
 
     def add(self, draft: TableDraft[Written], *, at: Token, may_exist: bool = False) -> bool:
-        """Add a table. One of that name stays instead, and is refused unless it `may_exist`; then return False."""
+        """Add a table; return False if one of that name exists. That one stays, and is refused unless it `may_exist`."""
         known = self.by_name.setdefault(draft.full_name, draft)
         if known is not draft and not may_exist:
             known.refuse("created a second time; keep one CREATE TABLE", at=at)
         return known is draft
 
     def add_unknown(self, keyspace: str, name: str, *, at: Token) -> TableDraft[Written]:
-        """Add a table that is altered before the file creates it; it is refused."""
+        """Add and refuse a table that is altered before the file creates it."""
         draft = self.by_name[full_name(keyspace, name)] = self.new(keyspace, name)
         draft.refuse("is altered but never created in this file; add its CREATE TABLE", at=at)
         return draft

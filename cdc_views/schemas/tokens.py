@@ -14,7 +14,7 @@ Found = TypeVar("Found")
 
 
 class TokenKind(Enum):
-    """What a token is; `WORD` is an unquoted name or keyword, `QUOTED` a name in quotes."""
+    """The kind of a token; `WORD` is an unquoted name or keyword, `QUOTED` a name in quotes."""
 
     WORD = "word"
     QUOTED = "quoted name"
@@ -26,7 +26,7 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token; `text` is without quotes, in the case the file writes it; `line` and `column` count from 1."""
+    """One token; `text` is without quotes, in the file's case; `line` and `column` count from 1."""
 
     kind: TokenKind
     text: str
@@ -42,10 +42,9 @@ class Token:
 
 
 class LineIndex:
-    """Turns offsets in a text into lines and columns, both from 1."""
+    """The lines and columns of offsets in a text; `line` and `column`, from 1, are the place of its first character."""
 
     def __init__(self, text: str, *, line: int = 1, column: int = 1) -> None:
-        """Remember where lines start; `line` and `column` are the place of the text's first character."""
         self._starts = [0] + [i + 1 for i, char in enumerate(text) if char == "\n"]
         self._line, self._column = line, column
 
@@ -57,16 +56,15 @@ class LineIndex:
 
 
 class Cursor:
-    """Reads tokens forward; what is expected and not found is a `SchemaError` with file, line and column."""
+    """A reader of tokens up to `END`; its `SchemaError` has the place. With `folds_case`, unquoted names are in lower case."""
 
     def __init__(self, tokens: Sequence[Token], *, where: str, folds_case: bool = True) -> None:
-        """Start at the first token; the last one must be of kind `END`. Unquoted names fold when `folds_case`."""
         self._tokens, self._next = tokens, 0
         self.where, self._folds_case = where, folds_case
 
     @property
     def token(self) -> Token:
-        """The token to be read next."""
+        """The next token."""
         return self._tokens[self._next]
 
     @property
@@ -75,14 +73,14 @@ class Cursor:
         return self.token.kind is TokenKind.END
 
     def advance(self) -> Token:
-        """Read one token, whatever it is; at the end stay there."""
+        """Read one token of any kind; stay at the end."""
         token = self.token
         if token.kind is not TokenKind.END:
             self._next += 1
         return token
 
     def sees(self, *parts: str) -> bool:
-        """Whether these symbols and unquoted words (in lower case here, in any case there) come next."""
+        """Whether these symbols and unquoted words come next; `parts` are in lower case, the text may be in any case."""
         ahead = self._tokens[self._next : self._next + len(parts)]
         return [token.text.lower() for token in ahead if token.kind in (TokenKind.WORD, TokenKind.SYMBOL)] == [*parts]
 
@@ -98,12 +96,12 @@ class Cursor:
         return found
 
     def expect(self, part: str) -> None:
-        """Read this symbol or word; raises `SchemaError` when it does not come next."""
+        """Read this symbol or word; raises `SchemaError` if it does not come next."""
         if not self.accept(part):
             raise self.error(f"expected {part.upper() if part.isalpha() else repr(part)}, found {self.token}")
 
     def name(self, what: str) -> str:
-        """Read an identifier, quoted or not; `what` says in the error which name was expected."""
+        """Read an identifier, quoted or not; `what` names the expected name in the error."""
         token = self.token
         if token.kind is TokenKind.QUOTED and token.text:
             return self.advance().text
@@ -112,14 +110,14 @@ class Cursor:
         raise self.error(f"expected {what}, found {token}")
 
     def list_of(self, read: Callable[[], Found]) -> list[Found]:
-        """Read one thing, and another after each comma."""
+        """Read one thing, and another one after each comma."""
         found = [read()]
         while self.accept(","):
             found.append(read())
         return found
 
     def skip_group(self) -> None:
-        """Read one token, or a whole bracketed group when the token opens one."""
+        """Read one token, or a whole bracketed group if the token opens one."""
         depth = 0
         while not self.at_end:
             token = self.advance()

@@ -14,9 +14,8 @@
     dropped:                            # columns dropped in the past (rule W6), at in microseconds
       - {name: old, at: 1700000000000000, type: text}
 
-Instead of `primary_key`: `partition_key: [tenant]` and `clustering_key: [placed]`, or `role: partition` and
-`role: clustering` on columns, in key order. Several tables: a list `tables:` of such mappings; `keyspace` and `types`
-beside it are shared.
+Instead of `primary_key`: `partition_key: [tenant]` and `clustering_key: [placed]`, or `role: partition` and `role: clustering` on
+columns, in key order. Several tables: a list `tables:` of such mappings, which share the `keyspace` and `types` beside it.
 """
 
 from __future__ import annotations
@@ -39,13 +38,9 @@ _Types = dict[tuple[str, str], Fields]
 
 
 def read_yaml(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
-    """Return the tables of a YAML (or JSON) schema in the form above; error messages call the file `where`.
-
-    `keyspace` is that of tables that name none.
-
-    Raises:
-        SchemaError: The text is not YAML, or no mapping with `columns` or `tables`. What is wrong with one table is
-            in the catalog's `refused`; its message names the line.
+    """Return the tables of a YAML or JSON schema in the form above, which messages call `where`. `keyspace` is for tables without
+    one. Raises `SchemaError` if the text is not YAML, or no mapping with `columns` or `tables`. The catalog's `refused` has the
+    errors of single tables, with their lines.
     """
     root = _root(text, where=where)
     if "tables" not in root:
@@ -92,7 +87,7 @@ class _Table:
         return TableSchema(self._keyspace, self._name, (*key, *others), tuple(_dropped(place, scope=scope) for place in dropped))
 
     def _key(self, columns: Mapping[str, Column]) -> list[Column]:
-        """Return the key columns in key order, from whichever of the three ways the table uses."""
+        """Return the key columns in key order; a table may declare them in any of the three ways."""
         place = self._place
         if "primary_key" in place:
             parts = place.child("primary_key").one_or_more()
@@ -151,7 +146,7 @@ def _root(text: str, *, where: str) -> _Node:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """One node of a document; what it is not, but was expected to be, is a `SchemaError` with the node's place."""
+    """One node of a document; a node of an unexpected kind raises `SchemaError` with its place."""
 
     node: yaml.Node
     where: str
@@ -203,13 +198,13 @@ class _Node:
         return [_Node(item, self.where) for item in self.node.value]
 
     def one_or_more(self) -> list[_Node]:
-        """The items of a list, or the node itself where one name is given without brackets."""
+        """Return the items of a list, or the node itself if it is one name without brackets."""
         return [self] if self.is_scalar else self.items()
 
     def as_text(self, what: str) -> str:
         if not isinstance(self.node, yaml.ScalarNode):
             raise self.error(f"expected {what}, found {_kind(self.node)}")
-        # JSON writes characters past U+FFFF as two escapes, which YAML leaves apart
+        # JSON writes characters past U+FFFF as two escapes, which YAML does not join
         return str(self.node.value).encode("utf-16", "surrogatepass").decode("utf-16")
 
     def as_integer(self, what: str) -> int:

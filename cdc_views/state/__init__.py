@@ -1,4 +1,4 @@
-"""State: winners of a raw table, kept in a Delta table, brought up to date by what landed since (rule M1)."""
+"""State: the winners of a raw table in a Delta table, kept up to date from new facts (rule M1)."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ def digest(*texts: str) -> str:
     return hashlib.md5("|".join(texts).encode(), usedforsecurity=False).hexdigest().translate(_PARITY)
 
 
-_PARITY = str.maketrans("0123456789abcdef", "01" * 8)
-"""Each hex digit's last bit."""
+_PARITY = str.maketrans("0123456789abcdef", "01" * 8)  # each hex digit's last bit
 
 
 def pruned(sources: Sources, where: str) -> Sources:
@@ -39,10 +38,7 @@ def pruned(sources: Sources, where: str) -> Sources:
 
 
 def in_buckets(sources: Sources, wanted: Iterable[str]) -> Sources:
-    """Return `sources` without the state's files that hold no partition with a digest that begins with one of `wanted`.
-
-    Keeps the files of facts about the whole table (S6), which have no key.
-    """
+    """Return `sources` with only the state's files for digests that begin with one of `wanted`, or for table facts (S6)."""
     has_whole = sources.raw.relation.is_whole_row
     begins = {*wanted, digest()} if has_whole else set(wanted)
     shorter = {text[:size] for text in begins for size in range(len(text) + 1)}
@@ -55,10 +51,7 @@ def in_buckets(sources: Sources, wanted: Iterable[str]) -> Sources:
 
 
 def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:
-    """Return the texts of the one partition key that the condition allows; None if it does not name one.
-
-    Understands `column = literal` for columns stored as that literal: whole numbers and texts.
-    """
+    """Return the texts of the one partition key that `where` allows by `column = literal` (whole numbers, texts); else None."""
     condition = on_partition(schema, parse_where(schema, Condition(where)))
     if condition is None or any(is_bytes(column) for column in schema.partition):
         return None
@@ -68,7 +61,7 @@ def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:
 
 
 def _stored_text(column: Column, literal: exp.Literal | None) -> str | None:
-    """The text of the stored value that equals the literal; None if SQL would convert one of the two first."""
+    """Return the text of the stored value that equals the literal; None if SQL would convert one of the two first."""
     if literal is None:
         return None
     stored = arrow_type(column.type)

@@ -12,8 +12,7 @@ from cdc_views.plan.parts import LATEST, UNKNOWN, Statistics
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
-_TABLE = FactKind.TABLE.value
-"""The last kind in the order of texts: it is a file's greatest kind iff the file has a fact about the table."""
+_TABLE = FactKind.TABLE.value  # the last kind in text order: a file's greatest kind iff it has a fact about the table
 assert max(kind.value for kind in FactKind) == _TABLE
 
 
@@ -50,7 +49,7 @@ def _of_file(path: str, keys: Container[str]) -> Statistics:
 
 
 def is_written(leaf: str) -> bool:
-    """Whether a leaf of the raw layout, of a column that is not a key, holds write times; a field of a value may be called so.
+    """Whether a leaf of a non-key column in the raw layout holds write times; a field of a value may also be called `written`.
 
     >>> all(map(is_written, ("_live.written", "c.deletion.written", "c.cells.f.written", "c.cells.list.element.written")))
     True

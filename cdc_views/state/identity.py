@@ -1,9 +1,9 @@
 """The raw table of a state, and the commit of it that the state covers.
 
-A version number is not enough: a raw table restored from a backup, or made anew, has the same numbers for other events. So
-a state records the Delta id of its raw table, and each of its commits records a *mark*: the raw version that it covers, a
-digest of that version's entry in raw's log, and a step that numbers commits at one version. A mark is one integer, because
-Delta commits integers together with rows, and Spark commits just one.
+A version number is not enough: a raw table that was restored from a backup, or created again, has the same numbers for other
+events. So a state records the Delta id of its raw table, and each of its commits records a *mark*: the raw version that it
+covers, a digest of that version's entry in raw's log, and a step that numbers commits at one version. A mark is one integer,
+because Delta commits integers together with rows, and Spark commits just one.
 """
 
 from __future__ import annotations
@@ -43,17 +43,12 @@ class Mark:
     """The raw commit that a state covers."""
 
     version: int
-    entry: int
-    """The digest of its log entry; 0 if that could not be read."""
-    step: int = 0
-    """The number of the state's commit at that version, from 0."""
+    entry: int  # the digest of its log entry; 0 if that could not be read
+    step: int = 0  # the number of the state's commit at that version, from 0
 
     @property
     def number(self) -> int:
-        """The mark as one integer for Delta; grows with the version, then with the step.
-
-        Raises `EngineError` if the version or the step is too large.
-        """
+        """The mark as one integer that orders by version, then step; raises `EngineError` if either is too large."""
         if self.step >> _STEP_BITS:
             raise EngineError(
                 f"the state was written {self.step:,} times at version {self.version} of its raw table, and no further commit "

@@ -1,15 +1,13 @@
 """`materialize`: bring a state up to date, and keep it cheap to read.
 
-Each call reduces the facts that landed since the last one and appends the winners as a *run*. That work grows with the new
-facts alone. Runs then move into the base in steps:
+Each call reduces only the new facts, and appends their winners as a *run*. Runs then move into the base in steps:
 
 - More than `MOST_RUNS` runs are reduced to one.
 - Runs of a hundredth of the base's bytes are reduced with the base's rows of the same keys: the *overlay*, whose rows
   replace the base's, so that reads need not reduce them.
 - Runs and overlay of an eighth of the base's bytes are reduced with it to a new base.
 
-Every step waits for a share of the base, so the cost of a fact does not depend on the size of the base
-(docs/materialize.md has the figures).
+Every step waits for a share of the base, so the cost of a fact does not depend on the base's size (see docs/materialize.md).
 """
 
 from __future__ import annotations
@@ -43,45 +41,35 @@ from cdc_views.state.tail import Tail, active_files, check_whole, rows_of, tail_
 from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation import RawTable
 
-REBASE_SHARE = 0.125
-"""The share of the base's bytes at which runs and overlay become part of the base."""
-OVERLAY_SHARE = 0.01
-"""The share of the base's bytes at which runs become part of the overlay."""
-AT_ONCE_SHARE = 0.02
-"""The share of the base's rows at which new facts become part of the overlay without a run in between."""
-MOST_RUNS = 8
-"""The most runs that a lookup of one key may meet before they become one."""
+REBASE_SHARE = 0.125  # the share of the base's bytes at which runs and overlay become part of the base
+OVERLAY_SHARE = 0.01  # the share of the base's bytes at which runs become part of the overlay
+AT_ONCE_SHARE = 0.02  # the share of the base's rows at which new facts go into the overlay without a run in between
+MOST_RUNS = 8  # the most runs that a lookup of one key may meet before they become one
 _DIGITS = ((50_000, 0), (200_000, 3), (800_000, 4), (2_000_000, 6), (10_000_000, 7), (100_000_000, 8))
 """(facts, digits): up to so many facts are split into files by so many binary digits of the partition key's digest."""
 _MOST_DIGITS = 11
 _DIGITS_OF_UNKNOWN = 4
 _MERGED = {Part.BASE: ("base", STORED), Part.OVERLAY: ("overlay", SINCE_BASE), Part.RUN: ("runs", frozenset({Part.RUN}))}
-"""What runs become → its name for people, and the parts that it replaces."""
+"""Target of runs → its name for people, and the parts that it replaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Materialization:
-    """What one call did."""
+    """The result of one call."""
 
     is_new: bool
-    raw_version: int | None
-    """The version of the raw table that the state covers now; None if a warehouse keeps both."""
-    facts: int | None
-    """Raw facts read; None if the raw table's log does not say."""
-    is_full: bool = False
-    """The state was built from all of raw; `why` is the reason, unless it was asked for."""
+    raw_version: int | None  # the version of raw that the state covers now; None if a warehouse keeps both
+    facts: int | None  # raw facts read; None if the raw table's log does not have it
+    is_full: bool = False  # the state was built from all of raw; `why` is the reason, unless it was asked for
     why: str = ""
-    merged: str = ""
-    """`""`, or what the runs became: `runs` (one run), `overlay` or `base`."""
+    merged: str = ""  # what the runs became: `runs` (one run), `overlay` or `base`; or empty
     state_facts: int = 0
     state_bytes: int = 0
-    told: str = ""
-    """The whole line for people, if it is not about the state alone."""
-    late: int = 0
-    """Raw facts that went into quarantine, whole or in part, because they landed too late (rule M2)."""
+    told: str = ""  # the whole line for people, if it is not about the state alone
+    late: int = 0  # raw facts that went into quarantine, whole or in part, because they landed too late (rule M2)
 
     def line(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         if self.told:
             return self.told
         if not self.is_new:
@@ -96,9 +84,8 @@ class Materialization:
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """Rule M2, fixed for a run: what ended at or before `horizon` (epoch seconds) leaves a new base; None: nothing leaves.
-
-    `memory` is the location of another state of the same raw table, whose purges and quarantine count for this one.
+    """Rule M2 for a run: what ended at or before `horizon` (epoch seconds) leaves a new base; None: nothing leaves. `memory` is
+    the location of another state of the same raw table, whose purges and quarantine count for this one.
     """
 
     horizon: int | None = None
@@ -106,19 +93,17 @@ class Forgetting:
 
 
 NOTHING = Forgetting()
-"""Forget nothing: the default."""
 
 
 def materialize(
     engine: Engine, raw: RawTable, location: str, *, full: bool = False, forgetting: Forgetting = NOTHING
 ) -> Materialization:
-    """Bring the state at `location` up to date with the raw table; safe to run twice, at once, or again after a kill.
-
-    `full` builds it from all of raw; facts that landed too late stay in quarantine.
+    """Bring the state at `location` up to date with the raw table; safe to run twice, at once, or again after a kill. `full`
+    builds it from all of raw; facts that landed too late stay in quarantine.
 
     Raises:
         ConflictError: Other runs kept committing first.
-        RawMismatchError: The state belongs to another raw table, or to what the raw table was before a backup was restored.
+        RawMismatchError: The state belongs to another raw table, or to the raw table before a backup was restored.
     """
     create_state(location, raw.relation, open_delta(raw.location))
     return retried(
@@ -128,17 +113,15 @@ def materialize(
 
 
 def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sources | None:
-    """Return the files of the state and newer raw files, which together hold the raw table's facts; None without a state.
-
-    Leaves out files that the condition `where` (DuckDB's SQL) rules out. Raises `RawMismatchError` if the state does not
-    belong to the raw table.
+    """Return the files of the state and newer raw files, which together hold the raw table's facts; None if no state can be used.
+    Leaves out files that `where` (DuckDB's SQL) rules out. Raises `RawMismatchError` if the state is not of this raw table.
     """
     table = open_delta(raw.location)
     return sources_with(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
 
 
 def sources_with(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where: str | None = None) -> Sources | None:
-    """As `sources_of`, of a state that somebody else may have changed, and of `raw` as opened in `table`."""
+    """As `sources_of`, but for `raw` as opened in `table`, and for a state that somebody else may have changed."""
     if state is None or state.raw_version is None:
         return None
     tail = tail_of(table, after=state.raw_version)
@@ -154,22 +137,22 @@ def at_rest(raw: RawTable, state: StateTable) -> Sources:
 
 
 def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
-    """The files of state and tail, without the statistics of their footers (`_known`)."""
+    """Return the files of state and tail; `_known` adds the statistics of their footers."""
     files = {**state.parts.without(Part.LATE).files, Part.TAIL: FileSet(tail.files, tail.rows)}
     known = {*raw.relation.arrow_schema().names, PART, COVERS}
     if raw.relation.schema.dropped or not known.issuperset(state.columns):
-        # a plain row may exist by a dropped cell alone (rules W2, W6)
+        # a plain row may exist only because of a dropped cell (rules W2, W6)
         for part, plain in PLAIN_OF.items():
             files |= {part: state.of([part, plain]), plain: NO_FILES}
     if covered := state.of([Part.COVERED]).paths:
-        # the file that lists the rows of exactly these files of the base that the overlay replaces
+        # the file that lists, for exactly these files of the base, the rows that the overlay replaces
         folder = covered_part(state.of(Source.BASE).paths)
         files[Part.COVERED] = FileSet(tuple(path for path in covered if part_in(path) == folder)[:1])
     return Sources(raw, tail.version, Parts(files))
 
 
 def _known(sources: Sources, state: StateTable) -> Sources:
-    """`sources` with the statistics of its footers. Plain files hold rows alone, so their footers need no reading."""
+    """Add the statistics of footers to `sources`. Plain files hold only rows, so their footers need no reading."""
     newest = LATEST if state.settled is None else state.settled
     files = dict(sources.parts.files)
     for part in (Part.BASE, Part.OVERLAY, Part.RUN, Part.TAIL):
@@ -186,7 +169,7 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
         begin(state, table)
         state = replace(_state(table, raw, location), is_earlier=state.is_earlier)
     if full and state.raw_version is not None and state.of(Source.PURGED):
-        # M2: judge new facts by what was purged so far, before the purges are built anew
+        # M2: judge new facts by the purges so far, before these are built again
         late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
         state = _state(table, raw, location)
     done = (_built if full else _updated)(engine, raw, table, state, forgetting=forgetting)
@@ -252,7 +235,7 @@ def _built(
     memory = _state(table, raw, forgetting.memory) if forgetting.memory else state
     remembers = memory.raw_version is not None and bool(memory.of(Source.PURGED))
     if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
-        # M2: only facts whose lateness was judged; newer ones are the next tail
+        # M2: read only facts whose lateness was judged; newer ones are the next tail
         table = open_delta(raw.location, version=memory.raw_version)
     rows = rows_of(table)
     parts = Parts({Part.PURGED: memory.of(Source.PURGED), Part.LATE: memory.of(Source.LATE)}) if remembers else Parts()
@@ -264,10 +247,7 @@ def _built(
 
 
 def _commit(engine: Engine, state: StateTable, write: StateWrite, *, mark: Mark, landed: Iterable[str] = ()) -> None:
-    """Commit `write` on top of `state`; `landed` are the files of a write that reads all of raw.
-
-    Before a base or an overlay, records an upper bound of the write times in it (`settled_of`).
-    """
+    """Commit `write`; `landed` are its files if it reads all of raw. For a base or overlay, first record its `settled_of`."""
     version, sources = state.version, write.sources
     if write.into is not Part.RUN:
         taken = sources.paths(Source.ALL if state.settled is None else Source.SINCE)
@@ -300,7 +280,7 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | 
 
 
 def _due(state: StateTable) -> Part | None:
-    """The part that runs must become now: the base, the overlay, or one run; None: they stay as they are."""
+    """Return the part that runs must become now (base, overlay or one run); None if they stay as they are."""
     runs, base, since = (state.of(parts).bytes for parts in ([Part.RUN], Source.BASE, Source.SINCE))
     if since and since >= REBASE_SHARE * base:
         return Part.BASE
@@ -312,16 +292,15 @@ def _due(state: StateTable) -> Part | None:
 
 
 def digits_for(rows: int | None) -> int:
-    """Return the number of digits of the partition key's digest that splits so many facts; None: an unknown number."""
+    """Return how many digits of the partition key's digest split so many facts into files; None: an unknown number."""
     if rows is None:
         return _DIGITS_OF_UNKNOWN
     return next((digits for most, digits in _DIGITS if rows <= most), _MOST_DIGITS)
 
 
 def cover(raw: RawTable, location: str, *, version: int) -> None:
-    """Record that a state, if there is one, covers `raw` up to `version`, so that older log entries of raw may go.
-
-    Raises `ConflictError` if newer facts landed up to that version.
+    """Record that a state, if there is one, covers `raw` up to `version`, so that older log entries of raw may be deleted. Raises
+    `ConflictError` if newer facts landed up to that version.
     """
     newest, table = open_delta(raw.location), open_delta(raw.location, version=version)
     state = checked(open_state(location, raw.relation, raw=newest), newest)
@@ -334,10 +313,8 @@ def cover(raw: RawTable, location: str, *, version: int) -> None:
 
 
 def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location: str) -> None:
-    """Build a new state at `location` from the facts of raw and of the state `before`, which may have more (rule M1).
-
-    Records that it holds facts that raw lacks. Raises `UsageError` if `before` has purged deletions (rule M2): older
-    facts in raw would show again.
+    """Build a new state at `location` from the facts of raw and of the state `before`, which may have more (M1); record that.
+    Raises `UsageError` if `before` has purged deletions (rule M2): older facts in raw would show again.
     """
     if before.of(Source.PURGED):
         raise UsageError(

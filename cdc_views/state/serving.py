@@ -1,11 +1,10 @@
-"""Serving tables: a table's rows as plain columns, for people and BI tools, brought up to date from what changed.
+"""Serving tables: a table's rows as plain columns, for people and BI tools, kept up to date from changes.
 
-As with a state, every commit records a mark under one transaction id, so a commit is a compare-and-swap. The id names the
-state, because a mark of another state says nothing about this one. A note in the commit's metadata has everything else
-that the next run needs.
+As with a state, every commit records a mark under one transaction id, so a commit is a compare-and-swap. The id names the state,
+because a mark of another state says nothing about this one. A note in the commit's metadata has all else that the next run needs.
 
-A run rewrites the buckets in which something landed or expired, no others. It does not read the table's rows: it finds the
-buckets of new raw events, and in Delta's log the buckets with a row that expired, and computes the rows of those from the state.
+A run rewrites only the buckets in which something landed or expired. It does not read the table's rows: it finds the buckets of
+new raw events, and in Delta's log the buckets with a row that expired, and computes their rows from the state.
 """
 
 from __future__ import annotations
@@ -44,39 +43,31 @@ from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.shown_relation import casts_of
 
-LAYOUT_VERSION = 2
-"""The layout of serving tables; a table of another layout is rewritten."""
-OURS = "cdc-views:serving:"
-"""The prefix of our transaction ids."""
+LAYOUT_VERSION = 2  # a serving table of another layout is rewritten
+OURS = "cdc-views:serving:"  # the prefix of our transaction ids
 _MARK = "cdc-views serving table"
 _BOUNDS = {"delta.dataSkippingStatsColumns": CHANGES_AT}
-"""The only column with statistics in Delta's log. Keys span each bucket, texts would be kept in full, and deltalake fails at
-dates beyond the year 262143."""
+"""The only column with statistics: keys span each bucket, texts would be kept in full, and deltalake fails after year 262143."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """The note in a commit of a serving table."""
 
-    clock: int
-    """The epoch second that its rows show (rule C4)."""
-    setting: str
-    """A digest of everything else that decides how a fact shows (`setting_of`)."""
+    clock: int  # the epoch second that its rows show (rule C4)
+    setting: str  # a digest of everything else that decides how a fact shows (`setting_of`)
     state: str
-    digits: int
-    """The number of digits of the partition key's digest in a bucket's name."""
+    digits: int  # the number of digits of the partition key's digest in a bucket's name
 
     def text(self) -> str:
-        """Its text in the commit."""
+        """Return its text in the commit."""
         return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
 class ServingTable:
-    """A serving table at one version.
-
-    `mark` is the raw commit that it covers, None if it has no rows of this state. `note` is its newest note, None if none
-    was found. `soonest` has (bucket, least `_changes_at`) of each file; None: no row of it ever changes.
+    """A serving table at one version. `mark` is the raw commit that it covers, None if it has no rows of this state. `note` is
+    its newest note, if any. `soonest` has (bucket, least `_changes_at`) of each file; None: no row of the file ever changes.
     """
 
     location: str
@@ -151,8 +142,8 @@ def open_serving(location: str, relation: Relation, *, state_id: str) -> Serving
 
 
 def _notes(table: DeltaTable) -> Iterator[tuple[int, str]]:
-    """(version, note) of the last commits, newest first."""
-    for commit in table.history(50):  # those after our newest only compact files
+    """Yield (version, note) of the last commits, newest first."""
+    for commit in table.history(50):  # commits after our newest only compact files
         text = commit.get(NOTE) or commit.get("userMetadata")
         if text:
             yield int(commit["version"]), text
@@ -164,7 +155,7 @@ def noted_at(location: str) -> int:
 
 
 def _soonest(location: str, action: dict[str, Any]) -> int | None:
-    """The least `_changes_at` of a file, from Delta's statistics or from the file."""
+    """Return the least `_changes_at` of a file, from Delta's statistics or from the file."""
     least, nulls = action.get(f"min.{CHANGES_AT}"), action.get(f"null_count.{CHANGES_AT}")
     if least is not None:
         return int(least)
@@ -177,21 +168,17 @@ def _soonest(location: str, action: dict[str, Any]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What one call did to a serving table."""
+    """The result of one call."""
 
     is_new: bool
-    raw_version: int
-    """The version of the raw table that the rows show."""
-    clock: int
-    """The epoch second that the rows written last show."""
+    raw_version: int  # the version of raw that the rows show
+    clock: int  # the epoch second that the rows written last show
     rows: int
-    buckets: int = 0
-    """How many buckets were written; 0 if the whole table was."""
-    why: str = ""
-    """Why the whole table was written; empty if it was not."""
+    buckets: int = 0  # how many buckets were written; 0 if the whole table was
+    why: str = ""  # why the whole table was written; empty if it was not
 
     def line(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         if not self.is_new:
             return f"serving table is up to date: {self.rows:,} rows"
         what = f"written ({self.why})" if self.why else f"brought up to date in {self.buckets:,} buckets"
@@ -199,13 +186,9 @@ class Served:
 
 
 def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int, full: bool = False) -> Served:
-    """Make the serving table at `location` show what the state shows at `now`; safe to run twice, at once, or after a kill.
-
-    `now` is the clock of rule C4 in epoch seconds. The table never goes back in time: the last clock is the least. `full`
-    rewrites all of it.
-
-    Raises `UsageError` if there is no state or something else is at `location`, and `ConflictError` if other runs kept
-    committing first.
+    """Make the serving table at `location` show the state's rows at `now` (epoch seconds, rule C4), or at its last clock if that
+    is later. `full` rewrites all of it. Safe to run twice, at once, or after a kill. Raises `UsageError` if there is no state or
+    something else is at `location`, and `ConflictError` if other runs kept committing first.
     """
     create_serving(location, raw.relation)
     return retried(
@@ -250,7 +233,7 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
 
 
 def _why_all(serving: ServingTable, note: Note, *, finest: int) -> str:
-    """Why all of the table must be written; empty if some buckets will do."""
+    """Return why all of the table must be written; empty if some buckets are enough."""
     if serving.raw_version is None:
         return "it held nothing of this state"
     if why := why_changed(serving.location, serving.version, ours=OURS):
@@ -266,7 +249,7 @@ def _why_all(serving: ServingTable, note: Note, *, finest: int) -> str:
 
 
 def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, note: Note) -> tuple[tuple[str, ...], str]:
-    """The buckets of facts that landed since the table's raw version, or expired since its clock; or why all are due."""
+    """Return the buckets of facts that landed since the table's raw version, or expired since its clock; or why all are due."""
     assert serving.raw_version is not None
     tail, landed = tail_of(table, after=serving.raw_version), set[str]()
     if tail.rebuild:
@@ -281,5 +264,5 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
 
 
 def of_buckets(sources: Sources, parts: tuple[str, ...]) -> Sources:
-    """Return `sources` without the state's files outside of these buckets; no `parts`: all of it."""
+    """Return `sources` with the state's files of these buckets only; with all files if `parts` is empty."""
     return in_buckets(sources, (part[1:] for part in parts)) if parts else sources

@@ -1,9 +1,9 @@
 """A state: the compacted raw table as a Delta table, and the version of its raw table that it covers.
 
 A state belongs to one raw table and records that table's id. Every commit that changes its facts also records a mark (see
-`identity`) under one transaction id. Delta refuses two concurrent commits of one id, so a commit is a compare-and-swap, and
-rows never stand without their watermark. A mark is valid only for the raw table, and for that table's commit, that it
-names. A state of another raw table is never read or overwritten.
+`identity`) under one transaction id. Delta refuses two concurrent commits of one id, so a commit is a compare-and-swap, and rows
+are never without their watermark. A mark is valid only for the raw table and the commit that it names. A state of another raw
+table is never read or overwritten.
 """
 
 from __future__ import annotations
@@ -35,18 +35,13 @@ from cdc_views.state.tail import DROPPED, why_changed, why_taken
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 
-_SPLIT = 3
-"""The version of `_part`; states of another version are not read."""
+_SPLIT = 3  # the version of `_part`; states of another version are not read
 _OURS = "cdc-views:state:"
-TRANSACTION = f"{_OURS}{_SPLIT}:mark"
-"""The transaction id of a state's marks."""
-_RAW = f"{_OURS}raw"
-"""The transaction id under which a state keeps the digest of its raw table's id."""
-_SOLE = f"{_OURS}sole"
-"""The transaction id that marks a state with facts that its raw table lacks."""
+TRANSACTION = f"{_OURS}{_SPLIT}:mark"  # the transaction id of a state's marks
+_RAW = f"{_OURS}raw"  # the transaction id with the digest of the raw table's id
+_SOLE = f"{_OURS}sole"  # the transaction id that marks a state with facts that its raw table lacks
 _OTHER = "it is another Delta table"
-_EARLIER_STEPS = 1 << 20
-"""Steps per raw version in marks of earlier versions of cdc-views, which have no digest of raw's log."""
+_EARLIER_STEPS = 1 << 20  # steps per raw version in marks of earlier versions of cdc-views, which have no digest of raw's log
 _MARK = "cdc-views state"
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 
@@ -57,23 +52,15 @@ class StateTable:
 
     location: str
     version: int
-    mark: Mark | None
-    """The raw version that it covers; None before the first run."""
+    mark: Mark | None  # the raw commit that it covers; None before the first run
     parts: Parts
-    columns: tuple[str, ...] = ()
-    """All columns that it ever had."""
-    settled: int | None = None
-    """The bound on write times in base and overlay (`settled_of`)."""
-    mismatch: str = ""
-    """Why it does not belong to the present raw table; empty if it does."""
-    changed: str = ""
-    """How somebody else changed its rows; empty if nobody did."""
-    is_earlier: bool = False
-    """An earlier version of cdc-views wrote it."""
-    is_sole: bool = False
-    """It holds facts that its raw table lacks."""
-    is_begun: bool = False
-    """It names the present raw table as its own."""
+    columns: tuple[str, ...] = ()  # all columns that it ever had
+    settled: int | None = None  # the bound on write times in base and overlay (`settled_of`)
+    mismatch: str = ""  # why it does not belong to the present raw table; empty if it does
+    changed: str = ""  # how somebody else changed its rows; empty if nobody did
+    is_earlier: bool = False  # an earlier version of cdc-views wrote it
+    is_sole: bool = False  # it holds facts that its raw table lacks
+    is_begun: bool = False  # it names the present raw table as its own
 
     @property
     def is_believed(self) -> bool:
@@ -100,7 +87,7 @@ def state_schema(relation: Relation) -> pa.Schema:
 
 
 def create_state(location: str, relation: Relation, raw: DeltaTable) -> None:
-    """Create an empty state of `raw` where there is none."""
+    """Create an empty state of `raw` if there is none."""
     if is_delta(location):
         return
     with delta_errors(location):
@@ -117,10 +104,7 @@ def create_state(location: str, relation: Relation, raw: DeltaTable) -> None:
 
 
 def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTable | None:
-    """Return the state at its newest version, None where there is none.
-
-    Refreshes `raw`, the raw table at its newest version, if the state already covers a newer one.
-
+    """Return the state at its newest version; None if there is none. Refreshes `raw` if the state covers a newer version of it.
     Raises `UsageError` if the table at `location` is not a state, is another table's state, or has a newer layout.
     """
     if not is_delta(location):
@@ -144,7 +128,7 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
 
 
 def _parts(location: str, table: DeltaTable) -> Parts:
-    """The active files of each part, with rows and bytes from Delta's log."""
+    """Return the active files of each part, with rows and bytes from Delta's log."""
     found = dict.fromkeys(STORED, NO_FILES)
     for action in sorted(pa.table(table.get_add_actions(flatten=True)).to_pylist(), key=lambda action: str(action["path"])):
         path = f"{location.rstrip('/')}/{unquote(action['path'])}"
@@ -156,7 +140,7 @@ def _parts(location: str, table: DeltaTable) -> Parts:
 
 
 def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
-    """The state with its mark, or with the reason why it does not belong to `raw`."""
+    """Return the state with its mark, or with the reason why it does not belong to `raw`."""
     known, number = recorded(table, _RAW), recorded(table, TRANSACTION)
     if known is None:
         return _earlier(found, table, raw)
@@ -172,10 +156,8 @@ def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTab
 
 
 def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
-    """The state of an earlier version of cdc-views, which did not distinguish raw tables.
-
-    If raw is complete, the state gets no mark and is built again. If events were dropped from raw, only the state has
-    them, so it keeps its mark.
+    """Return the state of an earlier version of cdc-views, which did not distinguish raw tables. It is built again (no mark),
+    unless events were dropped from raw: then only the state has them, so it keeps its mark.
     """
     number = recorded(table, f"{_OURS}{_SPLIT}:{raw.metadata().id}")
     if number is None:
@@ -195,12 +177,7 @@ def _catch_up(raw: DeltaTable, version: int) -> None:
 
 
 def checked(state: StateTable | None, raw: DeltaTable) -> StateTable | None:
-    """Return the state unless it must not be read.
-
-    Raises:
-        RawMismatchError: It does not belong to the present raw table.
-        StateChangedError: Somebody else changed its rows.
-    """
+    """Return the state; raises `RawMismatchError` if `raw` is another table, `StateChangedError` if its rows were changed."""
     name = raw.metadata().name
     if state is not None and state.mismatch:
         raise RawMismatchError(
@@ -243,16 +220,13 @@ def is_built(location: str) -> bool:
 
 
 _BOUND_DIGITS = 3
-_DIGIT_BITS = 62
-"""A transaction's number has 64 bits with its sign; a log position has twice as many (rule S2)."""
+_DIGIT_BITS = 62  # a transaction's number has 64 bits with its sign; a log position has twice as many (rule S2)
 
 
 def settled_of(table: DeltaTable) -> int | None:
-    """Return an upper bound of the write times in base and overlay at the open version of the state; None if not recorded.
-
-    With it reads can tell that all newer facts beat them. It is recorded in the state's log before a base or an overlay is
-    committed, and it never falls. A run that is killed between the two, or overtaken, leaves a bound that is too high, which
-    only makes reads slower.
+    """Return an upper bound of the write times in base and overlay at the open version of the state; None if not recorded. With
+    it, reads know when all newer facts win. It is recorded before a base or an overlay is committed, and never falls. A run that
+    is killed in between, or overtaken, leaves a bound that is too high, which only makes reads slower.
     """
     digits = [recorded(table, f"{TRANSACTION}:settled:{digit}") for digit in range(_BOUND_DIGITS)]
     known = [digit << (_DIGIT_BITS * number) for number, digit in enumerate(digits) if digit is not None]
@@ -260,9 +234,8 @@ def settled_of(table: DeltaTable) -> int | None:
 
 
 def record_settled(location: str, version: int, newest: int) -> int:
-    """Record in the state at `version` that base and overlay hold nothing newer than `newest`; return the version with it.
-
-    Raises `ConflictError` if somebody else committed since `version`: the files to replace may have changed.
+    """Record in the state at `version` that base and overlay hold nothing newer than `newest`; return the version with it. Raises
+    `ConflictError` if somebody else committed since `version`: the files to replace may have changed.
     """
     table = open_delta(location, version=version)
     before, bound = settled_of(table), max(newest, 0)

@@ -1,8 +1,7 @@
-"""What Delta's log says of a raw table since a state was brought up to date: files that landed, and events taken out of it.
+"""Changes of a raw table since a state was brought up to date, from Delta's log: new files, and events that were removed.
 
-Only commits that change data count: OPTIMIZE rewrites files that the state has read. After a commit that removes data (a
-DELETE, an overwrite) the state has more than raw, so it must be rebuilt. Retention drops only facts that a state covers, and
-marks its commits.
+Only commits that change data count: OPTIMIZE rewrites files that the state has read. After a commit that removes data (a DELETE,
+an overwrite) the state has more than raw, so it must be rebuilt. Retention drops only covered facts, and marks its commits.
 """
 
 from __future__ import annotations
@@ -24,38 +23,29 @@ from cdc_views.landing.external.adaptation import ADAPTED
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.state.identity import entry_of, path_of
 
-RETENTION = "cdc-views retention"
-"""The mark, in the commit metadata, of a commit that drops only raw events that a state covers."""
+RETENTION = "cdc-views retention"  # marks a commit that drops only raw events that a state covers
 ERASURE = "cdc-views erasure"
-"""The mark of a commit that removes a forgotten key; `forget` also removes it from the state.
-
-Each file that it adds has the facts of a file that it removes. It is new data only if the state has not read that file.
+"""Marks a commit that removes a forgotten key, which `forget` also removes from the state. Each file that it adds has the facts
+of a file that it removes, and is new only for a state that has not read that file.
 """
-DROPPED = "cdc-views:dropped-through"
-"""The transaction id with the instant (µs) before which events were dropped from raw; 0: they were restored."""
+DROPPED = "cdc-views:dropped-through"  # transaction id of the instant (µs) before which raw events were dropped; 0: restored
 _Actions = list[dict[str, Any]]
-_AUTHOR = (b'{"txn"', b'{"commitInfo"')
-"""How log lines begin that name the author of a commit; the others, one a file, may be many."""
+_AUTHOR = (b'{"txn"', b'{"commitInfo"')  # log lines with the author of a commit begin so; the other lines may be many
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
     """Raw events that a state does not hold yet."""
 
-    version: int
-    """The newest raw version in it."""
-    files: tuple[str, ...] = ()
-    """Absolute paths of the files to read. Facts that the state already has are harmless (rule M1)."""
-    rows: int | None = 0
-    """Facts in them; None if the log does not say."""
-    rebuild: str = ""
-    """Why the state must be rebuilt instead; empty if it need not be."""
+    version: int  # the newest raw version in it
+    files: tuple[str, ...] = ()  # absolute paths of the files to read; facts that the state already has are harmless (rule M1)
+    rows: int | None = 0  # facts in them; None if the log does not have it
+    rebuild: str = ""  # why the state must be rebuilt instead; empty if it need not be
 
 
 def tail_of(raw: DeltaTable, *, after: int) -> Tail:
-    """Return the files that `raw`, at its open version, gained since version `after`.
-
-    Without log entries, compares the files of both versions. Without version `after`, the state must be rebuilt.
+    """Return the files that `raw`, at its open version, gained since version `after`. Without log entries, compares the files of
+    both versions. Without version `after`, the state must be rebuilt.
     """
     version = raw.version()
     if after >= version:
@@ -110,7 +100,7 @@ def active_files(raw: DeltaTable) -> dict[str, str]:
 
 
 def _takes_away(actions: _Actions, *, is_unseen: bool) -> str:
-    """Why a state must be rebuilt after a commit; `is_unseen`: it removes files that the state has not read."""
+    """Return why a state must be rebuilt after a commit; `is_unseen`: it removes files that the state has not read."""
     has_vectors = any(add.get("deletionVector") for add in _files(actions, "add"))
     if is_unseen and not has_vectors and _has_mark(actions, RETENTION):
         return "events that this state has not seen were dropped from the raw table"
@@ -143,12 +133,9 @@ def check_whole(location: str, *, what: str) -> None:
 
 
 def why_taken(location: str, version: int, newest: int | None = None) -> str:
-    """Return which commit took events out of a raw table after `version`, which had all; empty if none did.
-
-    DELETE, RESTORE and overwriting take events, and landing does not land a file again. Commits of retention, of `forget`
-    and of tables derived from found ones are marked, and do not count. Neither do events that a RESTORE brought back.
-
-    Without the `newest` version, reads on to the first that does not exist. Empty for a table that is not on a local disk.
+    """Return which commit removed events from a raw table after `version`, which had all; empty if none did, or the table is not
+    on a local disk. DELETE, RESTORE and overwrites count, since landing does not land a file again. Marked commits (retention,
+    `forget`, derived tables) and events that a RESTORE brought back do not count. By default, `newest` is the last version.
     """
     taken: dict[str, str] = {}
     made: dict[str, str] = {}
@@ -170,10 +157,9 @@ def why_taken(location: str, version: int, newest: int | None = None) -> str:
 
 
 def why_changed(location: str, version: int, *, ours: str) -> str:
-    """Return how somebody else changed the rows of a state or a serving table; empty if nobody did, or it was undone.
-
-    Reads the commits from its newest `version` back to the newest of ours, which never builds on another's: the one with a
-    transaction id that begins with `ours`. Empty for a table that is not on a local disk.
+    """Return how somebody else changed the rows of a state or a serving table; empty if nobody did, if it was undone, or if the
+    table is not on a local disk. Reads the commits from its newest `version` back to our newest, whose transaction id begins with
+    `ours`; ours never build on another's.
     """
     theirs: list[tuple[int, _Actions]] = []
     for number in range(version, -1, -1):
@@ -195,7 +181,7 @@ def why_changed(location: str, version: int, *, ours: str) -> str:
 
 
 def _follow(actions: _Actions, gone: dict[str, str], come: dict[str, str], why: str) -> None:
-    """Apply one commit to the files `gone` and `come` since, noting `why`; if that is empty, its removals do not count."""
+    """Apply one commit to the files `gone` and `come` since, noting `why`; without a `why`, its removals do not count."""
     for path in map(_path, _changes(actions, "remove")) if why else ():
         if come.pop(path, None) is None:
             gone[path] = why

@@ -1,1 +1,1 @@
-"""How values of logical types are written: serialized bytes, comparables, JSON text, columns of a raw table."""
+"""Codecs of logical types: serialized bytes, comparables, JSON text, columns of a raw table."""

@@ -1,10 +1,9 @@
-"""Comparables: bytes whose unsigned order is the order of keys (rules K1 and K2), and native values back from them.
+"""Comparables: bytes whose unsigned order is the order of keys (rules K1 and K2), and native values from them.
 
-Equal comparables are equal keys, so SQL can group, join and sort by them where its own `=` and `<` differ from
-Cassandra's comparators (decimal 1.0 = 1.00, -0.0 < 0.0, uuid by version, timeuuid by time …).
-
-Source: Cassandra 5.0, `db.marshal` (`DecimalType`, `DoubleType`, `UUIDType`, `TimeUUIDType`, `TupleType`,
-`ListType`, `MapType`: their `compareCustom`), read as a description.
+Equal keys have equal comparables, so SQL can group, join and sort by them where its own `=` and `<` differ from Cassandra's
+comparators (decimal 1.0 = 1.00, -0.0 < 0.0, uuid by version, timeuuid by time …).
+Source: Cassandra 5.0, `compareCustom` in `db.marshal` (`DecimalType`, `DoubleType`, `UUIDType`, `TimeUUIDType`, `TupleType`,
+`ListType`, `MapType`), read as a description.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _SIZE_SHIFT = 1 << 39
 
 
 def comparable(kind: LogicalType, value: Any) -> bytes:
-    """Return bytes that sort as `value` does by rule K2; an `EMPTY` value sorts before all others."""
+    """Return bytes that sort as `value` does by rule K2; `EMPTY` sorts before all other values."""
     if value is EMPTY:
         return b""
     if isinstance(kind, Scalar):
@@ -45,10 +44,8 @@ def comparable(kind: LogicalType, value: Any) -> bytes:
 
 
 def uncomparable(kind: LogicalType, data: bytes) -> Any:
-    """Return a native value whose comparable is `data`: raw tables keep only comparables of range deletions' bounds.
-
-    The inverse of `comparable`, up to what rule K2 calls equal: a decimal comes back without its trailing zeros, and NaN
-    as one NaN; everything else exactly.
+    """Return a native value whose comparable is `data`: raw tables keep only comparables of the bounds of range deletions.
+    Decimals lose trailing zeros, and all NaN become one, which rule K2 calls equal; other values are exact.
 
     >>> uncomparable(Scalar(Kind.VARINT), comparable(Scalar(Kind.VARINT), -1200))
     -1200
@@ -70,15 +67,12 @@ def uncomparable(kind: LogicalType, data: bytes) -> Any:
 
 
 def partition_identity(kind: LogicalType, value: Any) -> bytes:
-    """Return bytes that are equal iff the serialized values are (rule K1) and sort by rule K2 first.
-
-    Longer than the comparable alone: decimal 1.0 and 1.00 are two partition keys, yet one clustering key.
-    """
+    """Return bytes that are equal iff the serialized values are (K1) and sort by K2: decimals 1.0 and 1.00 are two partitions."""
     return _ended(comparable(kind, value)) + serialize(kind, value)
 
 
 def _ended(part: bytes) -> bytes:
-    # 0x00 must stay below every continuation, so that a prefix sorts before what extends it
+    # 0x00 must stay below every continuation, so that a prefix sorts before its extensions
     return part.replace(b"\x00", b"\x00\xff") + _END
 
 
@@ -146,7 +140,7 @@ def _from_floating(data: bytes) -> float:
 
 
 def _number(value: Decimal | int) -> bytes:
-    """Sign, then decimal exponent, then digits; complemented below zero. Equal numbers of any scale are equal."""
+    """Encode sign, decimal exponent and digits, complemented below zero: equal numbers of any scale give equal bytes."""
     sign, digits, exponent = Decimal(value).as_tuple()
     text = "".join(map(str, digits)).lstrip("0")
     if not text:
@@ -175,7 +169,7 @@ def _from_uuid(data: bytes) -> uuid.UUID:
 
 
 def _timeuuid(value: uuid.UUID) -> bytes:
-    # Cassandra compares the low half as *signed* bytes: flipping the sign bits makes that unsigned
+    # Cassandra compares the low half as *signed* bytes: flipped sign bits make the order unsigned
     return value.time.to_bytes(8, "big") + bytes(b ^ 0x80 for b in value.bytes[8:])
 
 

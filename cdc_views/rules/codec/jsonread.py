@@ -1,4 +1,4 @@
-"""JSON, as `SELECT JSON`, our wire format and users who name a key write it, into native values."""
+"""Native values from JSON: from `SELECT JSON`, our wire format, and keys that users name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from cdc_views.rules.codec.wholes import check_exponent, whole_of_decimal
 
 
 def _integer_token(token: str) -> int | float | Decimal:
-    if len(token) > 4_000:  # only what wants a varint makes a whole number of it
+    if len(token) > 4_000:  # only the reader of a varint makes a whole number of it
         return Decimal(token)
     return -0.0 if token == "-0" else int(token)
 
@@ -66,7 +66,7 @@ _DECODER = json.JSONDecoder(
 
 
 def parse_json(text: str) -> Any:
-    """Return the parsed document: int, `Decimal`, -0.0, str, bool, None, list, dict; raises `MalformedEventError`."""
+    """Parse a document into int, `Decimal`, -0.0 (the only float), str, bool, None, list, dict; raises `MalformedEventError`."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
@@ -74,13 +74,11 @@ def parse_json(text: str) -> Any:
 
 
 def from_json(kind: LogicalType, value: Any) -> Any:
-    """Return the native value of parsed JSON; raises `MalformedEventError`.
-
-    `null` has a native form only for float and double (NaN: JSON has no other way to write one) and, inside
-    tuples and user types, as a missing field. `""` is `EMPTY` where the type is not text.
+    """Return the native value of parsed JSON; raises `MalformedEventError`. `null` is NaN for float and double, since JSON has no
+    NaN, and a missing field inside tuples and user types. `""` is `EMPTY` if the type is not text.
     """
     if value == "" and isinstance(value, str) and not is_text(kind):
-        # a duration of nothing prints as "" too; where the serialized bytes are given, its 3 bytes decide
+        # a duration of 0 prints as "" too; if its 3 serialized bytes are given, they decide
         return (0, 0, 0) if kind == Scalar(Kind.DURATION) else EMPTY
     try:
         if isinstance(kind, Scalar):
@@ -129,12 +127,12 @@ def _user_type(kind: Udt, value: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _unquoted(name: str) -> str:
-    # SELECT JSON writes a field name that has capitals with its CQL quotes
+    # SELECT JSON keeps the CQL quotes of a field name that has capitals
     return name[1:-1] if len(name) > 1 and name[0] == name[-1] == '"' else name
 
 
 def _map_key(kind: LogicalType, text: str) -> Any:
-    """A map key is a JSON member name: the text itself, or the JSON text of another type's value."""
+    """Return the map key that a JSON member name holds: the text itself or, for types other than text, JSON."""
     if isinstance(kind, Scalar) and (kind.kind in _TEXT_TOKENS or text == ""):
         return from_json(kind, text)
     return from_json(kind, parse_json(text))
@@ -155,7 +153,7 @@ _array, _object, _boolean = _only(list, "an array"), _only(dict, "an object"), _
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("a string was expected")
-    value.encode()  # a lone surrogate is not text
+    value.encode()  # fails for a lone surrogate, which is not text
     return value
 
 
@@ -209,7 +207,7 @@ def _timeuuid(value: Any) -> uuid.UUID:
 
 
 def _timestamp(*, micros: int) -> Callable[[Any], int]:
-    """A number, or a text in the kind's own unit of `micros` µs."""
+    """Return a reader of numbers in the unit of the kind, which is `micros` µs, and of texts."""
     of_number = _integer(64)
     return lambda value: of_number(value) if isinstance(value, int) else parse_micros(_text(value)) // micros
 
@@ -243,10 +241,7 @@ _SCALARS: dict[Kind, Callable[[Any], Any]] = {
 
 
 def parse_key(schema: TableSchema, key: Mapping[str, Any] | str) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """Return the native (partition, clustering) of a key as users name it: a JSON text, or its parsed values.
-
-    `clustering` is None where only the partition columns are given.
-    """
+    """Return the native (partition, clustering) of a user's key, JSON text or parsed; clustering is None if it is not given."""
     try:
         given = parse_json(key) if isinstance(key, str) else dict(key)
     except MalformedEventError as error:

@@ -1,8 +1,4 @@
-"""Values as `SELECT JSON` writes them, read into native values and printed from them.
-
-Numbers never pass through a double: JSON is parsed by `parse_json`, which keeps decimals as `Decimal` and -0
-as a float. Source: Cassandra 5.0, `AbstractType.toJSONString` of each type, read as a description.
-"""
+"""Native values as `SELECT JSON` prints them. Source: Cassandra 5.0, `AbstractType.toJSONString`, read as a description."""
 
 from __future__ import annotations
 
@@ -18,8 +14,7 @@ from cdc_views.model.types import EMPTY, INTEGER_BITS, Kind, LogicalType, MapOf,
 from cdc_views.rules.codec.times import date_text, datetime_text, duration_text, time_text, timestamp_text
 from cdc_views.rules.codec.wholes import digits_of
 
-JsonRow = Mapping[str, str]
-"""One row: column → JSON text."""
+JsonRow = Mapping[str, str]  # column → JSON text
 
 _ESCAPES = re.compile(r"\\u00[0-9a-f]{2}")
 
@@ -31,15 +26,12 @@ def quote(text: str) -> str:
 
 
 def to_json(kind: LogicalType, value: Any) -> str:
-    """Return the JSON text of a native value; None gives `null`, `EMPTY` gives `""`.
-
-    JSON has no NaN and no infinities, which are `null`, too.
-    """
+    """Return the JSON text of a native value: `null` for None, and for NaN and infinities, which JSON lacks; `""` for `EMPTY`."""
     return _text(kind, value, _PRINT)
 
 
 def to_shown(kind: LogicalType, value: Any) -> str:
-    """Return what tables and CSV show of a native value: its JSON text, but NaN and infinities by name, and JSON's null quoted.
+    """Return a value's text in tables and CSV: its JSON text, but NaN and infinities by name, and JSON's own null in quotes.
 
     >>> to_shown(Scalar(Kind.DOUBLE), float("-inf")), to_shown(Scalar(Kind.JSON), "null"), to_shown(Scalar(Kind.JSON), None)
     ('-Infinity', '"null"', 'null')
@@ -78,7 +70,7 @@ def _key(kind: LogicalType, value: Any, printers: _Printers) -> str:
 
 
 def _field_name(name: str) -> str:
-    # SELECT JSON keeps the quotes of a field name that CQL would need them for (UserType.toJSONString)
+    # SELECT JSON keeps the quotes that CQL needs for a field name (UserType.toJSONString)
     return quote(name if name == name.lower() else f'"{name}"')
 
 
@@ -101,7 +93,7 @@ def java_double(value: float, *, single: bool = False) -> str:
 
 
 def _shortest_float32(value: float) -> float:
-    """The double with the fewest digits that rounds to the same 32-bit float."""
+    """Return the double with the fewest digits that rounds to the same 32-bit float."""
     for digits in range(1, 10):
         short = float(f"{value:.{digits}g}")
         try:
@@ -121,7 +113,7 @@ _BY_NAME = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _json_document(value: str) -> str:
-    """A `json` value is printed as nested JSON; text that is no JSON stays a string."""
+    """Return a `json` value as nested JSON; text that is not JSON, as a string."""
     try:
         json.loads(value)
     except ValueError:

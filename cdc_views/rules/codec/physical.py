@@ -50,7 +50,7 @@ _TEXTS: dict[Kind, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     Kind.INET: (str, str),
     Kind.DURATION: (duration_text, parse_duration),
 }
-"""What `types.TEXT_STORED` are written and read with."""
+"""The writer and the reader of each kind in `types.TEXT_STORED`."""
 
 
 def arrow_type(kind: LogicalType) -> pa.DataType:
@@ -76,7 +76,7 @@ def struct_fields(kind: RecordOf) -> list[tuple[str, LogicalType]]:
 
 
 def to_physical(kind: LogicalType, value: Any) -> Any:
-    """Return what Arrow stores for a native value; null for None and for `EMPTY`."""
+    """Return Arrow's value of a native value; null for None and for `EMPTY`."""
     if value is None or value is EMPTY:
         return None
     match kind:
@@ -93,7 +93,7 @@ def to_physical(kind: LogicalType, value: Any) -> Any:
 
 
 def from_physical(kind: LogicalType, value: Any) -> Any:
-    """Return the native value of a stored one, the inverse of `to_physical`; null gives None, never `EMPTY`."""
+    """Return the native value of a stored value; None for null, never `EMPTY`."""
     if value is None:
         return None
     match kind:
@@ -104,6 +104,6 @@ def from_physical(kind: LogicalType, value: Any) -> Any:
         case MapOf():
             return tuple((from_physical(kind.key, e["key"]), from_physical(kind.value, e["value"])) for e in value)
         case RecordOf():
-            # a value from before its type gained a field lacks that
+            # a value lacks the fields that its type gained later
             return tuple(from_physical(field, value.get(name)) for name, field in struct_fields(kind))
     raise TypeError(f"no native value for {kind!r}")

@@ -1,6 +1,5 @@
-"""Cassandra's serialized form of values: what rule C2.6 compares and rule K1 calls equal.
-
-Source: Cassandra 5.0, `org.apache.cassandra.serializers` and `utils.vint.VIntCoding` (read as a description).
+"""Cassandra's serialized values, which rules C2.6 and K1 compare. Source: Cassandra 5.0, `org.apache.cassandra.serializers` and
+`utils.vint.VIntCoding` (read as a description).
 """
 
 from __future__ import annotations
@@ -28,18 +27,17 @@ from cdc_views.model.types import (
 )
 from cdc_views.rules.codec.wholes import digits_of, whole_of
 
-_DATE_SHIFT = 1 << 31
-"""A `date` is serialized as unsigned days with the epoch in the middle."""
+_DATE_SHIFT = 1 << 31  # a `date` is serialized as unsigned days with the epoch in the middle
 
 _FIXED_WIDTH = {
     Kind.BOOLEAN: 1, Kind.INT: 4, Kind.BIGINT: 8, Kind.FLOAT: 4, Kind.DOUBLE: 8,
     Kind.UUID: 16, Kind.TIMEUUID: 16, Kind.TIMESTAMP: 8,
 }  # fmt: skip
-"""Types a vector stores without a length before each element (Cassandra 5.0, `AbstractType.valueLengthIfFixed`)."""
+"""Types that a vector stores without a length per element (Cassandra 5.0, `AbstractType.valueLengthIfFixed`)."""
 
 
 def serialize(kind: LogicalType, value: Any) -> bytes:
-    """Return the bytes Cassandra stores for the native `value`; `EMPTY` gives `b""`. Never takes None."""
+    """Return Cassandra's bytes of the native `value`, which must not be None; `b""` for `EMPTY`."""
     if value is EMPTY:
         return b""
     if isinstance(kind, Scalar):
@@ -57,7 +55,7 @@ def serialize(kind: LogicalType, value: Any) -> bytes:
 
 
 def deserialize(kind: LogicalType, data: bytes) -> Any:
-    """Return the native value of `data`; raises `MalformedEventError` when it is not a value of `kind`."""
+    """Return the native value of `data`; raises `MalformedEventError` if it is not a value of `kind`."""
     if not data and not is_text(kind):
         return EMPTY
     try:
@@ -87,7 +85,7 @@ def _value(kind: LogicalType, part: bytes | None) -> Any:
 
 
 def _fields(kinds: tuple[LogicalType, ...], data: bytes) -> tuple[Any, ...]:
-    """Values of a tuple or user type; fields after the last stored one are None (the type was widened since)."""
+    """Return the values of a tuple or user type; fields that the type gained later are None."""
     parts = list(_sized_parts(data, 0))
     if len(parts) > len(kinds):
         raise ValueError(f"{len(parts)} fields where the type has {len(kinds)}")
@@ -150,7 +148,7 @@ def _vector_values(kind: VectorOf, data: bytes) -> Iterator[Any]:
 
 
 def _write_vint(number: int) -> bytes:
-    """Return Cassandra's variable-length form of a number from 0 on: the first byte's leading ones count the bytes after it."""
+    """Return Cassandra's variable-length form of a number >= 0: the leading ones of the first byte count the bytes after it."""
     extra = max(0, (max(number.bit_length(), 1) - 1) // 7)
     if extra >= 8:
         return b"\xff" + number.to_bytes(8, "big")
@@ -173,7 +171,7 @@ def _write_duration(value: tuple[int, int, int]) -> bytes:
 
 
 def _read_duration(data: bytes) -> tuple[int, int, int]:
-    """The inverse; parts are zigzag-coded, so that small ones are short whatever their sign."""
+    """Undo the zigzag code, which keeps small parts short, whether above or below 0."""
     parts, start = [], 0
     for _ in range(3):
         number, start = _read_vint(data, start)

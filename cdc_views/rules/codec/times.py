@@ -1,7 +1,4 @@
-"""Instants, days, times and durations as text, over ranges that Python's own `datetime` cannot hold.
-
-Days are proleptic Gregorian in both directions, as Java's and PostgreSQL's are.
-"""
+"""Texts of instants, days, times and durations, also beyond `datetime`. Days are proleptic Gregorian, as in Java and Postgres."""
 
 from __future__ import annotations
 
@@ -14,17 +11,11 @@ _ERA_DAYS = 146_097  # days of 400 years
 _EPOCH_SHIFT = 719_468  # days from 0000-03-01 to 1970-01-01
 
 PG_INFINITY = 9_223_372_036_825_200_000
-"""Debezium's µs for PostgreSQL's `infinity` (its negative: `-infinity`).
-
-Source: Debezium 3.6, seen in a captured event of a `timestamp` column.
-"""
+"""Debezium's µs for PostgreSQL's `infinity`; negated: `-infinity`. Source: a `timestamp` in a captured event of Debezium 3.6."""
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
-    """Return days since 1970-01-01 of a proleptic Gregorian date.
-
-    Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
-    """
+    """Return the days since 1970-01-01. Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms"."""
     shifted = year - (month <= 2)
     era, of_era = divmod(shifted, 400)
     day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
@@ -90,10 +81,7 @@ _DURATION_UNITS = (
 
 
 def duration_text(value: tuple[int, int, int]) -> str:
-    """Return `1y2mo3d1h2m3s4ms5us6ns`, units of 0 left out; a duration of 0 is the empty text.
-
-    Source: Cassandra 5.0, `cql3.Duration.toString`.
-    """
+    """Return `1y2mo3d1h2m3s4ms5us6ns` without units of 0, so empty for 0. Source: Cassandra 5.0, `cql3.Duration.toString`."""
     months, days, nanos = (abs(part) for part in value)
     parts = [(months // 12, "y"), (months % 12, "mo"), (days, "d")]
     for size, unit in _DURATION_UNITS:
@@ -156,7 +144,7 @@ def parse_micros(text: str) -> int:
 
 
 def parse_duration(text: str) -> tuple[int, int, int]:
-    """Return (months, days, nanoseconds) of the form `duration_text` writes; raises ValueError."""
+    """Return (months, days, nanoseconds) of a text in the form of `duration_text`; raises ValueError."""
     minus, *amounts = _groups(_DURATION, text, "duration")
     years, months, weeks, days, hours, minutes, seconds, millis, micros, nanos = (int(amount or 0) for amount in amounts)
     total = (((hours * 60 + minutes) * 60 + seconds) * 1000 + millis) * 1_000_000 + micros * 1000 + nanos

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-MOST_DIGITS = 100_000
-"""The longest whole number that is read. Cassandra bounds a varint by the size of a mutation alone."""
+MOST_DIGITS = 100_000  # the digits of the longest number that is read; Cassandra limits a varint only by the size of a mutation
 _AT_ONCE = 4_000
-_SCALES = range(-(1 << 31) + 1, (1 << 31))
-"""Exponents of decimals: Cassandra keeps the scale, which is minus the exponent, in 32 bits."""
+_SCALES = range(-(1 << 31) + 1, (1 << 31))  # exponents of decimals: Cassandra keeps the scale (minus exponent) in 32 bits
 
 
 def whole_of(text: str) -> int:
-    """Return the whole number that digits, perhaps after a sign, write; raises `ValueError` for more than `MOST_DIGITS`.
+    """Return the whole number of digits after an optional sign; raises `ValueError` for more than `MOST_DIGITS`.
 
     >>> whole_of("-" + "9" * 5_000) == 1 - 10**5_000
     True
@@ -28,7 +26,7 @@ def whole_of(text: str) -> int:
 
 
 def digits_of(value: int) -> str:
-    """Return the digits of a whole number, a minus sign before them where it is below 0.
+    """Return the digits of a whole number, after a minus sign if it is below 0.
 
     >>> digits_of(-(10**5_000)) == "-1" + "0" * 5_000
     True
@@ -38,9 +36,8 @@ def digits_of(value: int) -> str:
 
 
 def whole_of_decimal(value: Decimal) -> int:
-    """Return a decimal as a whole number; raises `ValueError` for a fraction, or for more digits than are read.
-
-    A number written with an exponent may have 4,000 digits only: `1e99999` is short, but its digits are not.
+    """Return a decimal as a whole number; raises `ValueError` for a fraction or too many digits: a number with an exponent may
+    have 4,000 digits only, because `1e99999` is short, but its digits are not.
     """
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
@@ -56,7 +53,7 @@ def whole_of_decimal(value: Decimal) -> int:
 
 
 def check_exponent(value: Decimal) -> Decimal:
-    """Return a decimal whose exponent Cassandra has; raises `ValueError` for another."""
+    """Return the decimal; raises `ValueError` for an exponent that Cassandra cannot store."""
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and exponent not in _SCALES:
         raise ValueError(f"its exponent, {exponent}, does not fit 32 bits, in which Cassandra keeps it")

@@ -1,7 +1,5 @@
-"""CQL text into tokens.
-
-Source: Apache Cassandra 5.0, src/antlr/Lexer.g (comments `--`, `//`, `/* */`; strings `'…'` with `''`, and `$$…$$`;
-names `"…"` with `""`).
+"""The CQL lexer. Source: Apache Cassandra 5.0, src/antlr/Lexer.g (comments `--`, `//`, `/* */`; strings `'…'` with `''`,
+and `$$…$$`; names `"…"` with `""`).
 """
 
 from __future__ import annotations
@@ -24,17 +22,13 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Its groups are called as the kinds of tokens."""
+"""The groups are named after `TokenKind`."""
 _CLOSED_BY = {'"': 'quoted name is not closed by "', "'": "string is not closed by '"}
 
 
 def tokenize(text: str, *, where: str, line: int = 1, column: int = 1) -> list[Token]:
-    """Return the tokens of `text`, an `END` token last.
-
-    `where`, `line` and `column` name the place of the first character in error messages.
-
-    Raises:
-        SchemaError: A string, a quoted name or a comment is not closed.
+    """Return the tokens of `text`, an `END` token last. In error messages, the text begins at `where`, `line` and `column`.
+    Raises `SchemaError` for a string, a quoted name or a comment that is not closed.
     """
     return list(_tokens(text, where=where, index=LineIndex(text, line=line, column=column)))
 

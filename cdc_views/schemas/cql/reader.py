@@ -1,7 +1,5 @@
-"""CQL files (`schema.cql`, the output of `DESCRIBE … WITH INTERNALS`) into tables.
-
-Statements are applied in order, as a cluster would; types are looked up at the end, so a file may create them in
-any order. What shapes no table (keyspaces, indexes, views, functions, roles, inserts) is skipped.
+"""The reader of CQL files (`schema.cql`, the output of `DESCRIBE … WITH INTERNALS`). Statements apply in order, as in a cluster,
+but types are looked up at the end, in any order. All else (keyspaces, indexes, views, functions, roles, inserts) is skipped.
 """
 
 from __future__ import annotations
@@ -24,21 +22,15 @@ _SHELL_COMMANDS = ("capture", "clear", "consistency", "copy", "desc", "describe"
 
 
 def read_cql(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
-    """Return the tables of a CQL text, any number of statements; error messages call it `where`.
-
-    `keyspace` is that of unqualified names before a `USE`.
-
-    Raises:
-        SchemaError: The text is not CQL; a table that is CQL but unusable is in the catalog's `refused` instead.
+    """Return the tables of the CQL statements in `text`, which messages call `where`. `keyspace` is for unqualified names before
+    a `USE`. Raises `SchemaError` if the text is not CQL. A table that is CQL but unusable is in the catalog's `refused`.
     """
     return _Reader(Cursor(tokenize(text, where=where), where=where), keyspace=keyspace).read()
 
 
 class _Reader:
-    """The state of a keyspace's tables and types while statements are applied.
-
-    Source: Apache Cassandra 5.0, src/antlr/Parser.g, with the older forms (`COLUMNFAMILY`, `COMPACT STORAGE`,
-    `ALTER … TYPE`) that files of former clusters hold.
+    """The tables and types after the statements read so far. Source: Apache Cassandra 5.0, src/antlr/Parser.g, with the older
+    forms (`COLUMNFAMILY`, `COMPACT STORAGE`, `ALTER … TYPE`) in files of former clusters.
     """
 
     def __init__(self, cursor: Cursor, *, keyspace: str) -> None:
@@ -88,7 +80,6 @@ class _Reader:
         self._keyspace = self._cursor.name("a keyspace's name")
 
     def _qualified(self, what: str) -> tuple[str, str]:
-        """Read the name of a table or type and return its keyspace and name."""
         name = self._cursor.name(what)
         return (name, self._cursor.name(what)) if self._cursor.accept(".") else (self._keyspace, name)
 
@@ -123,7 +114,7 @@ class _Reader:
         if cursor.sees("with"):
             _read_options(cursor)
         elif cursor.accept("drop", "compact", "storage"):
-            pass  # no column
+            pass  # changes no column
         elif cursor.accept("add"):
             self._add_columns(self._altered(place, start))
         elif cursor.accept("drop"):
@@ -139,7 +130,7 @@ class _Reader:
             if cursor.accept("type"):
                 self._altered(place, start).change_type(name, read_type(cursor), at=start)
             else:
-                cursor.skip_until(";")  # masks and constraints do not change what is stored
+                cursor.skip_until(";")  # masks and constraints do not change stored values
         else:
             raise cursor.error(f"expected ADD, DROP, RENAME, ALTER or WITH, found {cursor.token}")
 
@@ -175,7 +166,7 @@ class _Reader:
         cursor.accept("if", "not", "exists")
         place = self._qualified("a type's name")
         cursor.expect("(")
-        # a second CREATE TYPE can only be IF NOT EXISTS, or Cassandra would refuse it: the first one stays
+        # Cassandra accepts a second CREATE TYPE only with IF NOT EXISTS, so the first one stays
         self._types.setdefault(place, _read_fields(cursor))
         cursor.expect(")")
 
@@ -267,7 +258,7 @@ def _read_names(cursor: Cursor) -> list[str]:
 
 
 def _read_options(cursor: Cursor) -> set[str]:
-    """Read `WITH …` if it is there, and return the columns its CLUSTERING ORDER BY makes descending."""
+    """Read an optional `WITH …`; return the columns that its CLUSTERING ORDER BY makes descending."""
     descending: set[str] = set()
     if not cursor.accept("with"):
         return descending

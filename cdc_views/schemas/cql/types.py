@@ -1,7 +1,4 @@
-"""Written CQL types into logical types: names of user types are looked up.
-
-Apart from reading, because a file may use a user type before it creates it, or alter it later.
-"""
+"""Logical types from written CQL types, in a second step: a file may use a user type before it creates or alters it."""
 
 from __future__ import annotations
 
@@ -12,21 +9,18 @@ from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.schemas.cql.written import WrittenType, read_type_text
 
-RELATIONAL_KINDS = frozenset({Kind.DATETIME, Kind.INSTANT, Kind.JSON})
-"""Kinds that Cassandra does not have; a CQL file that names one means a user type."""
+RELATIONAL_KINDS = frozenset({Kind.DATETIME, Kind.INSTANT, Kind.JSON})  # in CQL, their names mean user types
 
 NATIVE_KINDS = {kind.value: kind for kind in Kind if kind not in RELATIONAL_KINDS} | {"varchar": Kind.TEXT}
-"""The native types by the names CQL writes."""
+"""CQL name → native type."""
 
-Fields = tuple[tuple[str, WrittenType], ...]
-"""A user type's fields: name and type."""
+Fields = tuple[tuple[str, WrittenType], ...]  # name and type of each field of a user type
 
 
 @dataclass(frozen=True, slots=True)
 class TypeScope:
-    """The user types known where a type is written, by (keyspace, name).
-
-    `allows_relational` lets `datetime`, `instant` and `json` name our own kinds (YAML schemas), after user types.
+    """The user types in scope, by (keyspace, name). With `allows_relational` (YAML schemas), `datetime`, `instant` and `json` are
+    our own types, unless user types have these names.
     """
 
     keyspace: str
@@ -37,11 +31,7 @@ class TypeScope:
     _within: tuple[tuple[str, str], ...] = ()
 
     def resolve(self, written: WrittenType) -> LogicalType:
-        """Return the logical type; top-level collections and user types are multi-cell unless written frozen.
-
-        Raises:
-            SchemaError: A user type is unknown or contains itself.
-        """
+        """Return the logical type; raises `SchemaError` for a user type that is unknown or contains itself."""
         match written.name if not written.is_user_type else "":
             case "frozen":
                 return self._frozen(written.parts[0])
@@ -106,14 +96,10 @@ def parse_type(
 ) -> LogicalType:
     """Return the type that CQL text means; the inverse of `str(type)`.
 
-    Collections and user types at the top are multi-cell unless written `frozen<…>`; nested ones are frozen. Our own
-    `datetime`, `instant` and `json` are understood where no user type has that name.
-
-    `udts` are the user types by `name` or `keyspace.name`; those of `keyspace` are looked for first. Error messages call
-    the file `where`, and `line` and `column` the place of the text's first character.
-
-    Raises:
-        SchemaError: The text is no type, or names a user type that `udts` lacks.
+    Top-level collections and user types are multi-cell unless `frozen<…>`; nested ones are frozen. `datetime`, `instant` and
+    `json` are our own types, unless user types have these names. `udts` has user types by `name` or `keyspace.name`; those of
+    `keyspace` come first. In error messages, the text begins at `where`, `line` and `column`. Raises `SchemaError` if the text is
+    no type, or names a user type that `udts` lacks.
 
     >>> str(parse_type("map<varchar, list<int>>"))
     'map<text, frozen<list<int>>>'

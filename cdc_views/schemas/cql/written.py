@@ -1,7 +1,6 @@
-"""CQL types as they are written, before names of user types are looked up: CQL text, or the name of a Java class.
-
-Old tables and dropped columns show classes, `'org.apache.cassandra.db.marshal.…'`. Source: Apache Cassandra 5.0,
-db/marshal/TypeParser.java: `Name(arg, …)`; a user type is `UserType(keyspace,hex name,hex field:type, …)`.
+"""CQL types as written, before user types are looked up: CQL text or, in old tables and dropped columns, a Java class,
+`'org.apache.cassandra.db.marshal.…'`. A class is `Name(arg, …)`; a user type is `UserType(keyspace,hex name,hex field:type, …)`.
+Source: Apache Cassandra 5.0, db/marshal/TypeParser.java.
 """
 
 from __future__ import annotations
@@ -17,12 +16,9 @@ from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 
 @dataclass(frozen=True, slots=True)
 class WrittenType:
-    """One type of the text.
-
-    `name` is a native name, `frozen`, `list`, `set`, `map`, `tuple` or `vector` (with `parts`, and `size`), or a user
-    type's name. `is_user_type` is set where the text can only mean a user type (quoted or qualified). `fields` is set
-    where the text spells the user type out (class names). `reversed` is of class names only. `decimal_size` is the
-    precision and the scale of `decimal(p, s)`.
+    """One type of the text. `name` is a native type, a user type, `frozen`, `list`, `set`, `map`, `tuple` or `vector` (with
+    `parts`, and `size`). `is_user_type` is set if the text can only mean a user type (quoted or qualified). Only class names have
+    `fields`, which spell a user type out, and `reversed`. `decimal_size` is the precision and scale of `decimal(p, s)`.
     """
 
     start: Token
@@ -40,11 +36,7 @@ _PART_COUNTS = {"frozen": 1, "list": 1, "set": 1, "map": 2}
 
 
 def read_type(cursor: Cursor) -> WrittenType:
-    """Read one type at the cursor.
-
-    Raises:
-        SchemaError: No type starts here, brackets do not match, or a type has the wrong number of parts.
-    """
+    """Read one type; raises `SchemaError` if none starts here, or its brackets or the number of its parts are wrong."""
     start = cursor.token
     if start.kind is TokenKind.STRING:
         return _JavaClass(cursor.advance(), where=cursor.where).whole()
@@ -60,10 +52,7 @@ def read_type(cursor: Cursor) -> WrittenType:
 
 
 def read_type_text(text: str, where: str, line: int, column: int) -> WrittenType:
-    """Return the type `text` is, names of user types not looked up; raises `SchemaError` if it is more or less.
-
-    `where`, `line` and `column` are as in `parse_type`.
-    """
+    """Return the type that all of `text` is, else raise `SchemaError`; the other arguments are as in `parse_type`."""
     cursor = Cursor(tokenize(text, where=where, line=line, column=column), where=where)
     written = read_type(cursor)
     if not cursor.at_end:
@@ -90,10 +79,7 @@ def _read_parts(cursor: Cursor, *, name: str, start: Token) -> WrittenType:
 
 
 def _read_decimal_size(cursor: Cursor) -> tuple[int | None, int]:
-    """Read the rest of `decimal(p)` or `decimal(p, s)`: precision and scale; without `s` the scale is 0.
-
-    `*` is a precision that nobody knows, as in `decimal(*, 2)`.
-    """
+    """Read the rest of `decimal(p)` or `decimal(p, s)`; the default scale is 0. `*` is an unknown precision: `decimal(*, 2)`."""
     precision = None if cursor.accept("*") else _read_size(cursor, "the precision, a whole number")
     scale = _read_size(cursor, "the scale, a whole number") if cursor.accept(",") else 0
     cursor.expect(")")
@@ -140,7 +126,7 @@ _PIECE = re.compile(r"\s*([\w.]+|[(),:])")
 
 
 class _JavaClass:
-    """Recursive descent over the pieces of one class name; the package of Cassandra's own types may be left out."""
+    """A recursive-descent reader of one class name; the package of Cassandra's own types is optional."""
 
     def __init__(self, written: Token, *, where: str) -> None:
         self.start, self.where = written, where

@@ -17,11 +17,7 @@ _SECOND_WORDS = {
 
 
 def read_column(cursor: Cursor) -> WrittenColumn[SqlType]:
-    """Read a column up to the comma or bracket after it; defaults, checks, collations and the rest are skipped.
-
-    Raises:
-        SchemaError: No column's name and type come next.
-    """
+    """Read a column's name, type and key, and skip its other parts; raises `SchemaError` if no name and type come next."""
     start = cursor.token
     name = cursor.name("a column's name")
     kind = read_type(cursor)
@@ -37,11 +33,7 @@ def read_column(cursor: Cursor) -> WrittenColumn[SqlType]:
 
 
 def read_type(cursor: Cursor) -> SqlType:
-    """Read a type, with its arguments, array brackets, `UNSIGNED` and `WITH TIME ZONE`.
-
-    Raises:
-        SchemaError: No type comes next.
-    """
+    """Read a type with arguments, array brackets, `UNSIGNED` and `WITH TIME ZONE`; raises `SchemaError` if none comes next."""
     name = _type_name(cursor)
     arguments = _arguments(cursor)
     is_unsigned = has_zone = False
@@ -91,10 +83,7 @@ def _dimensions(cursor: Cursor) -> int:
 
 
 def read_key_columns(cursor: Cursor) -> list[str]:
-    """Read a constraint or index up to the comma or bracket after it; return the PRIMARY KEY's columns, else nothing.
-
-    A MySQL key prefix (`name(10)`) and the order of an index column are left out.
-    """
+    """Read a constraint or index; return the columns of a PRIMARY KEY, without MySQL's key prefixes (`name(10)`) and orders."""
     if cursor.accept("constraint") and not cursor.sees("primary", "key"):
         cursor.advance()
     key: list[str] = []

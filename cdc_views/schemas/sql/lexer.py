@@ -1,4 +1,4 @@
-"""SQL text into the tokens of `tokens`, through sqlglot's tokenizer, which knows each dialect's quotes and comments."""
+"""The SQL lexer: sqlglot's tokenizer, which knows the quotes and comments of each dialect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOT_SQL = re.compile(
 
 
 class _MySQLTokenizer(MySQL.Tokenizer):
-    # sqlglot takes what follows RENAME or REPLACE for one string, up to a `;` even inside quotes
+    # for sqlglot, the rest of a RENAME or REPLACE is one string, up to a `;`, even inside quotes
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
@@ -35,10 +35,8 @@ class _PostgresTokenizer(Postgres.Tokenizer):
 
 
 def tokenize(text: str, *, dialect: str, where: str) -> list[Token]:
-    """Return the tokens of `text`, an `END` token last; clients' own commands and COPY rows are left out.
-
-    Raises:
-        SchemaError: A string, a quoted name or a comment is not closed.
+    """Return the tokens of `text`, an `END` token last, without the clients' own commands and COPY rows. Raises `SchemaError` for
+    a string, a quoted name or a comment that is not closed.
     """
     statements = _NOT_SQL.sub(_blank, text)
     index = LineIndex(statements)
@@ -62,7 +60,7 @@ def _split(token: SqlglotToken, *, index: LineIndex) -> Iterator[Token]:
     if kind is not None:
         yield Token(kind, token.text, line, column)
     elif token.text[:1].isalnum() or token.text.startswith("_"):
-        # sqlglot joins some keywords, as `PRIMARY KEY`
+        # sqlglot joins some keywords, such as `PRIMARY KEY`
         for word in token.text.split():
             yield Token(TokenKind.WORD, word, line, column)
     else:

@@ -1,8 +1,7 @@
-"""SQL DDL of Postgres, MySQL and MariaDB into tables.
+"""The reader of DDL of Postgres, MySQL and MariaDB. The keyspace of a table is its schema (Postgres) or database (MySQL).
 
-sqlglot splits the text into tokens; what a table is made of is read here, because sqlglot's parser gives up a whole
-CREATE TABLE for one type it does not know (MariaDB's `inet6`). CREATE, ALTER, RENAME and DROP TABLE are applied in
-order, other statements are skipped. The keyspace of a table is its schema (Postgres) or database (MySQL).
+CREATE, ALTER, RENAME and DROP TABLE apply in order; other statements are skipped. sqlglot only splits the text into tokens: its
+parser gives up a whole CREATE TABLE for one unknown type (MariaDB's `inet6`).
 """
 
 from __future__ import annotations
@@ -31,24 +30,19 @@ _POSTGRES_MARKS = re.compile(
 _NOT_ADDED_TWICE = "give the table's DDL as it is now (older values may then show), or a YAML schema with `dropped: [{name, at}]`"
 _TABLE_PARTS = ("primary", "constraint", "unique", "foreign", "check", "like", "exclude")
 _MYSQL_TABLE_PARTS = (*_TABLE_PARTS, "key", "index", "fulltext", "spatial")
-_NOT_COLUMNS = (*_MYSQL_TABLE_PARTS, "partition", "period", "system")
-"""What ALTER TABLE adds and drops beside columns."""
+_NOT_COLUMNS = (*_MYSQL_TABLE_PARTS, "partition", "period", "system")  # ALTER TABLE adds and drops these beside columns
 
 
 def guess_dialect(text: str) -> str:
-    """Return `mysql` where the text shows more of MySQL's and MariaDB's words than of Postgres's, else `postgres`."""
+    """Return `mysql` if the text has more words of MySQL and MariaDB than of Postgres, else `postgres`."""
     bare = _COMMENTS_AND_STRINGS.sub(" ", text)
     return "mysql" if len(_MYSQL_MARKS.findall(bare)) > len(_POSTGRES_MARKS.findall(bare)) else "postgres"
 
 
 def read_sql(text: str, *, keyspace: str = "", where: str = "", dialect: str = "") -> Catalog:
-    """Return the tables of SQL DDL, any number of statements; error messages call it `where`.
-
-    `keyspace` is the schema or database of unqualified names before `USE` or `SET search_path`; `dialect` is `postgres` or
-    `mysql` (MariaDB too), guessed from the text when empty.
-
-    Raises:
-        SchemaError: A CREATE or ALTER TABLE cannot be read. A table without a key is in the catalog's `refused`.
+    """Return the tables of the SQL DDL in `text`, which messages call `where`. `keyspace` is for unqualified names before `USE`
+    or `SET search_path`. `dialect` is `postgres` or `mysql` (also for MariaDB), guessed if empty. Raises `SchemaError` if a
+    CREATE or ALTER TABLE cannot be read. A table without a key is in the catalog's `refused`.
     """
     dialect = dialect or guess_dialect(text)
     cursor = Cursor(tokenize(text, dialect=dialect, where=where), where=where, folds_case=dialect == "postgres")
@@ -56,7 +50,7 @@ def read_sql(text: str, *, keyspace: str = "", where: str = "", dialect: str = "
 
 
 class _Reader:
-    """The state of a database's tables while statements are applied."""
+    """The tables after the statements read so far."""
 
     def __init__(self, cursor: Cursor, *, keyspace: str, dialect: str) -> None:
         self._cursor, self._keyspace, self._dialect = cursor, keyspace, dialect
@@ -113,7 +107,7 @@ class _Reader:
             self._body(draft, start=start)
 
     def _qualified(self) -> tuple[str, str]:
-        """Read a table's name and return its keyspace and name; a catalog in front of them is left out."""
+        """Read the name of a table and return its keyspace and name, without a catalog before them."""
         names = [self._cursor.name("a table's name")]
         while self._cursor.accept("."):
             names.append(self._cursor.name("a table's name"))
@@ -127,7 +121,7 @@ class _Reader:
         if not cursor.accept("("):
             draft.refuse("CREATE TABLE without columns; write the columns out", at=start)
             return
-        while not cursor.sees(")"):  # a comma before it does no harm
+        while not cursor.sees(")"):  # a trailing comma is harmless
             self._element(draft)
             if not cursor.accept(","):
                 break
@@ -159,7 +153,7 @@ class _Reader:
         self._cursor.skip_until(",", ")", ";")
 
     def _known(self, keyspace: str, name: str) -> TableDraft[SqlType] | None:
-        """Return the table meant; an unqualified name also means the file's only table of that name."""
+        """Return the named table; an unqualified name also finds the file's only table of that name."""
         found = self._tables.by_name.get(full_name(keyspace, name))
         if found is not None or keyspace != self._keyspace:
             return found
@@ -178,10 +172,7 @@ class _Reader:
         self._tables.by_name = {table.full_name: table for table in self._tables.by_name.values()}
 
     def _apply_action(self, draft: TableDraft[SqlType]) -> None:
-        """Apply one action of ALTER TABLE: those that change columns, the key or the name; the others are skipped.
-
-        `FIRST` and `AFTER` are skipped too: the order of columns has no meaning here.
-        """
+        """Apply an action of ALTER TABLE on columns, key or name. Skip all else, even `FIRST` and `AFTER`: order is ignored."""
         cursor = self._cursor
         if cursor.accept("add"):
             self._add(draft)

@@ -1,7 +1,5 @@
-"""Column types of Postgres, MySQL and MariaDB into logical types.
-
-A type's name decides, not the printer of some SQL library: names nobody listed here (Postgres enums and domains,
-extension types) are read as text, the form every change-data-capture tool sends them in.
+"""Logical types from column types of Postgres, MySQL and MariaDB. Types that are not listed here (Postgres enums and domains,
+types of extensions) are read as text, the form in which every change-data-capture tool sends them.
 """
 
 from __future__ import annotations
@@ -71,17 +69,15 @@ _MYSQL = _COMMON | _by_name(
         Kind.VARINT: "serial",  # an alias of BIGINT UNSIGNED
     }
 )
-_MYSQL_PRECISION = 10
-"""Of DECIMAL without one. Source: MariaDB, DECIMAL."""
+_MYSQL_PRECISION = 10  # the precision of a bare DECIMAL. Source: MariaDB, DECIMAL
 _UNSIGNED = {Kind.TINYINT: Kind.SMALLINT, Kind.SMALLINT: Kind.INT, Kind.INT: Kind.BIGINT, Kind.BIGINT: Kind.VARINT}
 _ZONED = {Kind.DATETIME: Kind.INSTANT, Kind.TIME: Kind.TEXT}
 
 
 def logical_type(written: SqlType, *, dialect: str) -> LogicalType:
-    """Return the logical type of a column of `dialect` (`postgres` or `mysql`, MariaDB included).
-
-    Unsigned integers are widened, `MEDIUMINT UNSIGNED` excepted, which fits. Arrays are frozen lists of their
-    element, as deep as declared. `BIT(1)` is a boolean, as Debezium sends it; longer ones are bytes.
+    """Return the logical type of a column of `dialect` (`postgres`, or `mysql`, also for MariaDB). Unsigned integers are widened,
+    except `MEDIUMINT UNSIGNED`, which fits. Arrays are frozen lists, as deep as declared. `BIT(1)` is a boolean, as Debezium
+    sends it; longer ones are bytes.
     """
     kind = _kind(written, dialect=dialect)
     element: LogicalType = _decimal(written.arguments, dialect=dialect) if kind is Kind.DECIMAL else Scalar(kind)
@@ -91,9 +87,8 @@ def logical_type(written: SqlType, *, dialect: str) -> LogicalType:
 
 
 def _decimal(arguments: tuple[str, ...], *, dialect: str) -> Scalar:
-    """A decimal: of scale 0 where only a precision is given; without either, PostgreSQL keeps each value's own.
-
-    MySQL's bare DECIMAL is DECIMAL(10, 0). PostgreSQL 15 allows a negative scale, whose values print without it.
+    """Return a decimal, by default of scale 0. MySQL's bare DECIMAL is DECIMAL(10, 0); each value of PostgreSQL's has its own
+    scale. PostgreSQL 15 allows a negative scale, whose values print without it.
     """
     if not arguments:
         return Scalar(Kind.DECIMAL, 0, _MYSQL_PRECISION) if dialect == "mysql" else Scalar(Kind.DECIMAL)
