@@ -16,22 +16,21 @@ from cdc_views.operations.ingest import check_lands
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One event that could not land."""
+    """One event that could not land: the file or stream that it came from, its 1-based line, and the last reason.
+
+    `event_id` is stable.
+    """
 
     event_id: str
-    """Names it; stable."""
     source: str
-    """The file or stream it came from."""
     line: int
-    """1-based, in that file."""
     reason: str
-    """Why it did not decode at the last attempt."""
     landed_at: datetime
     event: bytes
 
 
 def waiting_of(table: TableContext, *, events: Sequence[str] = ()) -> Iterator[Waiting]:
-    """Yield waiting events by file and line: all, or those with ids that begin with `events`.
+    """Yield waiting events by file and line: all, or those whose ids begin with one of `events`.
 
     Raises:
         UnsupportedError: The raw table is in BigQuery.
@@ -60,9 +59,9 @@ def _one(table: TableContext, found: Sequence[Waiting], start: str) -> str:
 
 
 def discard(table: TableContext, *, events: Sequence[str] = (), why: str) -> int:
-    """Make tests and replays skip waiting events, all or those with ids that begin with `events`; returns how many.
+    """Make tests and replays skip waiting events, all or those whose ids begin with one of `events`; returns how many.
 
-    Their rows and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises as `waiting_of` does.
+    Their rows and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises like `waiting_of`.
     """
     check_lands(table)
     if not why.strip():

@@ -1,6 +1,6 @@
 """Raw retention: drops old raw events once the state provably covers them.
 
-The proof: state and raw show the same rows; if raw has gaps already, raw events do not change the state's rows. Then one
+The proof: state and raw show the same rows; if raw already has gaps, its events do not change the state's rows. Then one
 commit drops the rows and records the instant before which raw has gaps. From then on, reads that need dropped events refuse
 (`check_raw_is_whole`). An archive is written before that commit, into `DIR/<name>/<Delta id of raw>/drop-<number>`; the
 commit records the number, so the next run overwrites the folder of a killed one.
@@ -67,7 +67,7 @@ class Dropped:
     archive: str = ""
 
     def line(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         kept = f"; they are in {self.archive}" if self.archive else ""
         return f"{self.rows:,} raw facts of {self.files:,} files{kept}. What needs them refuses: {REFUSED}"
 
@@ -107,7 +107,7 @@ def drop_raw(
 
 @dataclass(frozen=True, slots=True)
 class _Dropping:
-    """One call; `through` in µs, `clock` in seconds."""
+    """One call; `through` is in µs, `clock` in seconds."""
 
     table: TableContext
     engine: Engine
@@ -142,7 +142,7 @@ class _Dropping:
         return rows if kept.num_rows == rows.num_rows else kept
 
     def _prove(self, table: DeltaTable, location: str) -> None:
-        """State alone against raw alone, as far as raw is whole, and against both."""
+        """Compare the state alone with raw alone, if raw is whole, and with both together."""
         kept, state = state_of(self.table), sources_of(self.table.raw, location)
         assert kept is not None
         assert state is not None
@@ -182,7 +182,7 @@ class _Dropping:
 
 
 def restore_raw(table: TableContext, archive: Path) -> int:
-    """Restore dropped facts from their archive, except forgotten keys; returns the archive's facts.
+    """Restore dropped facts from their archive, except forgotten keys; returns the number of facts in the archive.
 
     Raises `UsageError` if nothing was dropped, or the archive is incomplete.
     """
@@ -206,7 +206,7 @@ def restore_raw(table: TableContext, archive: Path) -> int:
 
 
 def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[AddAction]:
-    """Copy a file of the archive into raw, without forgotten keys; the state has its facts, so it is no data change."""
+    """Copy a file of the archive into raw, without forgotten keys; no data change, because the state has its facts."""
     name = f"part-00000-{uuid4()}-c000.zstd.parquet"
     path = Path(table.raw.location) / name
 
@@ -226,13 +226,13 @@ def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[
 
 
 def _old(table: DeltaTable, through: int) -> tuple[int, int]:
-    """The facts that landed before an instant, and their files."""
+    """Return the number of facts that landed before an instant, and of their files."""
     counts = [sum(pc.sum(_is_old(rows, through)).as_py() or 0 for rows in batches(Path(file))) for file in active_files(table)]
     return sum(counts), sum(count > 0 for count in counts)
 
 
 def _is_old(rows: pa.Table, through: int) -> pa.ChunkedArray:
-    """Never null: a fact without an instant stays."""
+    """Return a mask without nulls: a fact without a landing time is not old."""
     landed = rows["_landed_at"].cast(pa.timestamp("us", tz="UTC"))
     return pc.fill_null(pc.less(landed, pa.scalar(through, pa.timestamp("us", tz="UTC"))), fill_value=False)
 
