@@ -88,7 +88,7 @@ def generate(
     from cdc_views.operations.generating import sql_folder
     from cdc_views.operations.reading import strategy_of
 
-    # all texts before the first is written: a table that fails leaves nothing behind
+    # all texts before writing the first, so that a failing table leaves no files behind
     tables = asked.tables
     if out is not None:
         chosen = None if strategy is None else strategy_of(tables[0], strategy)
