@@ -1,7 +1,5 @@
-"""The command line: its commands, in the order of `--help`, and its entry point.
-
-Errors become messages and exit codes: 0 done, 1 a check failed, 2 usage or configuration, 3 engine or source failed, 130
-interrupted.
+"""The command line: its commands, in the order of `--help`, and its entry point. Errors become messages and exit codes: 0 done,
+1 a check failed, 2 usage or configuration, 3 engine or source failed, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -83,7 +83,6 @@ def land(
 
 
 def _refresh(table: Table) -> None:
-    """Refresh an applied view; a failure does not undo the landing."""
     from cdc_views.operations.applying import refresh_view
 
     try:

@@ -91,7 +91,6 @@ def _run_once(asked: Request, jobs: Iterable[Job], *, full: bool, wait: float) -
 
 
 def _plan(asked: Request, *, full: bool, engine: str | None, others: bool) -> None:
-    """Print what runs would do; changes nothing and takes no lock."""
     from cdc_views.operations.materializing import materialize_remote
 
     if others:
@@ -105,7 +104,6 @@ def _record(outcome: Materialization) -> dict[str, object]:
 
 
 def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
-    """Return the jobs with a cron expression; logs which jobs run."""
     scheduled = [job for job in jobs if job.cron is not None]
     if not scheduled:
         names = ", ".join(job.name for job in jobs)

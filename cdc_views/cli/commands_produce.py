@@ -1,6 +1,5 @@
-"""`produce SOURCE`: a long-running process that lands a source's changes, until a signal stops it.
-
-The sources are the entry points of group `cdc_views.producers`; each declares its options (`cdc_views.landing.producers`).
+"""`produce SOURCE`: a long-running process that lands a source's changes, until a signal stops it. The sources are the entry
+points of group `cdc_views.producers`; each declares its options (`cdc_views.landing.producers`).
 """
 
 from __future__ import annotations

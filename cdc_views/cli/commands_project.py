@@ -24,7 +24,6 @@ _APPLY_COLUMNS = ("table", "view", "engine", "state")
 
 
 def _print_plans(asked: Request, plans: Sequence[TablePlan]) -> None:
-    """Print one row per table, then the differences; with the cost of a read if the engine knows it."""
     is_priced = any(planned.is_remote for planned in plans)
     columns = _PRICED if is_priced else _COLUMNS
     if asked.format != "table":

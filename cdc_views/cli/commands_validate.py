@@ -77,7 +77,6 @@ def _complain(failed: Sequence[tuple[str, Check]]) -> None:
 
 
 def _validation(contract: Path | None) -> Callable[..., Report]:
-    """Return the function that runs a table's tests: the project's, and a contract's."""
     if contract is None:
         from cdc_views.quality.validating import validate_table
 

@@ -48,7 +48,6 @@ def status(asked: Request) -> None:
 
 
 def _remote_status(asked: Request) -> None:
-    """Print for each table in BigQuery: rows and bytes of raw, whether the view is as planned, what the state covers."""
     from cdc_views.operations.generating import definition_of
 
     records = []
@@ -134,7 +133,6 @@ def _measured(table: Table) -> Measured | None:
 
 
 def _cost_plot(costs: Callable[[Load], Sequence[Cost]], load: Load, *, title: str) -> str:
-    """Return an SVG of cost by reads per day, with a line per way of reading and logarithmic axes."""
     points = [costs(replace(load, queries_per_day=queries)) for queries in _QUERIES]
     money = [max(way.money, 0.001) for ways in points for way in ways]
     low, high = math.floor(math.log10(min(money))), max(math.ceil(math.log10(max(money))), math.floor(math.log10(min(money))) + 1)

@@ -30,10 +30,7 @@ LOG_FORMATS = ("text", "json")
 
 
 class Log:
-    """Writes log lines; `format` is one of `LOG_FORMATS`.
-
-    `info` is for what was done, `warning` for what deserves attention, `error` for why the command ends.
-    """
+    """Writes log lines; `format` is one of `LOG_FORMATS`. Logs `info` of progress, `warning` of problems, `error` of failures."""
 
     format = "text"
 
@@ -59,7 +56,6 @@ class Log:
 
 
 log = Log()
-"""The log of this process."""
 
 
 @contextmanager

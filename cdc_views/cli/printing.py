@@ -58,9 +58,8 @@ def _print_json(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
 
 
 def _print_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-    """Print RFC 4180; null is an empty field, and an empty text is `""`.
-
-    Exact in a file or a pipe, since CSV has no escapes. On a terminal, escapes control characters.
+    """Print RFC 4180; null is an empty field, and an empty text is `""`. Exact in a file or a pipe, since CSV has no escapes; on
+    a terminal, escapes control characters.
     """
     shown = _one_line if sys.stdout.isatty() else str
     sys.stdout.write(",".join(_csv_field(shown(name)) for name in columns) + "\r\n")

@@ -48,8 +48,6 @@ def _is_terminal() -> bool:
 
 
 class _SnapshotLines:
-    """Logs a line per snapshot every few seconds; the source logs its end."""
-
     def __init__(self) -> None:
         self._logged_at: dict[str, float] = {}
 

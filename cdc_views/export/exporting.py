@@ -38,10 +38,8 @@ def mark_of(command: str) -> str:
 
 
 def write_files(out: Path, texts: Mapping[str, str], *, command: str, folders: Iterable[str] = ()) -> Exported:
-    """Write `texts`, by path in `out`, and remove other files of earlier exports from `folders`.
-
-    Raises:
-        UsageError: A file cannot be written; or a file is not ours, and nothing has changed.
+    """Write `texts`, by path in `out`, and remove other files of earlier exports from `folders`. Raises `UsageError` if a file
+    cannot be written, or before any change if a file is not ours.
     """
     mark = mark_of(command)
     for name in texts:

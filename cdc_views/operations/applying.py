@@ -41,9 +41,8 @@ class TablePlan:
 
 
 def apply_view(table: TableContext, *, engine: str | None = None) -> str:
-    """Create or replace the view in the engine's catalog; returns the statement that ran. Creates a missing raw table.
-
-    A view over files waits for the first landing (`refresh_view`); then the statement is empty.
+    """Create or replace the view in the engine's catalog; returns the statement that ran. Creates a missing raw table. A view
+    over files waits for the first landing (`refresh_view`); then the statement is empty.
     """
     _check_view_name(table)
     adapted(table)
@@ -115,7 +114,6 @@ def _view_name(config: TableConfig) -> str:
 
 
 def _check_view_name(table: TableContext) -> None:
-    """Refuse a view name that differs from another table's only in case."""
     mine = _view_name(table.config)
     for other in table.project.config.tables:
         theirs = _view_name(other)

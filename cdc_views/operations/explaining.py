@@ -1,7 +1,4 @@
-"""`explain`: the candidates for each cell of a row, the winner, and the rule that beat each loser (C2, D1 to D3).
-
-Reads the raw rows that concern the row and applies the functions of `cells`, like the oracle.
-"""
+"""`explain`: the candidates for each cell of a row, the winner, and the rule that beat each loser (C2, D1 to D3)."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ _RULES = {Scope.TABLE: "S6", Scope.PARTITION: "D2", Scope.RANGE: "D2", Scope.ROW
 
 @dataclass(frozen=True, slots=True)
 class DeletionSeen:
-    """A deletion in scope; equal copies are one, with all their origins.
-
-    `column` names the multi-cell column of a complex deletion, else it is empty; `start` and `end` are the bounds of a range.
-    """
+    """A deletion in scope, with the origins of all equal copies; `column` is empty except for a multi-cell column's deletion."""
 
     scope: Scope
     deletion: Deletion
@@ -62,10 +56,7 @@ _BY_PLACE = attrgetter("node", "segment", "position")
 
 
 def deletions_over(schema: TableSchema, facts: Iterable[Fact], *, clustering: tuple[Any, ...] | None) -> list[DeletionSeen]:
-    """Return the deletions that cover a row, or its partition's static row if `clustering` is None.
-
-    Widest scope first, latest first within a scope.
-    """
+    """Return the deletions that cover a row (`clustering` None: its partition's static row); widest scope first, then latest."""
     found: dict[Any, DeletionSeen] = {}
     for fact in facts:
         if clustering is None and fact.kind in (FactKind.ROW, FactKind.RANGE):
@@ -118,10 +109,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A cell or row marker that competed for a place; equal copies are one candidate with the `origins` of all.
-
-    `rule` decided against the candidate; it is empty if the outcome is SHOWN.
-    """
+    """A cell or row marker that competed for a place, with the `origins` of all equal copies; `rule` is empty if it is SHOWN."""
 
     cell: Cell | Liveness
     outcome: Outcome
@@ -186,9 +174,7 @@ def explain(
 ) -> Explanation:
     """Explain one row of an open raw table, at `now` (epoch seconds); one `column`, or all. The partition key: the static row.
 
-    Raises:
-        UsageError: The key lacks a column, has an unknown one, or has a value that does not fit its column's type.
-        UnknownColumnError: The table has no such column.
+    Raises `UsageError` for a key with missing or unknown columns or unfit values, `UnknownColumnError` for an unknown `column`.
     """
     schema = relation.schema
     partition, clustering = parse_key(schema, key)
@@ -233,8 +219,6 @@ def explain_facts(
 
 @dataclass(slots=True)
 class _Contest:
-    """The candidates of one row, by place."""
-
     schema: TableSchema
     deletions: list[DeletionSeen]
     now: int

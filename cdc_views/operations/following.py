@@ -1,6 +1,5 @@
-"""Follows raw tables: runs `materialize` after each landing, paced by an engine's stream (Spark's).
-
-A stream's checkpoint only sets the pace; the state's own commits record which facts the state has.
+"""Follows raw tables: runs `materialize` after each landing, paced by an engine's stream (Spark's). A stream's checkpoint only
+sets the pace; the state's own commits record which facts the state has.
 """
 
 from __future__ import annotations
@@ -47,10 +46,8 @@ def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str |
     With the `trigger` available-now, ends once the states cover all landed facts; an interval runs each table at most once in it.
     Calls `on_run` after each table's first run, and after each run that changed something.
 
-    Raises:
-        UsageError: An invalid trigger, or a table without landed events.
-        UnsupportedError: The engine has no streams.
-        EngineError: A stream failed.
+    Raises `UsageError` for an invalid trigger or a table without landed events, `UnsupportedError` if the engine has no streams,
+    `EngineError` if a stream fails.
     """
     chosen, interval = list(tables), interval_of(trigger)
     if not chosen:

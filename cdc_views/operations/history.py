@@ -51,9 +51,8 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class History(Answer):
-    """The versions of a table's rows; `json_rows` and `shown_rows` add the span (`span_names`).
-
-    Grain: one row per version, in the order of a query, and the versions of a row by time.
+    """The versions of a table's rows; `json_rows` and `shown_rows` add the span (`span_names`). Grain: one row per version, in
+    the order of a query, and the versions of a row by time.
     """
 
     @property

@@ -32,9 +32,8 @@ NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views
 
 
 def adapted(table: TableContext) -> Adaptation | None:
-    """Bring the derived raw table of an external table up to date; None for a table that we land. Every read starts here.
-
-    Raises `RawMismatchError` if the raw table is gone or is not the one seen last.
+    """Bring the derived raw table of an external table up to date; None for a table that we land. Every read starts here. Raises
+    `RawMismatchError` if the raw table is gone or is not the one seen last.
     """
     with naming_damage(table):
         check_known(table)
@@ -126,9 +125,8 @@ def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
 
 
 def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamLander:
-    """Return a lander of the stream `name`, which has its own position; creates a missing raw table.
-
-    `shown` is how many quarantined events its reports name; None: a few.
+    """Return a lander of the stream `name`, which has its own position; creates a missing raw table. `shown` is how many
+    quarantined events its reports name; None: a few.
     """
     check_lands(table)
     check_known(table)
@@ -162,10 +160,7 @@ def check_raw_is_whole(table: TableContext, *, what: str) -> None:
 
 @contextmanager
 def readable(table: TableContext) -> Iterator[tuple[RawTable, str]]:
-    """Yield the raw table, or a temporary empty one if nothing has landed, and a note for the reader.
-
-    Raises `RawMismatchError` if the raw table is gone or is not the one seen last.
-    """
+    """Yield the raw table (a temporary empty one if nothing has landed), and a note for the reader; raises like `check_known`."""
     adapted(table)
     if table.project.is_remote or exists(table.raw):
         if not table.project.is_remote:

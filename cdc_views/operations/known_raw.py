@@ -1,7 +1,6 @@
-"""Remembers each table's raw table, to notice if it is missing or another one is in its place.
-
-An unmounted folder, a mistyped path and a restored backup look like a table with fewer events. The record, in the warehouse, has
-Delta's id of the raw table and a version that it must have reached. Landing and materializing raise it; reads compare with it.
+"""Remembers each table's raw table, to notice if it is missing or another one is in its place: an unmounted folder, a mistyped
+path and a restored backup look like a table with fewer events. The record, in the warehouse, has Delta's id of the raw table and
+a version that it must have reached. Landing and materializing raise it; reads compare with it.
 """
 
 from __future__ import annotations

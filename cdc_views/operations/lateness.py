@@ -32,10 +32,8 @@ from cdc_views.storage.relation_read import facts_of, key_of
 
 @dataclass(frozen=True, slots=True)
 class LatePart(FactPart):
-    """One part of a fact that landed too late; `landed_at` is in µs since the epoch.
-
-    `purged_through` is the largest write time that its partition has purged so far; `value` is native, None unless it is a
-    cell's.
+    """One part of a fact that landed too late, at `landed_at` (µs since the epoch). `purged_through` is the largest write time
+    that its partition has purged so far; `value` is a cell's native value, else None.
     """
 
     purged_through: int

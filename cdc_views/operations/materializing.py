@@ -141,9 +141,7 @@ def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) ->
 
 
 def remote_sources(table: TableContext, read: Read, *, as_of: int | None) -> Sources | None:
-    """Return state and tail as one short raw table; None if only raw can answer, as for `sources_for`, or if the state lacks a
-    column of the schema file, which the next run adds.
-    """
+    """Return state and tail as one short raw table; None as in `sources_for`, or while the state lacks a column of the schema."""
     with table.project.remote() as opened:
         standing = opened.state(table.config.slug, read.raw)
     if standing is None or not standing.is_complete:

@@ -42,11 +42,8 @@ def explain_row(
 ) -> Explanation:
     """Return every candidate for the cells of one row, and the rule that decided against each loser.
 
-    Args:
-        table: The table.
-        key: The row's key as in `query`'s JSON: a text, or a mapping of parsed values. The partition key: the static row.
-        column: Only this column; None: all.
-        as_of: The clock that cells expire by; None: now.
+    `key` is the row's key as in `query`'s JSON, a text or a mapping of parsed values; the partition key alone asks for the static
+    row. `column`: only this one; None: all. `as_of` is the clock that cells expire by; None: now.
     """
     check_landed(table)
     check_raw_is_whole(table, what="what `explain` says of losers")

@@ -1,7 +1,5 @@
-"""The Parquet files of a raw table, for tools that run our SQL on DuckDB themselves: dbt-duckdb, SQLMesh.
-
-Their models call `read_parquet` on a session variable, which lists the current files before each run: nothing is copied, and no
-export is needed after landing.
+"""The Parquet files of a raw table, for tools that run our SQL on DuckDB themselves: dbt-duckdb, SQLMesh. Their models call
+`read_parquet` on a session variable, which lists the current files before each run: nothing is copied or exported after landing.
 """
 
 from __future__ import annotations

@@ -24,10 +24,7 @@ from cdc_views.state.tail import check_whole
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A new generation of a state, its comparison with the one `before`, and whether reads use it now.
-
-    `late` facts, found during the build, landed too late (rule M2).
-    """
+    """A new generation of a state, compared with the one `before`, and whether reads use it; `late` facts landed too late."""
 
     generation: int
     before: int
@@ -44,8 +41,7 @@ def rebuild_table(
     Args:
         table: The table.
         engine: Where to run; default: the project's engine.
-        accept: Switch even if rows differ, or if the raw table is not the one seen last: from then on it is. A missing one starts
-            again, empty.
+        accept: Switch even if rows differ. Also accept another raw table from then on, or an empty one for a missing one.
         dry_run: Do not switch; delete the new generation.
         with_late: Include facts that landed too late (rule M2): build from all of raw, which also has everything purged.
         with_state: Include the facts of the old state, if raw has fewer than before.
@@ -124,9 +120,8 @@ def switch_back(table: TableContext) -> int:
 
 
 def _compared(table: TableContext, engine: Engine, old: StateTable | None, *, after: str) -> Comparison:
-    """Read both at the same version of raw and the same instant, and compare.
-
-    Without an old state, reads used raw, so raw takes its place. A state that is not believed is compared as it is.
+    """Read both at the same version of raw and the same instant, and compare. Without an old state, reads used raw, so raw takes
+    its place. A state that is not believed is compared as it is.
     """
     clock = int(datetime.now(timezone.utc).timestamp())
     for _ in range(10):

@@ -69,9 +69,8 @@ class Result(Answer):
     overrides: Mapping[str, str] = default(default_factory=dict)
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows with friendly types: timestamps, dates, maps; values that would lose digits stay text.
-
-        The value of 0 bytes (`EMPTY`) becomes null. See `cdc_views.storage.friendly`.
+        """Return the rows with friendly types: timestamps, dates, maps; values that would lose digits stay text. The value of 0
+        bytes (`EMPTY`) becomes null. See `cdc_views.storage.friendly`.
         """
         from cdc_views.storage.friendly import friendly_table
 
@@ -94,9 +93,8 @@ class Result(Answer):
         return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> polars.DataFrame:
-        """Return `to_arrow()` as a Polars DataFrame, in Polars' types of the same names; every number is exact.
-
-        Raises `UsageError` if Polars is not installed (`pip install polars`).
+        """Return `to_arrow()` as a Polars DataFrame, in Polars' types of the same names; every number is exact. Raises
+        `UsageError` if Polars is not installed (`pip install polars`).
         """
         with needs("`to_polars`", extra="polars"):
             import polars
@@ -104,18 +102,16 @@ class Result(Answer):
         return polars.from_arrow(self.to_arrow())
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """Return `to_arrow()` as a DuckDB relation, of `connection` or of a new database in memory.
-
-        Types are those of a view, except a time of day: it is a TIME of µs or ns, as DuckDB reads Arrow.
+        """Return `to_arrow()` as a DuckDB relation, of `connection` or of a new database in memory. Types are those of a view,
+        except a time of day: it is a TIME of µs or ns, as DuckDB reads Arrow.
         """
         import duckdb
 
         return (connection or duckdb.connect()).from_arrow(self.to_arrow())
 
     def to_spark(self, session: SparkSession) -> DataFrame:
-        """Return `to_arrow()` as a Spark DataFrame of `session`; a time is text, since Spark has none of ns.
-
-        Raises `UsageError` if PySpark is not installed (`pip install 'cdc-views[spark]'`).
+        """Return `to_arrow()` as a Spark DataFrame of `session`; a time is text, since Spark has none of ns. Raises `UsageError`
+        if PySpark is not installed (`pip install 'cdc-views[spark]'`).
         """
         with needs("`to_spark`", extra="spark"):
             import pyspark  # noqa: F401
@@ -127,7 +123,6 @@ class Result(Answer):
         return session.createDataFrame(table)
 
     def _repr_html_(self) -> str:
-        """Return the first rows as an HTML table for a notebook."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         shown = islice(self.shown_rows(), _SHOWN_ROWS)
         lines = ["<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>" for row in shown]

@@ -53,7 +53,6 @@ REFUSED = (
     "`explain`, `history`, `replicas`, `query` with --raw-only, --confirmed, --landed-as-of or --written-as-of, `rebuild`, "
     "`materialize --full`, views of raw alone"
 )
-"""Reads that need all events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +83,8 @@ def drop_raw(
 ) -> Dropped:
     """Drop raw facts that landed longer ago than `older_than` (`30d`, `12h`), if the state provably covers them.
 
-    Raises:
-        UsageError: No state, or an invalid span.
-        CheckFailedError: State and raw do not show the same rows; nothing was dropped.
-        TableLockedError: Another run of the table is going on.
+    Raises `UsageError` without a state or for an invalid span, `CheckFailedError` if state and raw do not show the same rows
+    (then nothing was dropped), `TableLockedError` during another run of the table.
     """
     span = span_seconds(older_than, option="drop-raw-older-than", example="30d", digits=6)
     through = micros(now) - span * 1_000_000
@@ -168,7 +165,6 @@ class _Dropping:
         return self.engine.read(Read(self.table.raw, instant, sources=sources))
 
     def _archived(self, table: DeltaTable, archive: Path) -> Path:
-        """Write the rows to drop; overwrites the folder of a killed run."""
         folder = _folder(self.table, table, archive) / f"drop-{(recorded(table, _DROPS) or 0) + 1}"
         if folder.exists():
             shutil.rmtree(folder)
@@ -182,9 +178,8 @@ class _Dropping:
 
 
 def restore_raw(table: TableContext, archive: Path) -> int:
-    """Restore dropped facts from their archive, except forgotten keys; returns the number of facts in the archive.
-
-    Raises `UsageError` if nothing was dropped, or the archive is incomplete.
+    """Restore dropped facts from their archive, except forgotten keys; returns the number of facts in the archive. Raises
+    `UsageError` if nothing was dropped, or the archive is incomplete.
     """
     _check_can(table)
     raw = open_delta(table.raw.location)
@@ -226,7 +221,6 @@ def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[
 
 
 def _old(table: DeltaTable, through: int) -> tuple[int, int]:
-    """Return the number of facts that landed before an instant, and of their files."""
     counts = [sum(pc.sum(_is_old(rows, through)).as_py() or 0 for rows in batches(Path(file))) for file in active_files(table)]
     return sum(counts), sum(count > 0 for count in counts)
 

@@ -1,7 +1,6 @@
-"""Decides when `materialize` runs: by cron expressions, one run at a time per table, across processes and hosts.
-
-A scheduler is one process and runs one table at a time: it needs the memory of one run, and a stop waits for one run. Use
-several schedulers for tables that must not wait for each other; locks keep them apart.
+"""Decides when `materialize` runs: by cron expressions, one run at a time per table, across processes and hosts. A scheduler is
+one process and runs one table at a time, so it needs the memory of one run, and a stop waits for one run. Use several schedulers
+for tables that must not wait for each other; locks keep them apart.
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ if TYPE_CHECKING:  # a process that only takes the lock loads no state
 
 @contextmanager
 def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
-    """Hold the lock of `table`, in the table's own `folder`, during the block.
-
-    Raises `TableLockedError` if another process still holds it after `wait` seconds.
+    """Hold the lock of `table`, in the table's own `folder`, during the block. Raises `TableLockedError` if another process still
+    holds it after `wait` seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     holder = folder / "holder"
@@ -59,7 +57,6 @@ def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
 
 
 def _named(holder: Path) -> str:
-    """Return the lock's holder; "another process" if it has not written its name yet."""
     with suppress(OSError, UnicodeDecodeError):
         return holder.read_text(encoding="utf-8") or "another process"
     return "another process"
@@ -238,7 +235,6 @@ class _Scheduled:
     due: datetime
 
     def run(self, clock: Clock) -> Iterator[Happening]:
-        """Run once, for the latest tick that has come, and move on to the next tick."""
         # a clock that was set back must not move us behind the due tick
         tick = max(self.due, self.cron.latest(clock.now()))
         yield Started(self.job.name, tick, self.due)

@@ -42,11 +42,8 @@ def start_project(
 ) -> StartedProject:
     """Write `file` for the tables of the schema file `source`, with a path relative to itself; overwrites nothing.
 
-    Defaults: the name of its folder, the raw format that fits the schema file, and all tables.
-
-    Raises:
-        ConfigError: The file exists already, or cannot be written.
-        SchemaError: The schema cannot be read or has no table.
+    Defaults: the name of its folder, the raw format that fits the schema file, and all tables. Raises `ConfigError` if the file
+    exists or cannot be written, `SchemaError` if the schema cannot be read or has no table.
     """
     if file.exists():
         raise ConfigError(f"{file}: is there already and is not overwritten; remove it, or choose another folder with --dir")

@@ -1,7 +1,5 @@
-"""Follows a raw table: yields its facts as JSON texts as they land, commit by commit; without an engine or a JVM.
-
-Reads files in the order they were added. It does not repeat facts that `OPTIMIZE` rewrites, unless it had not read them yet;
-then a fact may come twice.
+"""Follows a raw table: yields its facts as JSON texts as they land, commit by commit; without an engine or a JVM. Reads files in
+the order they were added. It repeats facts that `OPTIMIZE` rewrites only if it had not read them yet.
 """
 
 from __future__ import annotations
@@ -32,7 +30,6 @@ from cdc_views.storage.relation import Relation, element_value_type
 from cdc_views.storage.relation_read import facts_of
 
 BEFORE_ALL = -1
-"""The version before the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,6 @@ def _lines(relation: Relation, raw: DeltaTable, files: Iterable[str]) -> Iterato
 
 
 def _fact_text(relation: Relation, fact: Fact, landed_at: datetime | None) -> str:
-    """Return a fact as a JSON object without empty members; values in the form that `query` prints."""
     schema = relation.schema
     members: list[tuple[str, str]] = [("table", quote(schema.full_name)), ("kind", quote(fact.kind.value))]
     key = [*_named(schema.partition, fact.partition), *_named(schema.clustering, fact.clustering)]

@@ -47,10 +47,8 @@ _LAG = Check("state_lag", "the state takes in what landed soon enough", unit="se
 
 
 def kept(location: str, raw: RawTable, *, transaction: str, schema: pa.Schema, what: str) -> Iterator[Check]:
-    """Yield the checks of the log, files and types of a state or serving table.
-
-    `transaction` is the id of its current watermarks; earlier ids are ours too. The table may have more columns than
-    `schema`: dropped ones.
+    """Yield the checks of the log, files and types of a state or serving table, which may have more columns than `schema`:
+    dropped ones. `transaction` is the id of its current watermarks; earlier ids are ours too.
     """
     yield from _watermark(location, raw, transaction=transaction, what=what)
     yield from whole(location, what)
@@ -58,7 +56,6 @@ def kept(location: str, raw: RawTable, *, transaction: str, schema: pa.Schema, w
 
 
 def _watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> Iterator[Check]:
-    """Yield whether watermarks only rise, and whether all changes are ours."""
     ours = f"cdc-views:{what}:"
     back: list[str] = []
     foreign: list[str] = []
@@ -144,9 +141,8 @@ def late(state: StateTable) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """Seconds since the last landing, the number of raw versions that the state lacks, and seconds since the oldest of them.
-
-    The last two are 0 without a state.
+    """Seconds since the last landing, the number of raw versions that the state lacks, and seconds since the oldest of them; the
+    last two are 0 without a state.
     """
 
     landed: int
@@ -188,7 +184,6 @@ def _found(check: Check, what: str, places: list[str], *, note: str = "") -> Che
 
 
 def _commits(location: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield the actions of each commit that the log still has."""
     for path in sorted(Path(location, "_delta_log").glob("*.json")):
         if path.stem.isdigit():
             yield int(path.stem), [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]

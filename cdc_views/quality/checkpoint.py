@@ -81,8 +81,6 @@ def publish(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One table in a project of Great Expectations."""
-
     context: Any
     folder: Path
     table: TableContext
@@ -118,7 +116,6 @@ class _Run:
                 raise ConfigError(f"{file}: cannot be loaded: {error}; take that expectation out, or use --no-docs") from error
 
     def judged(self) -> Report:
-        """Run the checkpoints of the counts and of the rows; returns the report with their results."""
         name = self.report.table
         counts = self._definition(f"{name}.counts", asset=f"{name}.counts", suite=suite_of(self.report, f"{name}.counts"))
         self._ran(f"{name}.counts", [counts], pd.DataFrame(counts_of(self.report.checks)))
@@ -182,7 +179,6 @@ def _failed(results: Sequence[Any]) -> Iterator[Check]:
 
 
 def _theirs(results: Sequence[Any], *, with_values: bool) -> Iterator[Check]:
-    """Yield a check per expectation of the user; several of one type and column are numbered."""
     names = Counter[str]()
     for result in results:
         name, config, found = _name(result), result.expectation_config, result.result or {}

@@ -21,9 +21,8 @@ _EXPECTED = "a file that `cdc-views validate --json FILE` wrote was expected"
 
 
 class Status(str, Enum):
-    """How a test ended; `Check.note` has the reason for SKIPPED (nothing to test) and ERROR (the engine could not evaluate it).
-
-    ERROR counts as failed, whatever the severity.
+    """How a test ended; `Check.note` has the reason for SKIPPED (nothing to test) and ERROR (the engine could not evaluate it),
+    which counts as failed, whatever the severity.
     """
 
     PASSED = "passed"
@@ -86,9 +85,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All tests of one table, in the order they ran, at the clock `as_of` (epoch seconds, rule C4).
-
-    `raw_version` is the version of the raw table that they read; None if nothing has landed.
+    """All tests of one table, in the order they ran, at the clock `as_of` (epoch seconds, rule C4), on version `raw_version` of
+    the raw table; None if nothing has landed.
     """
 
     table: str

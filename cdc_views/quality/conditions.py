@@ -26,10 +26,7 @@ test_name.__test__ = False  # type: ignore[attr-defined]  # not one for pytest
 
 
 def condition_of(test: DataTest) -> Condition | None:
-    """Return the condition that every row must meet; None for a test that is not about rows.
-
-    Raises `UsageError` for an invalid condition.
-    """
+    """Return the condition that every row must meet, None for a test that is not about rows; raises `UsageError` if invalid."""
     column = quoted(test.column or "")
     if test.not_null:
         text = f"{column} IS NOT NULL"

@@ -1,7 +1,4 @@
-"""The invariants that counts alone decide: one aggregate of the view and one of the facts, in one query.
-
-Only one row of counts leaves the engine.
-"""
+"""The invariants that counts alone decide: one aggregate of the view and one of the facts, in one query that returns one row."""
 
 from __future__ import annotations
 
@@ -52,9 +49,8 @@ _Counted = dict[Check, Expr]
 
 
 def counts(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
-    """Return the checks that counts decide, on facts of state and tail, or of raw; `as_of` is the clock of rule C4.
-
-    `wanted`: name of a user's test → a condition that must not be false for any row of the view, and the test's severity.
+    """Return the checks that counts decide, on facts of state and tail, or of raw; `as_of` is the clock of rule C4. `wanted`:
+    name of a user's test → a condition that must not be false for any row of the view, and the test's severity.
     """
     relation = sources.raw.relation
     of_rows = _row_checks(relation) | _wanted(wanted)
@@ -72,9 +68,8 @@ def counts(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str,
 
 
 def counts_apart(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
-    """Return `counts`; if the engine cannot evaluate a condition of `wanted`, only that test is in error.
-
-    Raises `EngineError` if the engine also fails without them.
+    """Return `counts`; if the engine cannot evaluate a condition of `wanted`, only that test is in error. Raises `EngineError` if
+    the engine also fails without them.
     """
     try:
         return counts(engine, sources, as_of=as_of, wanted=wanted)

@@ -49,9 +49,8 @@ _COMPARED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
 
 class ExpectNothingBroken(ExpectColumnValuesToBeBetween):
-    """Expect each value of a column of counts, how often a rule was broken, to be 0.
-
-    Fails without rows or with a null, which are no counts; the built-in expectation would pass.
+    """Expect each value of a column of counts, how often a rule was broken, to be 0. Fails without rows or with a null, which are
+    no counts; the built-in expectation would pass.
     """
 
     min_value: Any = 0
@@ -66,9 +65,8 @@ class ExpectNothingBroken(ExpectColumnValuesToBeBetween):
 
 
 def suite_of(report: Report, name: str | None = None) -> ExpectationSuite:
-    """Return the suite of a report, with one expectation per check that was not skipped; default name: the table.
-
-    Each tests the column with the name of its check: how often the rule was broken.
+    """Return the suite of a report, by default with the table's name. For each check that was not skipped, an expectation tests
+    the column with the check's name: how often the rule was broken.
     """
     expectations = [_of_check(check) for check in report.checks if check.status is not Status.SKIPPED]
     return ExpectationSuite(name=name or report.table, expectations=expectations)

@@ -1,7 +1,6 @@
-"""Compares some partitions, which the oracle recomputes from raw, with what state and tail show.
-
-`seed` draws the first digits of their keys' digests, so that each run takes other partitions and reads only the state's files of
-that bucket. Keys come from raw and from the state, so that a partition that only one of them has is noticed.
+"""Compares some partitions, which the oracle recomputes from raw, with what state and tail show. `seed` draws the first digits of
+their keys' digests, so that each run takes other partitions and reads only the state's files of that bucket. Keys come from raw
+and from the state, so that a partition that only one of them has is noticed.
 """
 
 from __future__ import annotations
@@ -51,9 +50,8 @@ Identity = tuple[bytes, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some partitions, and `sources`: the state's files of their bucket, with the tail.
-
-    `keys` has a row per partition with its stored key columns; `identities` are the same partitions as the oracle compares them.
+    """Some partitions, and `sources`: the state's files of their bucket, with the tail. `keys` has a row per partition with its
+    stored key columns; `identities` are the same partitions as the oracle compares them.
     """
 
     sources: Sources
@@ -106,9 +104,8 @@ def expected_rows(sample: Sample, facts: list[Fact], *, as_of: int) -> list[Row]
 
 
 def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> list[str]:
-    """Return deletions of rows and partitions without an equally late kept deletion: what they covered could come back.
-
-    Skips partitions with ranges, because a range may replace a row's deletion.
+    """Return deletions of rows and partitions without an equally late kept deletion: what they covered could come back. Skips
+    partitions with ranges, because a range may replace a row's deletion.
     """
     schema, has = sample.sources.raw.relation.schema, _latest_deletions(kept)
     with_ranges = {fact.partition for fact in landed if fact.kind is FactKind.RANGE}
@@ -306,9 +303,8 @@ class Recomputed:
 
 
 def recomputed(sources: Sources, *, size: int, seed: int, as_of: int, without: frozenset[Identity] = frozenset()) -> Recomputed:
-    """Draw at most `size` partitions, none of `without`, and let the oracle compute rows from their facts.
-
-    If raw is read only in part, the state's facts replace the rest, since compacting is closed (M1).
+    """Draw at most `size` partitions, none of `without`, and let the oracle compute rows from their facts. If raw is read only in
+    part, the state's facts replace the rest, since compacting is closed (M1).
     """
     sample = draw(sources, size=size, seed=seed)
     sample = replace(sample, identities=sample.identities - without)

@@ -48,9 +48,8 @@ def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
 
 
 def compared(engine: Engine, table: ServingTable, sources: Sources, *, seed: int) -> Check:
-    """Return whether the rows of one bucket, which `seed` draws, are the rows that the state shows at the table's clock.
-
-    Compares both sides as texts in DuckDB; only the first differing keys leave it.
+    """Return whether the rows of one bucket, which `seed` draws, are the rows that the state shows at the table's clock. Compares
+    texts in DuckDB; only the first differing keys leave it.
     """
     relation = sources.raw.relation
     if table.note is None:
@@ -97,9 +96,8 @@ def _text(value: str, *, has_spellings: bool) -> str:
 
 
 def _spelled_alike(text: str) -> str:
-    """Write decimals without trailing zeros: 1.0 and 1.00 are one key, and a row may have either (rule K1).
-
-    Treats values in a map that differ only in such zeros as equal, too.
+    """Write decimals without trailing zeros: 1.0 and 1.00 are one key, and a row may have either (rule K1). Treats values in a
+    map that differ only in such zeros as equal, too.
     """
 
     def plain(found: re.Match[str]) -> str:

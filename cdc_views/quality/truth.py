@@ -29,9 +29,8 @@ class CapturedTruth:
 
     @classmethod
     def open(cls, path: Path, *, as_of: int | None) -> CapturedTruth:
-        """Read a file of rows in the form of `SELECT JSON *`: one object per line, or `{"as_of": …, "rows": […]}`.
-
-        Raises `ConfigError` for a missing or other file, or if neither the file nor `as_of` gives the time of capture.
+        """Read a file of rows in the form of `SELECT JSON *`: one object per line, or `{"as_of": …, "rows": […]}`. Raises
+        `ConfigError` for an invalid file, or if neither the file nor `as_of` gives the time of capture.
         """
         try:
             said, rows = _parsed(path.read_text("utf-8"))
@@ -46,9 +45,8 @@ class CapturedTruth:
 
 
 def agreement(schema: TableSchema, source: CapturedTruth, shown: Iterable[Row]) -> Check:
-    """Return whether the view's rows, read at the time of the source's answer, equal the source's.
-
-    Compares values as JSON; a place names key and column, and shows no value but the key's.
+    """Return whether the view's rows, read at the time of the source's answer, equal the source's as JSON. A place names key and
+    column, and shows no value but the key's.
     """
     wanted = _keyed(schema, source.answers)
     texts = ({c.name: to_json(c.type, row[c.name]) for c in schema.columns} for row in shown)
@@ -94,7 +92,6 @@ def _keyed(schema: TableSchema, rows: Iterable[Answer]) -> dict[str, Answer]:
 
 
 def _is_same(left: Any, right: Any) -> bool:
-    """Return whether two JSON values are equal; compares numbers exactly."""
     if isinstance(left, dict) and isinstance(right, dict):
         names = {_plain(name): value for name, value in left.items()}
         others = {_plain(name): value for name, value in right.items()}

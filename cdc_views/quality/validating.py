@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 
 SAMPLED = 50
-"""Partitions that the oracle recomputes by default."""
 _DROPPED = "the state holds events that raw does not: what raw has does not tell"
 _OF_FILES = (bookkeeping.FILES, bookkeeping.UNCHANGED)
 _READ = Check("rows", "the tests that read rows")
@@ -57,8 +56,6 @@ _LOOKS = 2
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """The input of every step."""
-
     table: TableContext
     engine: Engine
     raw: RawTable
@@ -103,7 +100,6 @@ def validate_table(
 def _tested(
     table: TableContext, engine: str | None, *, as_of: int, now: int, size: int, seed: int | None
 ) -> tuple[str, int | None, tuple[Check, ...]]:
-    """Return the engine's name, the raw version that it read, and the checks."""
     if table.project.is_remote:
         with table.project.engine(engine) as opened:
             return opened.name, None, tuple(_remote(table, opened, as_of=as_of, size=size, seed=seed))
@@ -122,7 +118,6 @@ def _tested(
 
 
 def _remote(table: TableContext, engine: Engine, *, as_of: int, size: int, seed: int | None) -> Iterator[Check]:
-    """Yield the checks by counting, the sample, comparisons with captured answers, and the checks that cannot run here."""
     raw = table.raw
     read = Read(raw, as_of=as_of, is_ordered=False)
     read = replace(read, sources=remote_sources(table, read, as_of=as_of))
@@ -142,7 +137,6 @@ def _remote(table: TableContext, engine: Engine, *, as_of: int, size: int, seed:
 
 
 def _compared(raw: RawTable, *, as_of: int, sampled: Callable[[], Sampled]) -> Check:
-    """Compare the oracle's rows of the partitions' raw facts with what state and tail show."""
     check = SAMPLE
     for _ in range(_LOOKS):
         sample = sampled()

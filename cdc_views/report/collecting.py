@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
 
 RECENT = 5
-"""Rows to explain per table by default."""
 _NOTHING_LANDED = "nothing has landed yet"
 _DROPPED = "events were dropped from raw, so that this would be wrong"
 _FACTS = "n_facts"
@@ -60,9 +59,7 @@ def collect(
 ) -> TableReport:
     """Return the report of one table for `run`, by its clocks and engine, with the given `results` or those of a new test run.
 
-    Raises:
-        UsageError: An unknown dialect or engine.
-        EngineError: Its raw table, state or serving table cannot be read.
+    Raises `UsageError` for an unknown dialect or engine, `EngineError` if raw table, state or serving table cannot be read.
     """
     for name in dialects:
         dialect(name)
@@ -113,7 +110,6 @@ def _text(table: TableContext, name: str) -> ViewText:
 
 
 def _landed(table: TableContext, run: RunReport) -> dict[str, Any]:
-    """Return figures of raw (read by DuckDB, as for `replicas`), state and serving table, and the number of rows in the view."""
     raw, state = table.raw, state_of(table)
     extent = extent_of(raw.location)
     with DuckDbEngine() as engine:
@@ -151,7 +147,6 @@ def _tests(table: TableContext, run: RunReport, results: Mapping[str, tuple[Chec
 
 
 def _recent(table: TableContext, run: RunReport, most: int) -> tuple[tuple[RecentRow, ...], str]:
-    """Return the most recently written rows, explained, or why there are none."""
     if dropped_through(table.raw.location) is not None:
         return (), _DROPPED
     with DuckDbEngine() as engine:
@@ -225,7 +220,6 @@ def _recent_keys(relation: Relation, most: int) -> Node:
 
 
 def _write_times(relation: Relation) -> Iterator[Expr]:
-    """Yield the write time of each part that a fact about a row may have."""
     yield Field(col(names.LIVE), WRITTEN)
     yield Field(col(names.DELETED), WRITTEN)
     for column in relation.schema.regulars:

@@ -1,7 +1,6 @@
-"""The raw columns that feed each column of a view, derived from the plan of the view.
-
-A raw column *gives* a value if the plan passes its content on, maybe changed. It *decides* if the plan only tests it: which of
-two cells is later, whether a deletion covers one.
+"""The raw columns that feed each column of a view, derived from the plan of the view. A raw column *gives* a value if the plan
+passes its content on, maybe changed. It *decides* if the plan only tests it: which of two cells is later, whether a deletion
+covers one.
 """
 
 from __future__ import annotations
@@ -87,14 +86,11 @@ def lineage_of(relation: Relation) -> Lineage:
 
 @dataclass(slots=True)
 class _Walk:
-    """The raw columns reached from some columns of a plan."""
-
     given: set[tuple[str, str]] = field(default_factory=set)
     decided: set[tuple[str, str]] = field(default_factory=set)
     seen: set[tuple[int, str, bool]] = field(default_factory=set)
 
     def column(self, node: Node, name: str, *, gives: bool) -> None:
-        """Follow one output column of a node."""
         if (place := (id(node), name, gives)) in self.seen:
             return
         self.seen.add(place)
@@ -129,7 +125,6 @@ class _Walk:
             self.column(node.source, name, gives=gives)
 
     def expression(self, value: Expr, sources: tuple[Node, ...], *, gives: bool) -> None:
-        """Follow the columns that an expression over `sources` uses."""
         for used, gives_it in _uses(value, gives=gives):
             self.column(sources[-1] if used.of == "r" else sources[0], used.name, gives=gives_it)
 

@@ -36,10 +36,8 @@ class Landing:
 
 @dataclass(frozen=True, slots=True)
 class RawFigures:
-    """The content of a raw table: its files, facts, and landings in the order of time.
-
-    `distinct` counts facts apart from the place and time that they were read. Events before `dropped_through` (µs since the
-    epoch) were dropped; None if raw is whole.
+    """The content of a raw table: its files, facts, and landings in the order of time. `distinct` counts facts apart from the
+    place and time that they were read. Events before `dropped_through` (µs since the epoch) were dropped; None if raw is whole.
     """
 
     extent: Extent
@@ -74,9 +72,8 @@ class ViewText:
 
 @dataclass(frozen=True, slots=True)
 class RecentRow:
-    """A recent row: its largest write time (µs since the epoch, or a log position), and its explanation.
-
-    `key` is JSON; `rows` are candidates and deletions. In a report without values, `key` is empty, and `rows` have no values.
+    """A recent row: its largest write time (µs since the epoch, or a log position), and its explanation. `key` is JSON; `rows`
+    are candidates and deletions. In a report without values, `key` is empty, and `rows` have no values.
     """
 
     written: int
@@ -148,10 +145,9 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A report of a project, made by a `version` of cdc-views on an `engine`; `has_values`: it shows keys and values.
-
-    Ages end at `now`, cells expire by the clock `as_of` (rule C4), both in epoch seconds. `tests_from` is the file of the tests'
-    results; empty if they ran for this report.
+    """A report of a project, made by a `version` of cdc-views on an `engine`; `has_values`: it shows keys and values. Ages end at
+    `now`, cells expire by the clock `as_of` (rule C4), both in epoch seconds. `tests_from` is the file of the tests' results;
+    empty if they ran for this report.
     """
 
     project: str

@@ -55,7 +55,6 @@ def columns(amounts: Sequence[tuple[str, int]], *, label: str) -> Markup:
 
 
 def _thinned(amounts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return at most `_MOST_COLUMNS` columns, each the sum of equally many neighbours."""
     step = -(-len(amounts) // _MOST_COLUMNS) or 1
     groups = [amounts[start : start + step] for start in range(0, len(amounts), step)]
     titles = [group[0][0] if len(group) == 1 else f"{group[0][0]} to {group[-1][0]}" for group in groups]

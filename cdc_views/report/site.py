@@ -89,7 +89,6 @@ def _inlined() -> Mapping[str, Any]:
 
 
 def _outcome(check: Check) -> str:
-    """Return how a test ended, in words, without its places."""
     if check.status is Status.FAILED:
         return f"does not hold for {check.broken:,} {check.unit}"
     return check.note if check.status is Status.SKIPPED else check.line()

@@ -1,7 +1,4 @@
-"""Compares a contract with the views of tables, and adds a contract's rules to a table's data tests.
-
-A contract may be less detailed than a table: what it leaves out is not compared.
-"""
+"""Compares a contract with the views of tables, except what it leaves out, and adds its rules to a table's data tests."""
 
 from __future__ import annotations
 
@@ -63,10 +60,8 @@ class ContractVerdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ContractDifference:
-    """One difference; `contract` and `found` are the two sides, empty if one has nothing.
-
-    `table` is the object's name if there is no such table; `element` is a column or a part of one, empty for the whole table;
-    `where` is `file:line` in the contract.
+    """One difference; `contract` and `found` are the two sides, empty if one has nothing. `table` is the object's name if there
+    is no such table; `element` is a column or a part of one, empty for the whole table; `where` is `file:line` in the contract.
     """
 
     table: str
@@ -80,7 +75,6 @@ class ContractDifference:
 
 def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection: bool) -> list[ContractDifference]:
     """Return the differences between a contract and tables of a project; raises `ConfigError` for a contract without tables.
-
     `is_selection`: the tables were selected, so each must be in the contract, which may have others.
     """
     if not contract.objects:
@@ -100,8 +94,6 @@ def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """One table, and its description in a contract."""
-
     contract: Contract
     table: TableContext
     described: Element
@@ -121,7 +113,6 @@ class _Table:
         return ContractDifference(self.table.name, element, what, str(said), str(found), verdict, self.contract.where(part.place))
 
     def _columns(self, described: Element, ours: list[dict[str, Any]], path: tuple[str, ...]) -> Iterator[ContractDifference]:
-        """Compare columns, or the fields of a nested value."""
         by_name = {part["name"]: part for part in ours}
         said = {part.name: part for part in described.parts("properties")}
         for name, part in said.items():
@@ -134,7 +125,6 @@ class _Table:
             yield self._difference(described, ".".join((*path, name)), "not in the contract", "", found, ContractVerdict.NOTE)
 
     def _type(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[ContractDifference]:
-        """Compare the types of a column or a part of one, then the parts inside."""
         unlike = [*self._unlike(part, part.value, ours, "logicalType", path)]
         yield from unlike
         if unlike:
@@ -257,9 +247,8 @@ def _sizes(kind: exp.DataType) -> list[int]:
 
 
 def validate_with(contract: Contract, table: TableContext, **options: Any) -> Report:
-    """Run the data tests of a table and of a contract, and compare the two; `options` are those of `validate_table`.
-
-    A rule that is no data test does not fail: then `contract_is_tested` is skipped, and names it.
+    """Run the data tests of a table and of a contract, and compare the two; `options` are those of `validate_table`. A rule that
+    is no data test does not fail: then `contract_is_tested` is skipped, and names it.
     """
     if contract.object_of(table) is None:
         report = validate_table(table, **options)

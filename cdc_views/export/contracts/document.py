@@ -91,9 +91,8 @@ class Contract:
 def read_contract(path: Path) -> Contract:
     """Return the contract in a YAML or JSON file.
 
-    Raises:
-        ConfigError: The file is missing, is not YAML, or breaks the standard; names the line.
-        MissingExtraError: The packages for the standard are not installed.
+    Raises `ConfigError` with the line if the file is missing, is not YAML, or breaks the standard; `MissingExtraError` without
+    the packages for the standard.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -207,7 +207,6 @@ def _of_option(column: Element, option: str, value: Any) -> RuleTest:
 
 
 def _inside(column: Element, *path: str) -> Iterator[Rule]:
-    """Yield the rules of parts of a nested value, which data tests cannot express."""
     parts = [*column.parts("properties"), column.part("items"), column.part("map", "key"), column.part("map", "value")]
     for part in parts:
         if part is None:
@@ -301,7 +300,6 @@ def _of_level(level: Element) -> RuleTest:
 
 
 def _checked(table: TableContext, said: dict[str, Any]) -> DataTest | NoTest:
-    """Return the test if the project file would accept it and the table has everything that it names."""
     try:
         test = DataTest.model_validate({key: value for key, value in said.items() if value is not None})
         condition = condition_of(test)

@@ -1,6 +1,5 @@
-"""A table's schema in its source, inside a contract, in the form of our YAML schemas, so that their reader reads it.
-
-A contract's properties describe the view, where a decimal may be a text; this describes the source.
+"""A table's schema in its source, inside a contract, in the form of our YAML schemas, so that their reader reads it. A contract's
+properties describe the view, where a decimal may be a text; this describes the source.
 """
 
 from __future__ import annotations

@@ -64,9 +64,8 @@ def contract_yaml(document: dict[str, Any]) -> str:
 def contract_of(tables: Sequence[TableContext], *, version: str, name: str = "") -> dict[str, Any]:
     """Return the contract of some tables of a project, at least one; `name` is a table's if the contract is only about that.
 
-    Raises:
-        UnsupportedError: The project's engine keeps views in a warehouse, where we do not know their types.
-        UnknownColumnError: A data test of the project file names an unknown column.
+    Raises `UnsupportedError` if a remote warehouse keeps the views, whose types are unknown here, `UnknownColumnError` if a data
+    test names an unknown column.
     """
     project = tables[0].project
     if project.is_remote:
@@ -160,7 +159,6 @@ def _invariant(name: str) -> dict[str, Any]:
 
 
 def _quality(table: TableContext) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
-    """Return the rules of the project file's tests: by column, and of whole rows."""
     of_columns: dict[str, list[dict[str, Any]]] = {}
     of_rows = []
     for test in table.config.tests:

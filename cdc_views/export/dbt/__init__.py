@@ -1,6 +1,5 @@
-"""The dbt part of a cdc-views project: macros, models, tests and docs, generated from the same plans.
-
-The package `dbt_compat` (by hand) dispatches to the files that `export` writes. `duckdb_plugin` shows dbt-duckdb the raw tables.
+"""The dbt part of a cdc-views project: macros, models, tests and docs, generated from the same plans. The hand-written package
+`dbt_compat` dispatches to the files that `export` writes. `duckdb_plugin` shows dbt-duckdb the raw tables.
 """
 
 from __future__ import annotations
@@ -34,9 +33,8 @@ _ROWS = """\
 
 
 def export(project: str, tables: Sequence[Table], out: Path) -> Exported:
-    """Write the dbt part of project `project` into the dbt project `out`. Renders everything before it writes the first file.
-
-    Raises `UsageError` if a file cannot be written, or lacks our mark and so is somebody else's.
+    """Write the dbt part of project `project` into the dbt project `out`, all rendered before the first file is written. Raises
+    `UsageError` if a file cannot be written, or lacks our mark and so is somebody else's.
     """
     return write_files(out, files_of(project, tables), command=COMMAND, folders=FOLDERS)
 
@@ -60,10 +58,8 @@ def files_of(name: str, tables: Sequence[Table]) -> dict[str, str]:
 
 
 def _models_of(table: str, *, macros: str) -> dict[str, str]:
-    """Return the text of each model by its name: one keeps the table's state, one shows its latest rows.
-
-    The texts contain the digest of `macros`, because dbt does not see which generated macro a model calls: `state:modified`
-    compares texts.
+    """Return the text of each model by its name: one keeps the table's state, one shows its latest rows. The texts contain the
+    digest of `macros`, because dbt does not see which generated macro a model calls: `state:modified` compares texts.
     """
     places = {
         "title": commented(table),

@@ -82,9 +82,8 @@ class _Bodies:
         return f'{{%- set facts = "_cdc_views_facts" -%}}\n{facts}{reduced}\n) AS _cdc_views_state'
 
     def _latest_cells(self) -> str:
-        """Return the query of the state's facts over `facts`, in the raw layout and with `_part`.
-
-        `_landed_at` is the newest landing of the facts: the watermark from which an incremental run continues.
+        """Return the query of the state's facts over `facts`, in the raw layout and with `_part`. `_landed_at` is the newest
+        landing of the facts: the watermark from which an incremental run continues.
         """
         target, table = dialect(self.adapter), self._word("cdc_views_facts")
         plan = compact(self.relation, part=part_of(self.relation, prefix=Part.RUN.value, digits=_PART_DIGITS))
@@ -134,9 +133,8 @@ def table_macros(relation: Relation, *, strategy: str) -> str:
 
 
 def registry(relations: Iterable[Relation]) -> str:
-    """Return the file of macros that the package calls: which tables exist, and the SQL of one of them.
-
-    It calls each macro by its name, because dbt reads the text to find which macros a generic test needs.
+    """Return the file of macros that the package calls: which tables exist, and the SQL of one of them. It calls each macro by
+    its name, because dbt reads the text to find which macros a generic test needs.
     """
     tables = {relation.schema.full_name: relation.arrow_schema().names for relation in relations}
     known = {table: {"name": plain_name(table), "layout": layout} for table, layout in tables.items()}

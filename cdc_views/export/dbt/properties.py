@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 SOURCE = "cdc_views_raw"
-"""The dbt source of raw tables."""
 _ON_SPARK = "target.type in ('spark', 'databricks')"
 _PLUGIN = "cdc_views.export.dbt.duckdb_plugin"
 

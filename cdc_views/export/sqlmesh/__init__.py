@@ -60,10 +60,8 @@ def model_name(table: str) -> str:
 
 
 def model_sql(table: Table, *, mark: str) -> str:
-    """Return the model of a table's rows; `mark` names the command that wrote it.
-
-    Raises:
-        UnsupportedError: DuckDB's SQL cannot show the table, or SQLMesh would misread a column's name.
+    """Return the model of a table's rows; `mark` names the command that wrote it. Raises `UnsupportedError` if DuckDB's SQL
+    cannot show the table, or SQLMesh would misread a column's name.
     """
     schema = table.schema
     raw = f"READ_PARQUET(GETVARIABLE('{raw_variable(table.name)}'), union_by_name = TRUE)"
@@ -118,11 +116,9 @@ _IMPORT = "from cdc_views.export.sqlmesh.macros import cdc_views_read  # noqa: F
 
 
 def export(tables: Sequence[Table], out: Path) -> Exported:
-    """Write a model per table, their macro, and a missing `config.yaml` into the SQLMesh project `out`.
-
-    Raises:
-        UsageError: A file cannot be written, or is somebody else's, except `config.yaml`, which then stays.
-        UnsupportedError: DuckDB's SQL cannot show a table.
+    """Write a model per table, their macro, and a missing `config.yaml` into the SQLMesh project `out`, where somebody else's
+    `config.yaml` stays. Raises `UsageError` if a file cannot be written or is somebody else's, `UnsupportedError` if DuckDB's SQL
+    cannot show a table.
     """
     texts = files_of(tables, out)
     if (out / CONFIG).exists() and not is_marked(out / CONFIG, mark_of(COMMAND)):

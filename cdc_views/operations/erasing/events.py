@@ -44,9 +44,8 @@ class Letters:
 
 
 def letters_about(warehouse: Path, decoder: Decoder, key: ErasedKey) -> list[Letters]:
-    """Return the dead letters about a key, one entry per file.
-
-    Only a letter that decodes as an event of the key's table is about the key; others belong to other tables or to nobody known.
+    """Return the dead letters about a key, one entry per file. Only a letter that decodes as an event of the key's table is about
+    the key; others belong to other tables or to nobody known.
     """
     found = []
     for file in sorted(warehouse.glob("http/*/dead_letters.jsonl")):

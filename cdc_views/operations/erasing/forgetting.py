@@ -1,7 +1,5 @@
-"""`forget`: removes a key from raw, quarantine and state, keeps it from landing again, and proves that it is gone.
-
-Remembers the key first, so that from then on no event of it lands. To finish a killed run, run it again: every step removes
-what is left, and the proof reads what remains.
+"""`forget`: removes a key from raw, quarantine and state, keeps it from landing again, and proves that it is gone. Remembers the
+key first, so that from then on no event of it lands. A second run finishes a killed one: every step removes what is left.
 """
 
 from __future__ import annotations
@@ -191,7 +189,6 @@ class _Forgetting:
         return Decoder(self.table.raw, self.table.format, self.now)
 
     def _cleaned(self, place: ErasableTable) -> int:
-        """Remove the key from a place; returns how many rows or events of it were there."""
         if place.holds in (Holds.NOTHING_READ, Holds.SERVED):
             rows = int(_rows_of(place, self.key).num_rows)
             shutil.rmtree(place.location)

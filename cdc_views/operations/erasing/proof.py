@@ -180,7 +180,6 @@ class _Search:
                 self.proof.found(self.place, file, {"rows of the key": count})
 
     def search_others(self) -> None:
-        """Search the files outside the newest version, and the log."""
         for file in sorted(path for path in Path(self.place.location).rglob("*") if path.is_file()):
             if str(file) not in self.active:
                 with suppress(FileNotFoundError):  # a writer's temporary file, deleted since the listing

@@ -1,7 +1,5 @@
-"""Rewrites files of a Delta table, one for one, in one commit.
-
-Delta's DELETE and UPDATE will not do: they put the condition, and so the key, into the log, change the order of rows, and
-write Arrow types (deltalake) that pyarrow cannot filter.
+"""Rewrites files of a Delta table, one for one, in one commit. Delta's DELETE and UPDATE will not do: they put the condition, and
+so the key, into the log, change the order of rows, and write Arrow types (deltalake) that pyarrow cannot filter.
 """
 
 from __future__ import annotations
@@ -55,9 +53,8 @@ def rewrite(
 
 
 def without_bounds(table: DeltaTable) -> int:
-    """Replace each file that has bounds in the log with a copy without bounds; returns how many.
-
-    The commit removes the old file, so it raises `ConflictError`, instead of restoring the file, if another commit removed it.
+    """Replace each file that has bounds in the log with a copy without bounds; returns how many. The commit removes the old file,
+    so it raises `ConflictError`, instead of restoring the file, if another commit removed it.
     """
     if _has_vectors(table):
         return 0
@@ -111,7 +108,6 @@ def batches(file: Path) -> Iterator[pa.Table]:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type with plain strings and binaries instead of large ones and views."""
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_plain(field.type)) for field in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -122,7 +118,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool) -> Iterator[Any]:
-    """Write the new file, if any row stays, and yield its addition and the removal of the old file."""
     now = int(time.time() * 1000)
     path, name, parts = _names(file)
     rows = written(root / path, root / name, change)

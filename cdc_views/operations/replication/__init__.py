@@ -77,9 +77,8 @@ def replicas(table: TableContext, expected: Expected) -> ReplicaReport:
 def list_partial(
     table: TableContext, expected: Expected, *, only_on: str | None = None, incomplete: bool = False
 ) -> Iterator[PartialFact]:
-    """Yield the cell facts that only node `only_on` has shown, or that too few nodes have shown (`incomplete`), or both.
-
-    Raises `UsageError` if nothing has landed yet, or there is no such node.
+    """Yield the cell facts that only node `only_on` has shown, or that too few nodes have shown (`incomplete`), or both. Raises
+    `UsageError` if nothing has landed yet, or there is no such node.
     """
     reader = Reader(_landed(table))
     known = tuple(sorted({*reader.landed, *expected.nodes}))
@@ -100,9 +99,8 @@ class PartialFact(FactPart):
 def partial_facts(
     reader: Reader, *, fewer_than: int | None = None, only_on: str | None = None, known: tuple[str, ...], factor: int
 ) -> Iterator[PartialFact]:
-    """Yield facts seen on fewer nodes than `fewer_than`, or on `only_on` alone; closes the reader at the end.
-
-    Goes place by place (markers, deletions, columns in schema order), within a place in the order of keys.
+    """Yield facts seen on fewer nodes than `fewer_than`, or on `only_on` alone; closes the reader at the end. Goes place by place
+    (markers, deletions, columns in schema order), within a place in the order of keys.
     """
     with_owners = len(known) > factor
     with reader:
@@ -176,7 +174,6 @@ def confirmed_raw(raw: RawTable, *, factor: int, format_name: str, landed_as_of:
 
 
 def _in_layout(reader: Reader, place: CellStructs, factor: int) -> str:
-    """Return SQL that puts the fields of a place's structs together in the raw layout."""
     schema, layout = reader.raw.relation.schema, reader.raw.relation.arrow_schema()
     struct = f"STRUCT_PACK({', '.join(f'{quoted(f)} := {quoted(field_name(f))}' for f in place.fields)})"
     nested = f"[{struct}]" if place.is_array else struct

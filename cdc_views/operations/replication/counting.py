@@ -30,16 +30,14 @@ from cdc_views.storage.relation import RawTable
 
 
 class NodeStatus(str, Enum):
-    """The status of a node, by its events."""
+    """The status of a node: OK has shown every fact that it should hold; LAGGING lacks only the newest, which may still land;
+    MISSING lacks facts older than some it has shown; SILENT has shown nothing, or nothing lately, unlike other nodes.
+    """
 
     OK = "ok"
-    """It has shown every fact that it should hold."""
     LAGGING = "lagging"
-    """It lacks the newest facts, which may still land."""
     MISSING = "missing"
-    """It lacks facts older than facts it has shown."""
     SILENT = "silent"
-    """It has shown nothing, or nothing lately, unlike other nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,8 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """How many nodes have shown each cell fact of a table.
-
-    `copies`: number of nodes → how many cell facts exactly so many nodes have shown; from 1 to the number of known nodes.
+    """How many nodes have shown each cell fact of a table. `copies`: number of nodes → how many cell facts exactly so many nodes
+    have shown; from 1 to the number of known nodes.
     """
 
     table: str
@@ -103,9 +100,8 @@ class NodeProgress:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The facts of one place that the same nodes have shown: their number, and their least and largest write time.
-
-    `owners` are the nodes that have shown any fact of their partition; None if every node should hold them.
+    """The facts of one place that the same nodes have shown: their number, least and largest write time. `owners` are the nodes
+    that have shown any fact of their partition; None if every node should hold them.
     """
 
     nodes: frozenset[str]
@@ -188,8 +184,6 @@ def count(raw: RawTable, expected: Expected) -> ReplicaReport:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node, the facts that it has shown, and those that it should hold and has not shown."""
-
     name: str
     landed: NodeProgress | None
     seen: list[Tally]

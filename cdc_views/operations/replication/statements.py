@@ -47,9 +47,8 @@ _PLACE_OF = _place("struct_extract(_origin, 'segment')", "struct_extract(_origin
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Statements on one raw table; `table` is the FROM clause, `landed_as_of` (µs) leaves out later landings.
-
-    `nodes` names the nodes in the raw table; the n-th digit of a set is the n-th node. Only `landed` does not need them.
+    """Statements on one raw table; `table` is the FROM clause, `landed_as_of` (µs) leaves out later landings. `nodes` names the
+    nodes in the raw table, in the order of a set's digits; only `landed` does not need them.
     """
 
     relation: Relation
