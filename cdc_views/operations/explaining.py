@@ -109,7 +109,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A cell or row marker that competed for a place, with the `origins` of all equal copies; `rule` is empty if it is SHOWN."""
+    """A cell or row marker that competed for a place, with the `origins` of equal copies; `rule` beat it, empty if SHOWN."""
 
     cell: Cell | Liveness
     outcome: Outcome

@@ -62,7 +62,7 @@ def letters_about(warehouse: Path, decoder: Decoder, key: ErasedKey) -> list[Let
 
 
 def _is_about(letter: bytes, decoder: Decoder, key: ErasedKey) -> bool:
-    """Try the letter itself (formats of key and value), then its value as posted."""
+    """Try the letter itself, a record in formats with key and value, then its value as posted."""
     _, mark, value = letter.partition(b'"key": null, "value": ')
     for event in (letter, value[:-1]) if mark else (letter,):
         with suppress(MalformedEventError):

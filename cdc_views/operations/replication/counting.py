@@ -205,7 +205,7 @@ class _Node:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it has shown some facts and lacks older ones."""
+        """Whether it lacks facts that are not newer than all facts it has shown."""
         return self.newest is not None and any(tally.oldest <= self.newest for tally in self.lacking)
 
     def report(self, *, quiet_since: int, after: int) -> NodeReport:
