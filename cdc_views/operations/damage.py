@@ -1,6 +1,6 @@
-"""Finds the damaged file behind an error, because engines' messages name neither table nor file. Searches only after a failure,
-so that reads cost nothing more: first Delta's logs, then footers and sizes, then every page. Without a damaged file the error
-stays.
+"""Finds the damaged file behind an error, because engines' messages name neither table nor file.
+
+Searches only after a failure, so that reads cost nothing more: first Delta's logs, then footers and sizes, then every page.
 """
 
 from __future__ import annotations

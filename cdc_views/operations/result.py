@@ -53,7 +53,7 @@ class Answer:
         return self._texts(to_json)
 
     def shown_rows(self) -> Iterator[dict[str, str]]:
-        """Yield `json_rows` for tables and CSV: with NaN and the infinities as words, and JSON's null in quotes."""
+        """Yield `json_rows` for tables and CSV: NaN and the infinities appear as such, and JSON's null in quotes."""
         return self._texts(to_shown)
 
     def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:

@@ -1,6 +1,7 @@
-"""The raw columns that feed each column of a view, derived from the plan of the view. A raw column *gives* a value if the plan
-passes its content on, maybe changed. It *decides* if the plan only tests it: which of two cells is later, whether a deletion
-covers one.
+"""The raw columns that feed each column of a view, derived from the plan of the view.
+
+A raw column *gives* a value if the plan passes its content on, maybe changed. It *decides* if the plan only tests it: which
+of two cells is later, whether a deletion covers one.
 """
 
 from __future__ import annotations

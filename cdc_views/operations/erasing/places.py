@@ -12,9 +12,11 @@ from cdc_views.operations.context import TableContext
 class Holds(Enum):
     """The kind of rows in a table, which decides how `forget` erases a key.
 
-    FACTS: columns of the raw layout; rows are deleted. STATE: as FACTS, and commits carry the state's watermark. EVENTS:
-    quarantine; events lose their bytes. NOTHING_READ: nothing reads the table any more; its folder is deleted. SERVED: the folder
-    is deleted, and the table written again from the clean state.
+    - FACTS: columns of the raw layout; rows are deleted.
+    - STATE: as FACTS, and commits carry the state's watermark.
+    - EVENTS: quarantine; events lose their bytes.
+    - NOTHING_READ: nothing reads the table any more; its folder is deleted.
+    - SERVED: the folder is deleted, and the table written again from the clean state.
     """
 
     FACTS = "facts"
