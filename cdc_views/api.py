@@ -1,4 +1,4 @@
-"""The Python API: a project, its tables, and what can be asked of them. The command line is a thin layer over it.
+"""The Python API: projects and tables. The command line is a thin layer over it.
 
     >>> from cdc_views import Project                                # doctest: +SKIP
     >>> orders = Project.load("cdc_views.yml").table("shop.orders")  # doctest: +SKIP
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Project(ProjectContext):
-    """A project file and the folder that its relative paths start from, and the verbs."""
+    """A project file, and the folder that its relative paths start from."""
 
     @classmethod
     def load(cls, path: str | Path = "cdc_views.yml", *, environment: Mapping[str, str] | None = None) -> Project:
@@ -37,11 +37,11 @@ class Project(ProjectContext):
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """The tables, in the file's order."""
+        """The tables, in the order of the file."""
         return tuple(Table(self, config) for config in self.config.tables)
 
     def table(self, name: str) -> Table:
-        """Return the table of exactly that name; raises `UsageError` with a suggestion."""
+        """Return the table of exactly this name; raises `UsageError` with a suggestion."""
         for config in self.config.tables:
             if config.name == name:
                 return Table(self, config)
@@ -49,11 +49,11 @@ class Project(ProjectContext):
         raise UsageError(f"{self.file}: has no table {name!r}{did_you_mean(name, known)}")
 
     def select(self, names: Sequence[str]) -> tuple[Table, ...]:
-        """Return the tables of those names, in that order; all of them where no name is given."""
+        """Return the tables of these names, in this order; all tables if no name is given."""
         return tuple(self.table(name) for name in dict.fromkeys(names)) if names else self.tables
 
     def report(self, out: str | Path, **options: Any) -> RunReport:
-        """Write a static site of the project into a folder, and return what it tells; see `cdc_views.report.report_of`."""
+        """Write a static site of the project into a folder, and return its content; see `cdc_views.report.report_of`."""
         from cdc_views.report import report_of, write_site
 
         found = report_of(self, **options)

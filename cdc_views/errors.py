@@ -3,7 +3,7 @@
 ::
 
     CdcViewsError                      exit code 3 unless a subclass says otherwise
-    ├── UsageError                     2  what the caller asked for cannot be
+    ├── UsageError                     2  the caller's request is impossible
     │   ├── ConfigError                2  the project file: a key, a value, a missing file
     │   ├── SchemaError                2  a schema that cannot be read or cannot have views
     │   │   └── UnknownColumnError     2  a name that the table does not have
@@ -12,10 +12,10 @@
     │   └── SourceFileError            2  a file of events that is missing or unreadable
     │       └── WrongFileError         2  a file of which no event decodes; nothing was done
     ├── MalformedEventError            -  one event; landing quarantines it and goes on
-    ├── CheckFailedError               1  a check ran and said no
+    ├── CheckFailedError               1  a check ran and failed
     └── EngineError                    3  DuckDB, Spark or a source failed
-        ├── DamagedFileError           3  a file of a table is gone or damaged; names it and a remedy
-        └── TransientError             3  the same call may go through later
+        ├── DamagedFileError           3  a file of a table is missing or damaged; names it and a remedy
+        └── TransientError             3  the same call may succeed later
             └── TableLockedError       3  another run of the table is going on
 
 A message says where, what is wrong, what was expected and what to do; the facts are attributes too.
@@ -29,23 +29,23 @@ from pathlib import Path
 
 
 class CdcViewsError(Exception):
-    """Base of all errors of this project; `exit_code` is what the command line ends with."""
+    """Base of all errors of this project; `exit_code` is the exit code of the command line."""
 
     exit_code = 3
 
 
 class UsageError(CdcViewsError):
-    """The caller's words or configuration cannot be acted on; repeating the call will not help."""
+    """The caller's arguments or configuration are wrong; the same call will fail again."""
 
     exit_code = 2
 
 
 class ConfigError(UsageError):
-    """The project file is wrong or missing; names the file and, where known, the line."""
+    """The project file is wrong or missing; the message names the file and, if known, the line."""
 
 
 class SchemaError(UsageError):
-    """A table schema cannot be read, or is one that no view can be made for."""
+    """A table schema cannot be read, or views cannot show it."""
 
     def __init__(self, message: str, *, where: str = "", line: int | None = None, column: int | None = None) -> None:
         place = ":".join(str(part) for part in (where, line, column) if part not in ("", None))
@@ -54,7 +54,7 @@ class SchemaError(UsageError):
 
 
 class UnknownColumnError(SchemaError):
-    """A name that the table does not have; `suggestion` is the nearest one it has, or None."""
+    """The table has no column of this name; `suggestion` is the nearest name that it has, or None."""
 
     def __init__(self, *, table: str, column: str, known: Iterable[str]) -> None:
         self.table, self.missing, self.known = table, column, tuple(known)
@@ -63,7 +63,7 @@ class UnknownColumnError(SchemaError):
 
 
 class UnsupportedError(UsageError):
-    """Something a dialect, an engine or a format cannot do; `remedy` says what to do instead."""
+    """A dialect, an engine or a format cannot do this; `remedy` states what to do instead."""
 
     def __init__(self, what: str, *, remedy: str) -> None:
         self.what, self.remedy = what, remedy
@@ -71,29 +71,29 @@ class UnsupportedError(UsageError):
 
 
 class MissingExtraError(UnsupportedError, ImportError):
-    """An optional package that cannot be imported; `extra` brings it. An `ImportError` too, for those who catch that."""
+    """An optional package cannot be imported; `extra` installs it. Also an `ImportError`, for callers that catch that."""
 
     def __init__(self, what: str, *, module: str, extra: str, why: str = "") -> None:
-        """Compose the message; `why` is what hinders a package that is there."""
+        """Compose the message; `why` is the reason if the package is installed but fails to import."""
         state = f"which cannot be imported ({why})" if why else "which is not installed"
         super().__init__(f"{what} needs {module}, {state}", remedy=f"pip install 'cdc-views[{extra}]'")
         self.module, self.extra = module, extra
 
 
 class SourceFileError(UsageError):
-    """A file of events that does not exist or cannot be read."""
+    """A file of events does not exist or cannot be read."""
 
 
 class WrongFileError(SourceFileError):
-    """A file of which no event decodes, as if it were of another format; nothing was landed or quarantined."""
+    """No event of a file decodes, so the file is probably of another format; nothing was landed or quarantined."""
 
 
 class MalformedEventError(CdcViewsError):
-    """One event that cannot be decoded; landing puts it into quarantine with this text as the reason."""
+    """An event cannot be decoded; landing puts it into quarantine with this text as the reason."""
 
 
 class CheckFailedError(CdcViewsError):
-    """A check ran and its answer is no."""
+    """A check ran and failed."""
 
     exit_code = 1
 
@@ -103,37 +103,37 @@ class EngineError(CdcViewsError):
 
 
 class DamagedFileError(EngineError):
-    """A file that a table is kept in is gone or damaged."""
+    """A file of a table is missing or damaged."""
 
     def __init__(self, table: str, *, what: str, file: Path, why: str, remedy: str) -> None:
-        """Compose the message; `what` the file is of: the raw table, the state …"""
+        """Compose the message; `what` is the part of the table that has the file: the raw table, the state …"""
         super().__init__(f"{table}: a file of the {what} is damaged, {file}: {why}; {remedy}")
         self.table, self.what, self.file, self.why, self.remedy = table, what, file, why, remedy
 
 
 class TransientError(EngineError):
-    """As `EngineError`, but the same call may go through when repeated."""
+    """As `EngineError`, but the same call may succeed later."""
 
 
 class TableLockedError(TransientError):
-    """Another run of the table is going on; `holder` says whose."""
+    """Another run of the table holds its lock; `holder` names the process."""
 
     def __init__(self, *, table: str, holder: str, waited: float = 0.0) -> None:
-        """Compose the message; `waited` is how many seconds the caller has waited for it."""
+        """Compose the message; `waited` is how long the caller waited, in seconds."""
         self.table, self.holder, self.waited = table, holder, waited
         after = f" and still is after {waited:g} s" if waited else ""
         super().__init__(f"{table} is being run by {holder}{after}; try again later, or wait longer with --wait SECONDS")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the entry of `known` most like `word`, or None when none is close."""
+    """Return the entry of `known` that is most like `word`; None if none is close."""
     folded = {name.casefold(): name for name in known}
     found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
     return folded[found[0]] if found else None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `"; did you mean 'x'?"`, or what there is to choose from, or nothing when nothing is known."""
+    """Return `"; did you mean 'x'?"`, or a list of known names if none is close; empty if `known` is empty."""
     known = tuple(known)
     found = nearest(word, known)
     if found is not None:

@@ -1,7 +1,4 @@
-"""One table of a project, and what can be asked of it.
-
-Arrow, Delta and the engines are imported when first used.
-"""
+"""One table of a project and its operations. Imports Arrow, Delta and the engines when they are first used."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
 @names_damage
 @dataclass(frozen=True)
 class Table(TableContext):
-    """One table of a project, and the verbs: each forwards to the operation of its name."""
+    """One table of a project; each method forwards to the operation of the same name."""
 
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
@@ -45,13 +42,13 @@ class Table(TableContext):
         return land_files(self, files, now=now or datetime.now(timezone.utc), progress=progress)
 
     def stream(self, name: str, *, shown: int | None = None) -> StreamLander:
-        """Return what lands the stream `name`; see `cdc_views.operations.ingest.stream_into`."""
+        """Return a lander of the stream `name`; see `cdc_views.operations.ingest.stream_into`."""
         from cdc_views.operations.ingest import stream_into
 
         return stream_into(self, name, shown=shown)
 
     def replay(self, *, now: datetime | None = None) -> ReplayReport:
-        """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""
+        """Land the waiting events of quarantine again; see `cdc_views.landing.replay`. `now` defaults to the clock."""
         from cdc_views.operations.ingest import replay_waiting
 
         return replay_waiting(self, now=now or datetime.now(timezone.utc))
@@ -70,22 +67,22 @@ class Table(TableContext):
         raw_only: bool = False,
         confirmed: bool = False,
     ) -> Result:
-        """Return the rows of the merged table; needs no view and no state, and reads less where there is a state.
+        """Return the rows of the merged view; needs neither view nor state, but reads less if the table has a state.
 
         Args:
-            as_of: The clock that decides what has expired (rule C4); default: now.
-            where: One boolean expression over the columns, in DuckDB's dialect.
-            columns: Names of the columns wanted, in order; default: all.
-            limit: At most so many rows.
+            as_of: The clock that cells expire by (rule C4); default: now.
+            where: A boolean expression over the columns, in DuckDB's dialect.
+            columns: The columns to return, in this order; default: all.
+            limit: The largest number of rows.
             engine: Where to run; default: the project's engine.
-            strategy: How the latest cell is found; default: the project file's choice for this view.
-            landed_as_of: Leave out what landed later.
-            written_as_of: Leave out what was written later.
-            raw_only: Do not read state. The last two read raw in any case: losers may win then.
-            confirmed: Only cell facts that a quorum of the replicas has shown count; reads raw.
+            strategy: How the plan finds the latest cell; default: the project file's choice for this view.
+            landed_as_of: Leave out what landed later; reads raw, since other cells may have won then.
+            written_as_of: Leave out what was written later; reads raw, too.
+            raw_only: Do not read state.
+            confirmed: Count only cell facts that a quorum of the replicas has shown; reads raw.
 
         Raises:
-            UsageError: An unknown column, engine or strategy, or an instant or limit that is none.
+            UsageError: An unknown column, engine or strategy, or an invalid instant or limit.
             EngineError: The engine failed.
         """
         from cdc_views.operations.querying import query_table
@@ -102,19 +99,19 @@ class Table(TableContext):
         return materialize_table(self, full=full, engine=engine, now=now)
 
     def late(self) -> list[LatePart]:
-        """Return what landed too late and is in quarantine (rule M2), part by part, in the order of landing."""
+        """Return the parts of facts that landed too late and are in quarantine (rule M2), in the order of landing."""
         from cdc_views.operations.lateness import late_of
 
         return late_of(self)
 
     def explain(self, key: Mapping[str, Any] | str, *, column: str | None = None, as_of: Instant | None = None) -> Explanation:
-        """Return why each cell of one row is what it is; see `cdc_views.operations.querying.explain_row`."""
+        """Explain the value of each cell of one row; see `cdc_views.operations.querying.explain_row`."""
         from cdc_views.operations.querying import explain_row
 
         return explain_row(self, key, column=column, as_of=as_of)
 
     def history(self, key: Mapping[str, Any] | str | None = None, **asked: Any) -> History:
-        """Return one row per version of a row, with the span when it was valid; see `cdc_views.operations.history.history_of`."""
+        """Return one row per version of a row, with its span of validity; see `cdc_views.operations.history.history_of`."""
         from cdc_views.operations.history import history_of
 
         return history_of(self, key, **asked)
@@ -123,7 +120,7 @@ class Table(TableContext):
         self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False, with_late: bool = False,
         with_state: bool = False,
     ) -> Rebuilt:  # fmt: skip
-        """Build state from scratch beside the old one, compare, switch; see `cdc_views.operations.rebuilding.rebuild_table`."""
+        """Build a new state beside the old one, compare, and switch; see `cdc_views.operations.rebuilding.rebuild_table`."""
         from cdc_views.operations.rebuilding import rebuild_table
 
         return rebuild_table(self, engine=engine, accept=accept, dry_run=dry_run, with_late=with_late, with_state=with_state)
@@ -135,25 +132,25 @@ class Table(TableContext):
         return switch_back(self)
 
     def maintain(self, *, retention_hours: int = 168, dry_run: bool = False) -> list[Upkeep]:
-        """Merge small files and remove what nothing reads any more; see `cdc_views.operations.maintaining.maintain_table`."""
+        """Merge small files and remove files that nothing reads; see `cdc_views.operations.maintaining.maintain_table`."""
         from cdc_views.operations.maintaining import maintain_table
 
         return maintain_table(self, retention_hours=retention_hours, dry_run=dry_run)
 
     def forget(self, key: Mapping[str, Any] | str, *, now: datetime | None = None, **options: Any) -> Erasure:
-        """Remove a key from all that is kept, and prove it; see `cdc_views.operations.erasing.forgetting.forget_table`."""
+        """Remove a key from everything kept, and prove it; see `cdc_views.operations.erasing.forgetting.forget_table`."""
         from cdc_views.operations.erasing.forgetting import forget_table
 
         return forget_table(self, key=key, now=now or datetime.now(timezone.utc), **options)
 
     def drop_raw(self, *, older_than: str, now: datetime | None = None, **options: Any) -> Dropped:
-        """Drop raw facts that landed long ago and that the state covers; see `cdc_views.operations.retention.drop_raw`."""
+        """Drop old raw facts that the state covers; see `cdc_views.operations.retention.drop_raw`."""
         from cdc_views.operations.retention import drop_raw
 
         return drop_raw(self, older_than=older_than, now=now or datetime.now(timezone.utc), **options)
 
     def restore_raw(self, archive: Path) -> int:
-        """Put back what was dropped from raw; see `cdc_views.operations.retention.restore_raw`."""
+        """Restore dropped raw facts; see `cdc_views.operations.retention.restore_raw`."""
         from cdc_views.operations.retention import restore_raw
 
         return restore_raw(self, archive)
@@ -171,25 +168,25 @@ class Table(TableContext):
         return validate_table(self, **options)
 
     def fidelity(self) -> list[FidelityLine]:
-        """Return one verdict a column, in schema order, preceded by those of `*` (whole rows)."""
+        """Return one verdict per column, in schema order; verdicts on whole rows (`*`) come first."""
         from cdc_views.operations.fidelity import fidelity_of
 
         return fidelity_of(self)
 
     def sql(self, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
-        """Return the statement that creates the view, by default in the dialect of the project's engine."""
+        """Return the statement that creates the view; default dialect: the one of the project's engine."""
         from cdc_views.operations.generating import generate_view
 
         return generate_view(self, dialect, strategy=strategy)
 
     def apply(self, *, engine: str | None = None) -> str:
-        """Create or replace the view in the engine's catalog; returns the statement that did it."""
+        """Create or replace the view in the engine's catalog; returns the statement that ran."""
         from cdc_views.operations.applying import apply_view
 
         return apply_view(self, engine=engine)
 
     def plan(self) -> TablePlan:
-        """Return what `apply` would change, and how much there is to read."""
+        """Return what `apply` would change, and how much data a read has to scan."""
         from cdc_views.operations.applying import plan_view
 
         return plan_view(self)

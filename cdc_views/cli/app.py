@@ -1,7 +1,5 @@
-"""The command line: its commands, in the order `--help` lists them, and the entry point that runs one.
-
-Errors become messages and exit codes: 0 done, 1 a check failed, 2 usage or configuration, 3 the engine or a source failed; 130
-interrupted.
+"""The command line: its commands, in the order of `--help`, and its entry point. Errors become messages and exit codes: 0 done,
+1 a check failed, 2 usage or configuration, 3 engine or source failed, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -105,11 +103,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def produce() -> int:
-    """Run `cdc-views produce SOURCE` with this process's arguments, as the script `cdc-produce-SOURCE`."""
+    """Run `cdc-views produce SOURCE` with this process's arguments, for the script `cdc-produce-SOURCE`."""
     return main(["produce", Path(sys.argv[0]).stem.removeprefix("cdc-produce-"), *sys.argv[1:]])
 
 
-@cache  # typer reads every command's signature anew each time
+@cache  # otherwise typer reads every command's signature again each time
 def _command() -> Any:
     return typer.main.get_command(app)
 
@@ -125,7 +123,7 @@ def _run(arguments: list[str]) -> int:
         log.error("interrupted; what was committed stays, and the same command goes on from there")
         return 130
     except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):  # typer ends with 1 there
+        if isinstance(error.__context__, BrokenPipeError):  # typer exits with 1 then
             raise error.__context__ from None
         raise
     except BrokenPipeError:
@@ -135,7 +133,7 @@ def _run(arguments: list[str]) -> int:
         log_error(missing or error)
         return FAILED if missing is None else missing.exit_code
     except Exception as error:
-        if hasattr(error, "format_message"):  # typer's own, whose base class moved between versions
+        if hasattr(error, "format_message"):  # typer's error, whose base class has moved between versions
             return _usage(error)
         log_error(named(error, running.project_file))
         return FAILED

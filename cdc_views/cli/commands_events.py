@@ -36,7 +36,7 @@ _SHOWN = (*_LISTED, "content")
 _DISCARDED = ("table", "discarded")
 _LATE = ("key", "what", "column", "path", "written", "purged_through", "value", "landed_at", "node", "segment", "position")
 _ID = 12
-"""Shown digits of an event's id, enough to name it."""
+"""Digits of an event's id to show, enough to identify it."""
 
 EventOption = Annotated[list[str] | None, typer.Option("--event", metavar="ID", help="Only this event; may be repeated.")]
 
@@ -83,7 +83,6 @@ def land(
 
 
 def _refresh(table: Table) -> None:
-    """Refresh an applied view; a failure does not undo the landing."""
     from cdc_views.operations.applying import refresh_view
 
     try:
@@ -94,7 +93,7 @@ def _refresh(table: Table) -> None:
 
 
 def _warn_of_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *, schema: TableSchema | None) -> None:
-    """Warn of the first rejections; a `schema` hides values of the table in the reasons."""
+    """Warn of the first rejections; a `schema` hides the table's values in the reasons."""
     from cdc_views.landing.redaction import without_values
 
     for rejection in rejections:

@@ -1,4 +1,4 @@
-"""`contract`, `dbt` and `sqlmesh`: the tables as a data contract (ODCS), a dbt project, a SQLMesh project."""
+"""`contract`, `dbt` and `sqlmesh`: exports of the tables as a data contract (ODCS), to a dbt or a SQLMesh project."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ contract = typer.Typer(help="Data contracts (ODCS).", no_args_is_help=True, rich
 dbt = typer.Typer(help="Models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
 sqlmesh = typer.Typer(help="Models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
 for group in (dbt, sqlmesh):
-    group.callback()(lambda: None)  # a group, though it has one command
+    group.callback()(lambda: None)  # makes it a group although it has one command
 
 _COLUMNS = ("table", "element", "difference", "contract", "found", "verdict", "where")
 _FILES = ("file", "state")

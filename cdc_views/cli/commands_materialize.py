@@ -84,14 +84,13 @@ def _run_once(asked: Request, jobs: Iterable[Job], *, full: bool, wait: float) -
             codes.append(CheckFailedError.exit_code)
         records.append({"table": job.name, **_record(outcome)})
     asked.print(_COLUMNS, records)
-    if is_whole:  # the failure may come from the count of rows that are no events
+    if is_whole:  # a failure may come from counting the quarantined rows itself
         warn_of_quarantine(*asked.tables)
     if codes:
         raise typer.Exit(max(codes))
 
 
 def _plan(asked: Request, *, full: bool, engine: str | None, others: bool) -> None:
-    """Print what runs would do; changes nothing and takes no lock."""
     from cdc_views.operations.materializing import materialize_remote
 
     if others:
@@ -105,7 +104,6 @@ def _record(outcome: Materialization) -> dict[str, object]:
 
 
 def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
-    """The jobs with a cron expression; logs which ones run."""
     scheduled = [job for job in jobs if job.cron is not None]
     if not scheduled:
         names = ", ".join(job.name for job in jobs)
@@ -124,7 +122,7 @@ def _keep_running(asked: Request, jobs: list[Job]) -> None:
 
     def work(stop: Event) -> None:
         completed = _completed(run_schedule(jobs, clock=SystemClock(stop), stop=stop))
-        if asked.format == "table":  # the widths of its columns would have to wait for the last row
+        if asked.format == "table":  # a table's column widths would have to wait for the last row
             for run in completed:
                 print(f"{run.table}: {_instant(run.tick)}: {run.outcome.line()}", flush=True)
         else:

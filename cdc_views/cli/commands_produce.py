@@ -1,6 +1,5 @@
-"""`produce SOURCE`: a long-running process that lands what a source writes, until a signal stops it.
-
-The sources are the entry points of group `cdc_views.producers`; each declares its options (`cdc_views.landing.producers`).
+"""`produce SOURCE`: a long-running process that lands a source's changes, until a signal stops it. The sources are the entry
+points of group `cdc_views.producers`; each declares its options (`cdc_views.landing.producers`).
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ if TYPE_CHECKING:
 
 _NOWHERE = "none"
 _NOT_YET = ("mysql",)
-"""Promised sources without a producer yet."""
+"""Promised sources that have no producer yet."""
 
 
 class OnError(str, Enum):
-    """What to do after a bad event went to quarantine."""
+    """The reaction to a bad event, after it went to quarantine."""
 
     LOG = "log"
     EXIT = "exit"
 
 
 class ProducerGroup(TyperGroup):
-    """The commands of the installed producers, each loaded on use."""
+    """The commands of the installed producers, which load on use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the sources."""
@@ -46,7 +45,7 @@ class ProducerGroup(TyperGroup):
         return sorted({*producer_names(), *_NOT_YET})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a source; None for an unknown source."""
+        """Return the command of a source; None if it is unknown."""
         if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
             self.commands[cmd_name] = _command_of(cmd_name)
         return self.commands.get(cmd_name)
@@ -95,7 +94,7 @@ def _parameters(producer: Producer) -> Iterator[inspect.Parameter]:
 
 
 def _option(flag: str, kind: Any, default: Any, metavar: str, help: str) -> inspect.Parameter:
-    """An option of all producers; its name ends with `_`, so that none of a producer's own has it."""
+    """Return an option of all producers; its name ends with `_`, so that it differs from every option of a producer."""
     name = flag.removeprefix("--").replace("-", "_") + "_"
     return keyword(name, Annotated[kind, typer.Option(flag, metavar=metavar, help=help)], default)
 

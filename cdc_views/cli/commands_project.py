@@ -24,7 +24,6 @@ _APPLY_COLUMNS = ("table", "view", "engine", "state")
 
 
 def _print_plans(asked: Request, plans: Sequence[TablePlan]) -> None:
-    """Print one row per table, then the differences; with the cost of a read if the engine knows it."""
     is_priced = any(planned.is_remote for planned in plans)
     columns = _PRICED if is_priced else _COLUMNS
     if asked.format != "table":
@@ -88,7 +87,7 @@ def generate(
     from cdc_views.operations.generating import sql_folder
     from cdc_views.operations.reading import strategy_of
 
-    # all texts before the first is written: a table that fails leaves nothing behind
+    # all texts before writing the first, so that a failing table leaves no files behind
     tables = asked.tables
     if out is not None:
         chosen = None if strategy is None else strategy_of(tables[0], strategy)

@@ -1,4 +1,4 @@
-"""`query`, `history`, `explain`, `fidelity` and `replicas`: what a table holds, what it held, why, and how far to trust it."""
+"""`query`, `history`, `explain`, `fidelity` and `replicas`: a table's rows, their versions, their reasons, and trust in them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def query(
 def _print_rows(asked: Request, table: Table, found: Answer, columns: Sequence[str]) -> None:
     if found.note:
         (log.warning if table.is_external else log.info)(found.note)
-    is_json = asked.format in ("json", "jsonl")  # which has neither NaN nor infinities
+    is_json = asked.format in ("json", "jsonl")  # JSON has neither NaN nor infinities
     asked.print_json(columns, found.json_rows() if is_json else found.shown_rows())
 
 

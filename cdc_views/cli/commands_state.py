@@ -1,4 +1,4 @@
-"""`rebuild`, `maintain` and `forget`: a new state beside the old one, few files, and nothing left of a key."""
+"""`rebuild`, `maintain` and `forget`: build a new state, keep few files, and remove a key from everywhere."""
 
 from __future__ import annotations
 

@@ -78,7 +78,6 @@ def _complain(failed: Sequence[tuple[str, Check]]) -> None:
 
 
 def _validation(contract: Path | None) -> Callable[..., Report]:
-    """Return what runs the tests of a table: the project's, and a contract's."""
     if contract is None:
         from cdc_views.quality.validating import validate_table
 
@@ -90,7 +89,7 @@ def _validation(contract: Path | None) -> Callable[..., Report]:
 
 
 def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **options: Any) -> list[Report]:
-    """Run Great Expectations; its Data Docs are in a local warehouse, else beside the project file."""
+    """Run Great Expectations; its Data Docs are in a local warehouse, otherwise beside the project file."""
     folder = (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # Great Expectations reads it when it is imported
     with quietly():
@@ -152,7 +151,7 @@ def report(
 
 
 def _check_something_landed(tables: Sequence[Table]) -> None:
-    """Refuse a report without any landed event, as `validate` does."""
+    """Refuse a report if no table has landed events, like `validate`."""
     from cdc_views.operations.ingest import check_landed
 
     missing = []

@@ -26,7 +26,7 @@ _STANDING = ("table", "raw_version", "raw_facts", "changed_at", "quarantined", "
 _COSTS = ("way", "query_bytes", "run_bytes", "kept_bytes", "query_money", "run_money", "kept_money", "money", "currency")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 420, 70, 110, 40, 50
 _QUERIES = tuple(round(10 ** (step / 4)) for step in range(17))
-"""1 to 10,000 reads in a day."""
+"""1 to 10,000 reads per day."""
 _COLORS = ("#b3261e", "#1f5fa8", "#2e7d32")
 
 
@@ -48,7 +48,6 @@ def status(asked: Request) -> None:
 
 
 def _remote_status(asked: Request) -> None:
-    """Print, per table in BigQuery: rows and bytes of raw, whether the view is as planned, how far the state is."""
     from cdc_views.operations.generating import definition_of
 
     records = []
@@ -110,7 +109,7 @@ def cost(
 
 
 def _priced(table: Table) -> WarehousePlugin:
-    """The project's warehouse, else the only installed one, where the project may move."""
+    """Return the project's warehouse, otherwise the only installed one, to which the project may move."""
     from cdc_views.engines.plugin import engines_that
     from cdc_views.engines.warehouses import warehouse_plugin
 
@@ -134,7 +133,6 @@ def _measured(table: Table) -> Measured | None:
 
 
 def _cost_plot(costs: Callable[[Load], Sequence[Cost]], load: Load, *, title: str) -> str:
-    """An SVG of cost by reads per day, a line per way of reading; both axes are logarithmic. `costs` takes a load."""
     points = [costs(replace(load, queries_per_day=queries)) for queries in _QUERIES]
     money = [max(way.money, 0.001) for ways in points for way in ways]
     low, high = math.floor(math.log10(min(money))), max(math.ceil(math.log10(max(money))), math.floor(math.log10(min(money))) + 1)

@@ -1,4 +1,4 @@
-"""The log on standard error, plain lines or one JSON object a line, and what several commands log: errors and warnings."""
+"""The log on standard error, as plain lines or JSON lines, with the errors and warnings that several commands share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOG_FORMATS = ("text", "json")
 
 
 class Log:
-    """Writes log lines; `format` is one of `LOG_FORMATS`."""
+    """Writes log lines; `format` is one of `LOG_FORMATS`. Logs `info` of progress, `warning` of problems, `error` of failures."""
 
     format = "text"
 
@@ -46,25 +46,21 @@ class Log:
             line = json.dumps({"level": level, "message": message, **facts}, ensure_ascii=False, default=str)
         else:
             line = message if level == "info" else f"{level}: {message}"
-        # one write: several threads log
+        # one write, because several threads log
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
     info = partialmethod(_write, "info")
-    """What was done."""
     warning = partialmethod(_write, "warning")
-    """What deserves attention."""
     error = partialmethod(_write, "error")
-    """Why the command ends."""
 
 
 log = Log()
-"""The log of this process."""
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Keep a library's own logs and warnings off standard error: what matters is in what it returns."""
+    """Keep a library's own logs and warnings off standard error; its return value has everything that matters."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -103,7 +99,7 @@ def message_of(error: Exception) -> str:
 
 
 def named(error: Exception, project: Path | None) -> Exception:
-    """Return the error that names the damaged file behind `error`; without one, `error` itself."""
+    """Return an error that names the damaged file behind `error`; `error` itself if there is none."""
     from cdc_views.api import Project
     from cdc_views.operations.damage import damage_behind
 
@@ -111,7 +107,7 @@ def named(error: Exception, project: Path | None) -> Exception:
         return error
     try:
         return damage_behind(error, Project.load(project).tables) or error
-    except Exception:  # an unreadable project: the first error says more
+    except Exception:  # an unreadable project: the first error is clearer
         return error
 
 
@@ -124,7 +120,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def warn_of_quarantine(*tables: Table) -> None:
-    """Warn of external tables with rows that are no events."""
+    """Warn of external tables with quarantined rows."""
     for table in tables:
         if table.is_external:
             from cdc_views.operations.ingest import quarantine_note

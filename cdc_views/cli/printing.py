@@ -1,7 +1,4 @@
-"""Rows on standard output, as a table for people, or as json, jsonl or csv.
-
-A row arrives as JSON texts by column; what differs between the formats is only what is put around them.
-"""
+"""Prints rows on standard output, as a table for people, or as json, jsonl or csv, from JSON texts by column."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from cdc_views.rules.codec.jsontext import JsonRow, quote
 
 _UNBOUNDED = 1_000_000
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Characters that JSON allows in texts and a terminal acts upon: DEL, C1 controls, direction marks, line separators."""
+"""Characters that JSON allows in texts, but terminals act on: DEL, C1 controls, direction marks, line separators."""
 
 
 def check_format(name: str) -> str:
@@ -27,7 +24,7 @@ def check_format(name: str) -> str:
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[JsonRow], *, format: str) -> None:
-    """Print the rows; `columns` are in the order wanted."""
+    """Print the rows; `columns` defines the order."""
     _PRINTERS[check_format(format)](columns, rows)
 
 
@@ -61,9 +58,8 @@ def _print_json(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
 
 
 def _print_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-    """RFC 4180; null is an empty field, and an empty text is `""`.
-
-    Exact in a file or a pipe, as CSV has no escapes. On a terminal it escapes control characters.
+    """Print RFC 4180; null is an empty field, and an empty text is `""`. Exact in a file or a pipe, since CSV has no escapes; on
+    a terminal, escapes control characters.
     """
     shown = _one_line if sys.stdout.isatty() else str
     sys.stdout.write(",".join(_csv_field(shown(name)) for name in columns) + "\r\n")
@@ -78,7 +74,7 @@ def _csv_field(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text of a JSON string; other JSON stays."""
+    """Return the text of a JSON string; other JSON stays."""
     return str(json.loads(text)) if text.startswith('"') else text
 
 

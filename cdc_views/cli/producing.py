@@ -1,4 +1,4 @@
-"""A project's tables for producers: where events go, by the current project file and schema."""
+"""A project's tables for producers: the targets of events, by the current project file and schema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TARGETS = "cdc_views.targets"
 
 
 def producer_names() -> list[str]:
-    """Return the sources with an installed producer; raises `UnsupportedError` without any."""
+    """Return the sources with an installed producer; raises `UnsupportedError` if there are none."""
     names = sorted({entry.name for entry in entry_points(group=GROUP)})
     if not names:
         raise UnsupportedError(
@@ -53,7 +53,7 @@ def find_producer(source: str) -> Producer | None:
 
 
 def with_destination(order: ProducerOrder) -> ProducerOrder:
-    """Return the order with the targets at its `to`; raises `UnsupportedError` for an unknown scheme."""
+    """Return the order with targets at its address `to`; raises `UnsupportedError` for an unknown scheme."""
     if order.to is None:
         return order
     scheme, sign, _ = order.to.address.partition("://")
@@ -66,7 +66,7 @@ def with_destination(order: ProducerOrder) -> ProducerOrder:
 
 @dataclass
 class ProjectTarget:
-    """One table of a project, for `cdc_views.landing.targets.StreamTarget`; `format_name`: its raw format, None: any."""
+    """One table of a project as a `cdc_views.landing.targets.StreamTarget`; `format_name`: its raw format, None: any."""
 
     project_file: Path
     name: str
@@ -100,15 +100,12 @@ class ProjectTarget:
         return self._current().format
 
     def lander(self, stream: str) -> StreamLander:
-        """See `StreamTarget.lander`.
-
-        Raises `EngineError` where the raw table was there and is no more: something may be in its way for a while.
-        """
+        """See `StreamTarget.lander`; raises `EngineError` if a known raw table is missing, perhaps only for a while."""
         from cdc_views.landing.raw_table import exists, gone
 
         table, was = self._current(), self._was
         if was is not None and not exists(was) and _is_still_at(table, was.location):
-            raise gone(was)  # before a lander is made, which would create it
+            raise gone(was)  # before a lander would create it again
         lander = table.stream(stream)
         self._was = lander.raw if exists(lander.raw) else None
         return lander
@@ -124,7 +121,7 @@ class ProjectTarget:
         refresh_view(self._current())
 
     def _current(self) -> Table:
-        """Return the table by the current files, or by the last good ones if those became invalid."""
+        """Return the table by the current files, or by the last valid ones if those became invalid."""
         with self._one_at_a_time:
             version = self.version()
             if self._table is None:
@@ -148,13 +145,13 @@ class ProjectTarget:
                 f"{self.project_file}: {self.name} has `raw: {{format: {table.config.raw.format}}}`; "
                 f"this source's events are {self.format_name}"
             )
-        table.schema  # noqa: B018  (a schema file that cannot be read is told of now)
+        table.schema  # noqa: B018  (reports an unreadable schema file now)
         self._files = (self.project_file, project.root / table.config.schema_)
         return table
 
 
 def _is_still_at(table: Table, location: str) -> bool:
-    """Whether the project file names that place, or what is there by now is in the way."""
+    """Return whether the project file still names that location, or something blocks it now."""
     try:
         return table.location == location
     except ConfigError:
@@ -170,7 +167,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | None, log: ProducerLog) -> list[ProjectTarget]:
-    """Return the tables to land into, checked: those named, else all of that raw format (None: of any) that are ours."""
+    """Return the tables to land into, checked: those in `names`, otherwise all of ours of that raw format (None: of any)."""
     project = Project.load(project_file)
     project.check_raw_tables_are_local()
     if names:

@@ -48,8 +48,6 @@ def _is_terminal() -> bool:
 
 
 class _SnapshotLines:
-    """Logs a line per snapshot now and then; the source logs its end."""
-
     def __init__(self) -> None:
         self._logged_at: dict[str, float] = {}
 
@@ -63,7 +61,7 @@ class _SnapshotLines:
 
 
 class _Bars:
-    """A bar for each name, below the log lines; the first starts the display, and the end of the last ends it."""
+    """A bar for each name, below the log lines; the display exists from the first bar to the end of the last."""
 
     def __init__(self, *columns: ProgressColumn) -> None:
         self._columns = columns
@@ -79,7 +77,7 @@ class _Bars:
             self._bars.start()
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(name, total=total)
-        # the total is the server's guess: a table that has more is not over yet
+        # the total is the server's estimate: a larger table is not done yet
         self._bars.update(self._tasks[name], completed=done, total=None if total is None else max(total, done))
         if is_over:
             self._bars.remove_task(self._tasks.pop(name))

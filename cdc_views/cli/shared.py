@@ -25,7 +25,7 @@ DEFAULT_PROJECT = Path("cdc_views.yml")
 
 @dataclass
 class RunningCommand:
-    """The project file of the running command, to look for damage after a failure; None before it is known."""
+    """The project file of the running command, to look for damage after a failure; None until it is known."""
 
     project_file: Path | None = None
 
@@ -59,12 +59,12 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
     "format": (_FormatOption, "table"),
     "log_format": (LogFormatOption, "text"),
 }
-"""Type and default of each, in the order that `--help` lists them."""
+"""Type and default of each option, in the order of `--help`."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The shared options of a command, as given; `select` names the tables wanted, all where it is empty."""
+    """The values of the shared options; an empty `select` means all tables."""
 
     project_file: Path = DEFAULT_PROJECT
     select: Sequence[str] = ()
@@ -79,7 +79,7 @@ class Request:
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The selected tables; all of the project by default."""
+        """The selected tables; by default all of the project."""
         return self.project.select(self.select)
 
     def table(self, name: str) -> Table:
@@ -89,11 +89,11 @@ class Request:
         return self.project.table(name)
 
     def print(self, columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> None:
-        """Print records of plain values; `columns` are in the order wanted."""
+        """Print records of plain values; `columns` defines the order."""
         self.print_json(columns, as_json_rows(records))
 
     def print_json(self, columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-        """Print rows of JSON texts; `columns` are in the order wanted."""
+        """Print rows of JSON texts; `columns` defines the order."""
         print_rows(columns, rows, format=self.format)
 
 
@@ -101,7 +101,7 @@ Command = Callable[..., None]
 
 
 def shared(*names: Literal["project", "select", "format"]) -> Callable[[Command], Command]:
-    """Add shared options and `--log-format` to a command; its first argument is the `Request`."""
+    """Add shared options and `--log-format` to a command, whose first argument is the `Request`."""
 
     def decorate(command: Command) -> Command:
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
@@ -109,7 +109,7 @@ def shared(*names: Literal["project", "select", "format"]) -> Callable[[Command]
 
         @wraps(command)
         def run(**given: Any) -> None:
-            del given["log_format"]  # its callback has used it
+            del given["log_format"]  # its callback has already used it
             found = {name: given.pop(name) for name in names}
             asked = Request(found.get("project", DEFAULT_PROJECT), found.get("select") or (), found.get("format", "table"))
             command(asked, **given)

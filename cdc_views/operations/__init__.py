@@ -1,1 +1,1 @@
-"""What is done with a table of a project, one verb a module; each takes a context (`operations.context`)."""
+"""The operations on a project's tables, one verb per module; each takes a context (`operations.context`)."""

@@ -1,7 +1,4 @@
-"""`plan` and `apply` of a table's view.
-
-The warehouse keeps the SQL that was applied last; `plan` compares with it.
-"""
+"""`plan` and `apply` of a table's view. The warehouse keeps the SQL that was last applied; `plan` compares with it."""
 
 from __future__ import annotations
 
@@ -27,7 +24,8 @@ from cdc_views.storage.relation import RawTable
 class TablePlan:
     """What `apply` would do for one table, and what a read of it costs.
 
-    `change` is create, replace or none; `diff` is the unified diff of the view's SQL.
+    `change` is create, replace or none; `diff` is the unified diff of the view's SQL; `estimate` is the cost of a read, None if
+    the engine does not know; `is_remote`: the raw table is in a remote warehouse.
     """
 
     table: str
@@ -39,15 +37,12 @@ class TablePlan:
     diff: str = ""
     schema: tuple[str, ...] = ()
     estimate: Estimate | None = None
-    """What a read of the view costs; None if the engine does not know."""
     is_remote: bool = False
-    """Whether the raw table is in a remote warehouse."""
 
 
 def apply_view(table: TableContext, *, engine: str | None = None) -> str:
-    """Create or replace the view in the engine's catalog; returns the statement that did it. Creates a missing raw table.
-
-    A view over files waits for the first landing (`refresh_view`); then the statement is empty.
+    """Create or replace the view in the engine's catalog; returns the statement that ran. Creates a missing raw table. A view
+    over files waits for the first landing (`refresh_view`); then the statement is empty.
     """
     _check_view_name(table)
     adapted(table)
@@ -70,7 +65,7 @@ def apply_view(table: TableContext, *, engine: str | None = None) -> str:
 
 
 def refresh_view(table: TableContext) -> bool:
-    """Apply a view again if it shows raw as of its last apply; returns whether it did."""
+    """Apply the view again if its SQL names the raw files of the last apply; returns whether it did."""
     is_stale = table.project.engine_plugin.views_name_files and _applied_file(table).exists()
     if is_stale:
         apply_view(table)
@@ -78,7 +73,7 @@ def refresh_view(table: TableContext) -> bool:
 
 
 def plan_view(table: TableContext) -> TablePlan:
-    """Return what `apply` would change, and how much there is to read."""
+    """Return what `apply` would change, and how much data a read has to scan."""
     adapted(table)
     if table.project.is_remote:
         definition = definition_of(table)
@@ -106,7 +101,6 @@ def _applied_file(table: TableContext) -> Path:
 
 
 def _extent(raw: RawTable) -> tuple[int | None, int, int]:
-    """Version, rows and bytes of the raw table; (None, 0, 0) before anything has landed."""
     if not exists(raw):
         return None, 0, 0
     table = open_raw(raw)
@@ -120,7 +114,6 @@ def _view_name(config: TableConfig) -> str:
 
 
 def _check_view_name(table: TableContext) -> None:
-    """Refuse a view name that differs from another table's in case alone."""
     mine = _view_name(table.config)
     for other in table.project.config.tables:
         theirs = _view_name(other)

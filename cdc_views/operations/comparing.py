@@ -21,15 +21,12 @@ from cdc_views.storage.relation import Relation
 
 MOST_LISTED = 1_000
 _Pair = tuple[int | None, int | None]
-"""The numbers of a key's rows in both reads; None in a read without it."""
+"""The row numbers of a key in both reads; None in a read without the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One cell that differs: the row's key, the column, and both values as JSON.
-
-    For a row in one read only, `column` is empty, and so is `before` or `after`.
-    """
+    """One differing cell, both values as JSON. For a row in one read only, `column` is empty, and so is `before` or `after`."""
 
     key: dict[str, str]
     column: str
@@ -39,10 +36,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Counts of equal and different rows, and up to `MOST_LISTED` differences, by key.
-
-    `changed` keys have rows that differ, `gone` rows are only in the first read, `new` rows only in the second.
-    """
+    """Counts of equal rows, changed rows, rows `gone` from the first read and `new` rows; and up to `MOST_LISTED` differences."""
 
     equal: int
     changed: int
@@ -57,7 +51,7 @@ class Comparison:
 
 
 def comparison_key(column: Column, value: Any) -> Hashable:
-    """Return a value's identity for comparisons; equal keys may be spelled differently (K1)."""
+    """Return the identity of a value for comparisons; equal keys may be spelled differently (rule K1)."""
     spelled = one_spelling(column, value)
     if spelled is value:
         return to_json(column.type, value)
@@ -67,7 +61,7 @@ def comparison_key(column: Column, value: Any) -> Hashable:
 
 
 def compare(relation: Relation, before: pa.Table, after: pa.Table) -> Comparison:
-    """Compare two reads of all columns in exact form; a row key occurs once in each."""
+    """Compare two reads of all columns in exact form; each read has a row key once."""
     names = dict(output_names(Ask(relation, is_exact=True)))
     keys = [names[column.name] for column in relation.schema.row_key]
     values = [name for column, name in names.items() if name not in keys]
@@ -85,7 +79,7 @@ def compare(relation: Relation, before: pa.Table, after: pa.Table) -> Comparison
 
 
 def _but_for_spelling(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[_Pair]) -> list[_Pair]:
-    """The pairs that differ in more than the spelling of equal keys."""
+    """Return the pairs that differ in more than the spelling of equal keys."""
     columns = relation.schema.columns
     keyed: list[dict[int, Row]] = []
     for side, table in enumerate((before, after)):

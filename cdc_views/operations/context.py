@@ -1,7 +1,4 @@
-"""A project and its tables for operations, before anything is read.
-
-`cdc_views.api` adds the verbs. Opening an engine imports it.
-"""
+"""A project and its tables for operations, before anything is read. `cdc_views.api` adds the verbs."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class ProjectContext:
 
     @property
     def tables(self) -> Sequence[TableContext]:
-        """The tables, in the file's order."""
+        """The tables, in the order of the file."""
         return tuple(TableContext(self, config) for config in self.config.tables)
 
     @property
@@ -54,7 +51,7 @@ class ProjectContext:
         return folder
 
     def check_raw_tables_are_local(self) -> None:
-        """Raise `UnsupportedError` if the raw tables are in a remote warehouse and not in Delta."""
+        """Raise `UnsupportedError` if the raw tables are in a remote warehouse instead of Delta."""
         from cdc_views.engines.plugin import engines_that
 
         if self.is_remote:
@@ -92,7 +89,7 @@ class ProjectContext:
         return self.engine_plugin
 
     def engine(self, name: str | None = None) -> AbstractContextManager[Engine]:
-        """Open an engine, by default the project's; closed at the end."""
+        """Open an engine, by default the project's; the context closes it."""
         from cdc_views.engines.plugin import engine_plugin, open_engine
         from cdc_views.engines.warehouses import WarehousePlugin
 
@@ -117,7 +114,7 @@ class ProjectContext:
 
 @dataclass(frozen=True)
 class TableContext:
-    """One table of a project: its schema, its format, and the places of everything kept of it."""
+    """One table of a project: its schema, its format, and where its data is."""
 
     project: ProjectContext
     config: TableConfig
@@ -157,7 +154,7 @@ class TableContext:
 
     @property
     def relation(self) -> Relation:
-        """The meaning of the raw table's columns, and their types in the view."""
+        """The columns of the raw table, and their types in the view."""
         from cdc_views.model.overrides import misfit
         from cdc_views.storage.shown_relation import ShownRelation
 
@@ -187,7 +184,7 @@ class TableContext:
 
     @property
     def raw(self) -> RawTable:
-        """The raw table in the canonical layout; for an external table, the one derived from it."""
+        """The raw table in the canonical layout; for an external table, the raw table derived from it."""
         from cdc_views.storage.relation import RawTable
 
         if not self.is_external:
@@ -210,19 +207,19 @@ class TableContext:
 
     @property
     def state_location(self) -> str:
-        """Where the current state is or will be."""
+        """The location of the current state, which need not exist yet."""
         generations = self.generations
         return generations.location(generations.current)
 
     @property
     def serving_location(self) -> str | None:
-        """Path of the serving table; None without one in the project file."""
+        """Path of the serving table; None if the project file has none."""
         name = self.config.serving_name
         return None if name is None else self._local(str(self.project.warehouse / "serving" / name), what="serving table")
 
     @property
     def forgotten_file(self) -> Path:
-        """The file of its forgotten keys."""
+        """The file of the table's forgotten keys."""
         return self.project.warehouse / "forgotten" / f"{self.config.slug}.jsonl"
 
     def _local(self, path: str, *, what: str = "raw table") -> str:

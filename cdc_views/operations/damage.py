@@ -1,7 +1,6 @@
-"""Finds the damaged file behind an error, since engines' messages name neither table nor file.
+"""Finds the damaged file behind an error, because engines' messages name neither table nor file.
 
-Looks only after a failure, so that reads cost nothing more: at Delta's logs, then at footers and sizes, then at every page.
-A damaged file replaces the error, with a remedy; otherwise the error stays.
+Searches only after a failure, so that reads cost nothing more: first Delta's logs, then footers and sizes, then every page.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from cdc_views.operations.context import TableContext
 _T = TypeVar("_T")
 _Class = TypeVar("_Class", bound=type)
 _LOOKED = "cdc_views_looked_for_damage"
-"""Marks an error that passes several methods of a table, so that its files are read once."""
+"""Marks an error that passes through several methods of a table, so that its files are read once."""
 _DIGITS = 20
 """Digits of the version in the names of Delta's log files."""
 
 
 @contextmanager
 def naming_damage(*tables: TableContext) -> Iterator[None]:
-    """Replace an error by `DamagedFileError` if a damaged file of these tables explains it."""
+    """Replace an error with `DamagedFileError` if a damaged file of these tables explains it."""
     try:
         yield
     except Exception as error:
@@ -54,7 +53,7 @@ def _naming(method: Callable[..., _T]) -> Callable[..., _T]:
 
 
 def damage_behind(error: Exception, tables: tuple[TableContext, ...]) -> DamagedFileError | None:
-    """Return the damaged file behind an error; None without one, and for usage errors, passing errors and named files."""
+    """Return the damaged file behind an error; None if there is none, for usage and transient errors, and if already searched."""
     is_ours = isinstance(error, CdcViewsError)
     if isinstance(error, (DamagedFileError, TransientError)) or (is_ours and not isinstance(error, EngineError)):
         return None
@@ -76,7 +75,7 @@ def damage_of(table: TableContext) -> DamagedFileError | None:
 
 
 def _kept(table: TableContext) -> Iterator[tuple[str, Path, str]]:
-    """The Delta tables of a table: the role, the place, and the remedy for a damaged file."""
+    """Yield the role, location and remedy for a damaged file of each Delta table of a table."""
     from cdc_views.landing import quarantine_location
     from cdc_views.state.tail import dropped_through
 
@@ -113,7 +112,7 @@ def _damaged_log(log: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _no_commit(path: Path) -> str:
-    """Why a file of Delta's log is no commit; empty for a good one."""
+    """Return why a file of Delta's log is no commit; empty for a valid commit."""
     try:
         lines = path.read_text("utf-8").splitlines()
         if not [json.loads(line) for line in lines if line.strip()]:
@@ -132,7 +131,7 @@ def _damaged_files(location: Path) -> Iterator[tuple[Path, str]]:
     from deltalake import DeltaTable
 
     active: list[tuple[Path, int]] = []
-    with suppress(Exception):  # an unreadable log of valid JSON: the first error says more
+    with suppress(Exception):  # the log is valid JSON but unreadable: the first error is clearer
         actions = pa.table(DeltaTable(str(location)).get_add_actions(flatten=True)).to_pylist()
         active = [(location / str(action["path"]), int(action["size_bytes"])) for action in actions]
     for all_of_it in (False, True):
@@ -146,13 +145,13 @@ def _damaged_files(location: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _unreadable(path: Path, *, all_of_it: bool) -> str:
-    """Why a Parquet file, or its footer alone, is unreadable; empty for a good one."""
+    """Return why a Parquet file, or its footer alone, is unreadable; empty if it is readable."""
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
             for _ in file.iter_batches() if all_of_it else ():
                 pass
-    except Exception as error:  # Arrow's errors, OSError, and what a footer of noise makes Thrift raise
+    except Exception as error:  # Arrow's errors, OSError, and what Thrift raises for a footer of noise
         return f"it is no whole Parquet file: {(str(error).splitlines() or [type(error).__name__])[0]}"
     return ""

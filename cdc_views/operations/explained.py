@@ -1,4 +1,4 @@
-"""Candidates, deletions and parts of facts as rows of JSON texts: what `explain`, `late`, `replicas` and reports show."""
+"""Candidates, deletions and parts of facts as rows of JSON texts, for `explain`, `late`, `replicas` and reports."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ CANDIDATE_COLUMNS = (
     "column", "path", "what", "value", "written", "ttl", "expires_at", "deleted_at", "outcome", "rule", "origins",
 )  # fmt: skip
 KEYS_AND_VALUES = ("path", "value")
-"""The columns with content of rows: an element's path may be its value, and a range's bounds are parts of keys."""
+"""Columns with content of rows: an element's path may be its value, and a range's bounds are parts of keys."""
 
 _NOTHING = dict.fromkeys(CANDIDATE_COLUMNS, "null")
 
 
 @dataclass(frozen=True, slots=True)
 class FactPart:
-    """One part of a fact: a cell, a row marker or a deletion."""
+    """One part of a fact: a cell, a row marker or a deletion.
+
+    `key` has native values by column, of the row key or the partition key alone. `what` is cell, tombstone, row marker, or a
+    deletion of a row, partition, range or column. `column` belongs to a cell or column deletion, `path` (native) to a cell of a
+    multi-cell column, `start` and `end`, in clustering order, to a range; else they are None.
+    """
 
     key: Mapping[str, Any]
-    """Native values of its key columns, by name: the row key, or the partition key alone."""
     what: str
-    """cell, tombstone, row marker, or a deletion of a row, partition, range or column."""
     column: Column | None
-    """The column of a cell or of a column deletion; else None."""
     path: Any
-    """The native path of a cell of a multi-cell column; else None."""
     start: Bound | None
-    """Where a range begins, in clustering order; None without a range."""
     end: Bound | None
     written: int
 
 
 def json_object(members: Iterable[tuple[str, str]]) -> str:
-    """Return an object of members that are JSON texts."""
+    """Return a JSON object; the members' values are JSON texts."""
     return "{" + ", ".join(f"{quote(name)}: {text}" for name, text in members) + "}"
 
 
 def part_row(schema: TableSchema, part: FactPart) -> JsonRow:
-    """Return a part of a fact as JSON texts; `path` is that of an element or field, or the bounds of a range."""
+    """Return a part of a fact as JSON texts; `path` is the path of an element or field, or the bounds of a range."""
     path = "null"
     if part.start is not None and part.end is not None:
         path = quote(_range_text(schema, part.start, part.end))
@@ -65,12 +65,12 @@ def part_row(schema: TableSchema, part: FactPart) -> JsonRow:
 
 
 def verdict(explanation: Explanation) -> str:
-    """Return whether the row exists at the explanation's instant, in words."""
+    """Return a sentence: whether the row exists at the explanation's instant."""
     return f"the row {'exists' if explanation.is_row else 'does not exist'} at {explanation.now}"
 
 
 def candidate_rows(explanation: Explanation) -> Iterator[JsonRow]:
-    """Yield one row a deletion in scope, then one a candidate; see `CANDIDATE_COLUMNS`."""
+    """Yield one row per deletion in scope, then one per candidate; see `CANDIDATE_COLUMNS`."""
     for seen in explanation.deletions:
         yield _deletion_row(explanation.schema, seen)
     for place in explanation.places:
@@ -92,7 +92,7 @@ def _deletion_row(schema: TableSchema, seen: DeletionSeen) -> JsonRow:
 
 
 def _range_text(schema: TableSchema, start: Bound, end: Bound) -> str:
-    """A range for people: `[1, 2)`; a round bracket excludes its bound."""
+    """Return a range for people: `[1, 2)`; a round bracket excludes its bound."""
     inside = []
     for bound in (start, end):
         inside.append(", ".join(to_json(c.type, value) for c, value in zip(schema.clustering, bound.prefix, strict=False)) or "…")
@@ -102,7 +102,7 @@ def _range_text(schema: TableSchema, start: Bound, end: Bound) -> str:
 
 
 def value_text(kind: LogicalType, path: object, value: object) -> str:
-    """Return, as JSON, the value of a cell of a column; of a multi-cell column, of the element at `path`."""
+    """Return, as JSON, a cell's value; in a multi-cell column, the value of the element at `path`."""
     of_cell: LogicalType | None = kind
     if kind.is_multicell:
         of_cell = kind.field_type(str(path)) if isinstance(kind, Udt) else element_value_type(kind)

@@ -1,7 +1,4 @@
-"""`explain`: the candidates for each cell of a row, the winner, and the rule that beat each loser (C2, D1 to D3).
-
-Reads the raw rows that bear on the row and applies the functions of `cells`, as the oracle does.
-"""
+"""`explain`: the candidates for each cell of a row, the winner, and the rule that beat each loser (C2, D1 to D3)."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from cdc_views.storage.relation_read import facts_of, rows_filter
 
 
 class Scope(str, Enum):
-    """What a deletion removes, widest first."""
+    """The scope of a deletion, widest first."""
 
     TABLE = "table"
     PARTITION = "partition"
@@ -40,10 +37,7 @@ _RULES = {Scope.TABLE: "S6", Scope.PARTITION: "D2", Scope.RANGE: "D2", Scope.ROW
 
 @dataclass(frozen=True, slots=True)
 class DeletionSeen:
-    """A deletion in scope; equal copies are one, with all their origins.
-
-    `column` names the multi-cell column of a complex deletion, else it is empty; `start` and `end` are a range's.
-    """
+    """A deletion in scope, with the origins of all equal copies; `column` is empty except for a multi-cell column's deletion."""
 
     scope: Scope
     deletion: Deletion
@@ -54,7 +48,7 @@ class DeletionSeen:
 
     @property
     def rule(self) -> str:
-        """The rule by which it removes."""
+        """The rule of this deletion."""
         return _RULES[self.scope]
 
 
@@ -62,10 +56,7 @@ _BY_PLACE = attrgetter("node", "segment", "position")
 
 
 def deletions_over(schema: TableSchema, facts: Iterable[Fact], *, clustering: tuple[Any, ...] | None) -> list[DeletionSeen]:
-    """Return the deletions that cover a row, or, for `clustering` None, its partition's static row.
-
-    Widest scope first, latest first within a scope.
-    """
+    """Return the deletions that cover a row (`clustering` None: its partition's static row); widest scope first, then latest."""
     found: dict[Any, DeletionSeen] = {}
     for fact in facts:
         if clustering is None and fact.kind in (FactKind.ROW, FactKind.RANGE):
@@ -90,7 +81,7 @@ def _of_fact(schema: TableSchema, fact: Fact, *, clustering: tuple[Any, ...]) ->
 
 
 def _covers_key(schema: TableSchema, fact: Fact, key: tuple[Any, ...]) -> bool:
-    """Whether a deletion covers a full clustering key (rule D2); one without a range does."""
+    """Return whether a deletion covers a full clustering key (rule D2); a deletion without a range does."""
     if fact.start is None or fact.end is None:
         return True
     return _is_inside(schema, fact.start, key, is_start=True) and _is_inside(schema, fact.end, key, is_start=False)
@@ -106,7 +97,7 @@ def _is_inside(schema: TableSchema, bound: Bound, key: tuple[Any, ...], *, is_st
 
 
 class Outcome(str, Enum):
-    """What became of a candidate."""
+    """The outcome of a candidate."""
 
     SHOWN = "shown"
     LOST = "lost"
@@ -118,26 +109,22 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A cell or row marker that competed for a place; equal copies are one candidate with all their origins."""
+    """A cell or row marker that competed for a place, with the `origins` of equal copies; `rule` beat it, empty if SHOWN."""
 
     cell: Cell | Liveness
-    """The cell; a `Liveness` for the row marker."""
     outcome: Outcome
-    """SHOWN, or why it does not show."""
     rule: str
-    """The rule that decided against it; empty where it shows."""
     origins: tuple[Origin, ...]
-    """Every copy's replica, segment and position."""
 
     @property
     def is_winner(self) -> bool:
-        """Whether it beat all others of its place; it may still not show."""
+        """Whether it beat all other candidates of its place; a read may still not show it."""
         return self.outcome not in (Outcome.LOST, Outcome.DROPPED)
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlace:
-    """Where cells compete: a column, and for a multi-cell one a path. `column` None is the row marker."""
+    """A place where cells compete: a column, with a path if multi-cell. `column` None is the row marker."""
 
     column: Column | None
     path: Any = None
@@ -150,29 +137,30 @@ class CellPlace:
 
     @property
     def shown(self) -> Cell | None:
-        """The cell a read shows, or None."""
+        """The cell that a read shows, or None."""
         found = self.winner
         return found.cell if found is not None and found.outcome is Outcome.SHOWN and isinstance(found.cell, Cell) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything that bears on one row at one instant."""
+    """Everything that concerns one row at one instant.
+
+    `key` has native values by column, only of the partition for a static row. `now` is in epoch seconds: the clock of rule C4.
+    `places` are the row marker, then columns in schema order, paths in rule-K2 order; candidates latest first. `deletions` are
+    those in scope, widest first, latest first within a scope. `is_row`: the row exists at `now` (rule W2), or a cell of a static
+    row shows (rule W3).
+    """
 
     schema: TableSchema
     key: Mapping[str, Any]
-    """The row key's native values by column; partition columns only where the statics were asked for."""
     now: int
-    """Epoch seconds: the clock of rule C4."""
     places: tuple[CellPlace, ...]
-    """The row marker, then columns in schema order, paths in rule-K2 order; candidates latest first."""
     deletions: tuple[DeletionSeen, ...]
-    """Those in scope, widest scope first, latest first within one."""
     is_row: bool
-    """Whether the row exists at `now` (rule W2); for statics, whether any shows (rule W3)."""
 
     def value(self, column: str) -> Any:
-        """Return the native value a read of the column shows, None for null."""
+        """Return the native value that a read of the column shows, None for null."""
         places = [place for place in self.places if place.column is not None and place.column.name == column]
         kind = self.schema.column(column).type
         shown = [(place.path, place.shown.value) for place in places if place.shown is not None]
@@ -184,13 +172,9 @@ class Explanation:
 def explain(
     table: DeltaTable, relation: Relation, *, key: Mapping[str, Any] | str, now: int, column: str | None = None
 ) -> Explanation:
-    """Return the explanation of one row of a raw table as opened, at `now` (epoch seconds); of one `column`, or of all.
+    """Explain one row of an open raw table, at `now` (epoch seconds); one `column`, or all. The partition key: the static row.
 
-    Partition columns alone as the `key` ask for the static row.
-
-    Raises:
-        UsageError: The key lacks a column, has one too many, or a value is not of its column's type.
-        UnknownColumnError: The table has no such column.
+    Raises `UsageError` for a key with missing or unknown columns or unfit values, `UnknownColumnError` for an unknown `column`.
     """
     schema = relation.schema
     partition, clustering = parse_key(schema, key)
@@ -205,7 +189,7 @@ def explain(
         return found
     places = tuple(place for place in found.places if place.column is not None and place.column.name == column)
     is_static = schema.column(column).role is Role.STATIC
-    beside = {Scope.RANGE, Scope.ROW} if is_static else set()  # rule D2: those do not reach static columns
+    beside = {Scope.RANGE, Scope.ROW} if is_static else set()  # rule D2: they do not reach static columns
     deletions = tuple(seen for seen in found.deletions if seen.column in ("", column) and seen.scope not in beside)
     return replace(found, places=places, deletions=deletions)
 
@@ -213,7 +197,7 @@ def explain(
 def explain_facts(
     schema: TableSchema, facts: Iterable[Fact], *, key: tuple[tuple[Any, ...], tuple[Any, ...] | None], now: int
 ) -> Explanation:
-    """Return the explanation from the facts that `relation_read.rows_filter` lets through; see `explain`."""
+    """Return the explanation from the facts that match `relation_read.rows_filter`; see `explain`."""
     kept, is_static = list(facts), key[1] is None
     partition, clustering = key
     named = zip(schema.row_key, partition + (clustering or ()), strict=False)
@@ -227,7 +211,7 @@ def explain_facts(
     places = statics.places(schema.statics, {Scope.PARTITION, Scope.TABLE})
     if clustering is not None:
         places = rows.markers() + places + rows.places(schema.regulars, set(Scope) - {Scope.COLUMN})
-    # rules W2 and W3: static cells make no row exist, but the statics
+    # rules W2 and W3: a static cell makes only the static row exist
     alive = [place.column for place in places if place.winner is not None and place.winner.outcome is Outcome.SHOWN]
     is_row = any(is_static or column is None or column.role is not Role.STATIC for column in alive)
     return Explanation(schema, {c.name: v for c, v in named}, now, tuple(places), tuple(deletions), is_row)
@@ -235,8 +219,6 @@ def explain_facts(
 
 @dataclass(slots=True)
 class _Contest:
-    """The candidates of one row, by place; cells are entered once a copy."""
-
     schema: TableSchema
     deletions: list[DeletionSeen]
     now: int
@@ -254,7 +236,7 @@ class _Contest:
             for path, cell in elements.cells:
                 place = comparable(kind, path)
                 known = self.paths.setdefault((name, place), path)
-                self.paths[name, place] = min(known, path, key=str)  # as the oracle chooses among equal paths
+                self.paths[name, place] = min(known, path, key=str)  # the oracle chooses among equal paths in the same way
                 self.entered.setdefault(name, {}).setdefault(place, []).append((cell, fact.origin))
 
     def markers(self) -> list[CellPlace]:
@@ -311,7 +293,7 @@ class _Contest:
 
 
 def _as_cell(mark: Liveness) -> Cell:
-    """A row marker as a cell of no value: markers compete by the same rules (W1 is C2.1 to C2.5 without tombstones)."""
+    """Return a row marker as a cell without value: markers compete by the same rules (W1 is C2.1 to C2.5 without tombstones)."""
     return Cell(mark.written, b"", b"", mark.ttl, mark.expires_at)
 
 

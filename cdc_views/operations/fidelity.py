@@ -1,4 +1,4 @@
-"""How far each column of a view can be trusted, by the raw format and by what the project file accepts."""
+"""The fidelity of a view's columns, from the raw format and the waivers in the project file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cdc_views.operations.context import TableContext
 
 @dataclass(frozen=True, slots=True)
 class FidelityLine:
-    """How far one column of one table's view can be trusted; `waived` is the project file's reason to accept it."""
+    """The fidelity of one column of a table's view; `waived` is the project file's reason to accept it."""
 
     table: str
     column: str
@@ -21,7 +21,7 @@ class FidelityLine:
 
 
 def fidelity_of(table: TableContext) -> list[FidelityLine]:
-    """Return one verdict a column, in schema order, preceded by those of `*` (whole rows)."""
+    """Return one verdict per column, in schema order; verdicts on whole rows (`*`) come first."""
     waive = table.config.fidelity.waive
     table.check_columns("fidelity.waive", [name for name in waive if name != "*"])
     return [

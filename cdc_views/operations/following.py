@@ -1,6 +1,5 @@
-"""Follows raw tables: runs `materialize` whenever something landed, paced by an engine's stream (Spark's).
-
-A stream's checkpoint only paces; the state's own commits record which facts it has.
+"""Follows raw tables: runs `materialize` after each landing, paced by an engine's stream (Spark's). A stream's checkpoint only
+sets the pace; the state's own commits record which facts the state has.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ AVAILABLE_NOW = "available-now"
 _INTERVAL = re.compile(r"([1-9]\d{0,5}) *(second|minute|hour)s?\Z")
 
 OnRun = Callable[[str, Materialization], None]
-"""Called with a table's name and what a run of it did."""
+"""Called with a table's name and the outcome of its run."""
 
 
 def interval_of(trigger: str) -> str | None:
@@ -42,15 +41,13 @@ def interval_of(trigger: str) -> str | None:
 
 
 def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str | None, stop: Event, on_run: OnRun) -> None:
-    """Bring each table's state up to date, then again whenever something has landed, until `stop` is set.
+    """Bring each table's state up to date, again after each landing, until `stop` is set.
 
-    The `trigger` available-now ends once the states have all landed facts; an interval runs each table at most once in it.
+    With the `trigger` available-now, ends once the states cover all landed facts; an interval runs each table at most once in it.
     Calls `on_run` after each table's first run, and after each run that changed something.
 
-    Raises:
-        UsageError: An invalid trigger, or a table without landed events.
-        UnsupportedError: The engine has no streams.
-        EngineError: A stream failed.
+    Raises `UsageError` for an invalid trigger or a table without landed events, `UnsupportedError` if the engine has no streams,
+    `EngineError` if a stream fails.
     """
     chosen, interval = list(tables), interval_of(trigger)
     if not chosen:
@@ -67,7 +64,7 @@ def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str |
 
 
 def _followed(table: TableContext, engine: Engine, on_run: OnRun) -> Followed:
-    """Run the table once: its state may be behind although its stream has seen everything."""
+    """Run the table once: its state may be behind although its stream has seen every commit."""
 
     def materialized() -> Materialization:
         with holding(lock_folder(table.project, table.config), table=table.name, wait=600.0):
@@ -79,6 +76,6 @@ def _followed(table: TableContext, engine: Engine, on_run: OnRun) -> Followed:
             on_run(table.name, outcome)
 
     on_run(table.name, materialized())
-    identity = DeltaTable(table.location).metadata().id  # another raw table in this place is another stream
+    identity = DeltaTable(table.location).metadata().id  # another raw table in this place needs another stream
     checkpoint = table.project.warehouse / "streams" / table.config.slug / str(identity)
     return Followed(table.name, table.location, str(checkpoint), run)

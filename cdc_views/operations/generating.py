@@ -1,4 +1,4 @@
-"""`generate`: the SQL of a table's view, in any dialect. Opens nothing for a table without landed events."""
+"""`generate`: the SQL of a table's view, in any dialect. Opens nothing if no events have landed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cdc_views.storage.relation import RawTable
 
 
 def generate_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
-    """Return the statement that creates the view, by default in the dialect of the project's engine."""
+    """Return the statement that creates the view; default dialect: the one of the project's engine."""
     if _may_have_landed(table):
         from cdc_views.operations.ingest import adapted
 
@@ -28,7 +28,7 @@ def generate_view(table: TableContext, dialect: str | None = None, *, strategy: 
 
 
 def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
-    """Return the CREATE VIEW statement of the table's view in a dialect."""
+    """Return the statement that creates the view in a dialect."""
     definition = definition_of(table, strategy=strategy)
     runs_on = dialect_class(dialect).engine_name or dialect
     engine = engine_plugin(runs_on) if runs_on in engine_names() else None
@@ -44,10 +44,9 @@ def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
 
 
 def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str] | None:
-    """Return SQL files, path → text, that create raw tables and views in a warehouse without this tool.
+    """Return SQL files, path → text, that create raw tables and views in a warehouse without this tool; None for other dialects.
 
-    None for a dialect that is no warehouse's. A project with local raw tables gets them in a dataset of their own, beside a
-    keyspace's views.
+    For a project with local raw tables, the files put raw tables into a dataset of their own, beside each keyspace's views.
     """
     from cdc_views.operations.materializing import state_definition
 
@@ -59,7 +58,7 @@ def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strate
 
 
 def taken_away(table: TableContext, warehouse: WarehousePlugin, *, strategy: Strategy | None = None) -> ViewDefinition:
-    """Return the table's view in a warehouse, whether or not the project uses it yet."""
+    """Return the table's view for a warehouse, whether or not the project uses that warehouse yet."""
     strategy = strategy or table.config.view.strategy
     if table.project.is_remote:
         return definition_of(table, strategy=strategy)
@@ -83,7 +82,7 @@ def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> V
 
 
 def _may_have_landed(table: TableContext) -> bool:
-    """False where neither the raw table's folder nor the warehouse is there; to ask Delta would take a second of imports."""
+    """Return False if neither the raw table's folder nor the warehouse exists, without the second that Delta's import takes."""
     if table.project.is_remote or table.is_external or is_url(table.location):
         return True
     return Path(table.location).exists() or table.project.warehouse.exists()

@@ -1,4 +1,4 @@
-"""`History`: every version of a table's rows, and the spans of the source's time in which each was valid."""
+"""`History`: every version of a table's rows, each with its span of validity in the source's time."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from cdc_views.storage.relation_read import partition_filter, rows_filter
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a row, and its span of validity."""
+    """One version of a row, as native values by column, and its span of validity.
+
+    `valid_from` is the first instant of the span, `valid_to` the first after it (None: still valid at the history's `as_of`): µs
+    since the epoch, or log positions of whole-row sources. For these, `landed_at` is when the version's first event landed.
+    """
 
     row: dict[str, Any]
-    """Native values by column, None for null."""
     valid_from: int
-    """The first instant of the span: µs since the epoch, or the log position of whole-row sources."""
     valid_to: int | None
-    """The first instant after it, in the same unit; None: still valid at the `as_of` of the history."""
     landed_at: datetime | None = None
-    """For whole-row sources, when the version's first event landed; else None."""
 
     @property
     def is_current(self) -> bool:
@@ -51,22 +51,18 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class History(Answer):
-    """The versions of a table's rows; `json_rows` and `shown_rows` add the span (`span_names`).
-
-    Grain: one row a version. Rows are in the order of a query, the versions of a row by time.
+    """The versions of a table's rows; `json_rows` and `shown_rows` add the span (`span_names`). Grain: one row per version, in
+    the order of a query, and the versions of a row by time.
     """
 
     @property
     def is_by_position(self) -> bool:
-        """Whether spans are log positions, which are no time (rule S2)."""
+        """Whether spans are log positions, which are not times (rule S2)."""
         return self.relation.order is not WriteOrder.MICROS
 
     @property
     def span_names(self) -> tuple[str, ...]:
-        """Names of the span's columns: valid_from, valid_to and, by position, landed_at.
-
-        Prefixed with `_` until they differ from the table's columns.
-        """
+        """The span's columns: valid_from, valid_to and, by position, landed_at; prefixed with `_` if the table has them too."""
         names = ("valid_from", "valid_to") + ("landed_at",) * self.is_by_position
         while {name.casefold() for name in names} & {column.casefold() for column in self.columns}:
             names = tuple(f"_{name}" for name in names)
@@ -111,11 +107,11 @@ def history_of(
         table: The table.
         key: Only this row or partition; as for `Table.explain`. Default: all rows.
         where: Only versions for which this condition holds; as for `Table.query`.
-        columns: Names of the columns wanted beside the row key, which comes first; default: all.
-        as_of: Where the clock that cells expire by ends; default: now. It filters nothing.
-        landed_as_of: The history as known then: without later landings.
-        written_as_of: Without later writes.
-        limit: At most so many versions.
+        columns: The columns to return after the row key, which always comes first; default: all.
+        as_of: The clock that cells expire by stops here; default: now. It filters nothing.
+        landed_as_of: Leave out what landed later.
+        written_as_of: Leave out what was written later.
+        limit: The largest number of versions.
         engine: Where to run; default: the project's engine.
         strategy: As for `Table.query`.
 
@@ -138,14 +134,14 @@ def _answer(table: TableContext, read: Read, key: Mapping[str, Any] | str | None
         limit = None if is_one_row else read.limit
         with table.project.engine(engine) as opened, condition_errors(read.where):
             exact = opened.read(replace(read, raw=facts, columns=wanted, limit=limit, is_history=True))
-    if is_one_row:  # not the statics alone: whether the partition has other rows was not read
+    if is_one_row:  # the partition's other rows were not read, so versions of the statics alone would be wrong
         exact = exact.filter(exact.column(IS_ROW)).slice(0, read.limit)
     return History(table.relation, wanted, exact, read.as_of, note)
 
 
 @contextmanager
 def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tuple[RawTable, bool]]:
-    """Yield a raw table of the facts that bear on `key`, or `raw` without a key; and whether the key is one row's."""
+    """Yield a raw table of the facts that concern `key`, or `raw` without a key; and whether the key is one row's."""
     if key is None:
         yield raw, False
         return

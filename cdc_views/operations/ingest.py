@@ -32,9 +32,8 @@ NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views
 
 
 def adapted(table: TableContext) -> Adaptation | None:
-    """Bring the raw table derived from an external one up to date; None for a table that we land. Every read starts here.
-
-    Raises `RawMismatchError` if the raw table is gone or is not the one seen last.
+    """Bring the derived raw table of an external table up to date; None for a table that we land. Every read starts here. Raises
+    `RawMismatchError` if the raw table is gone or is not the one seen last.
     """
     with naming_damage(table):
         check_known(table)
@@ -46,7 +45,7 @@ def adapted_as_it_is(table: TableContext) -> Adaptation | None:
     if not table.is_external:
         return None
     raw, config, forgotten = table.raw, table.config.raw, forgotten_of(table)
-    # everything that decides how events read
+    # everything that decides how events are decoded
     decisive = [version("cdc-views"), LAYOUT_VERSION, config.model_dump_json(exclude={"table", "topics"}), repr(table.schema)]
     setting = "\n".join(map(str, decisive))
     if not table.project.is_remote:
@@ -63,10 +62,7 @@ def forgotten_of(table: TableContext) -> Denylist | None:
 
 
 def check_landed(table: TableContext) -> None:
-    """Adapt an external table's new rows; raise `UsageError` if nothing has landed.
-
-    Raises `RawMismatchError` if landed events are gone.
-    """
+    """Adapt an external table; raises `UsageError` if nothing has landed, `RawMismatchError` if landed events are gone."""
     table.project.check_raw_tables_are_local()
     adapted(table)
     if not exists(table.raw):
@@ -74,13 +70,13 @@ def check_landed(table: TableContext) -> None:
 
 
 def landed(table: TableContext) -> DeltaTable:
-    """Return the raw table of the table's format; raises as `check_landed` does."""
+    """Return the raw table, which must have the table's format; raises like `check_landed`."""
     check_landed(table)
     return open_raw(table.raw, format_name=table.format.name)
 
 
 def quarantine_note(table: TableContext) -> str:
-    """Return a note about quarantined rows of an external table; empty without any."""
+    """Return a note about quarantined rows of an external table; empty if there are none."""
     if not table.is_external:
         return ""
     if table.project.is_remote:
@@ -117,7 +113,7 @@ def land_files(
 
 
 def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
-    """Land waiting events of quarantine again; see `cdc_views.landing.replay`."""
+    """Land the waiting events of quarantine again; see `cdc_views.landing.replay`."""
     _check_ours(table)
     if table.project.is_remote:
         with table.project.remote() as warehouse:
@@ -129,9 +125,8 @@ def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
 
 
 def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamLander:
-    """Return a lander of the stream `name`, which has its own position; creates a missing raw table.
-
-    Its reports name so many quarantined events as `shown` says; None: a few.
+    """Return a lander of the stream `name`, which has its own position; creates a missing raw table. `shown` is how many
+    quarantined events its reports name; None: a few.
     """
     check_lands(table)
     check_known(table)
@@ -141,7 +136,7 @@ def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamL
 
 
 def check_lands(table: TableContext) -> None:
-    """Raise `UnsupportedError` for a table that cannot land events here: an external one, or one in BigQuery."""
+    """Raise `UnsupportedError` if events cannot land here: for an external table, or one in BigQuery."""
     table.project.check_raw_tables_are_local()
     _check_ours(table)
 
@@ -156,7 +151,7 @@ def _check_ours(table: TableContext) -> None:
 
 
 def check_raw_is_whole(table: TableContext, *, what: str) -> None:
-    """Raise `UsageError` if `what` needs events that raw has dropped."""
+    """Raise `UsageError` if `what` needs events that were dropped from raw."""
     if is_url(table.raw.location):
         return
     check_whole(table.raw.location, what=what)
@@ -165,10 +160,7 @@ def check_raw_is_whole(table: TableContext, *, what: str) -> None:
 
 @contextmanager
 def readable(table: TableContext) -> Iterator[tuple[RawTable, str]]:
-    """Yield the raw table, or a temporary empty one if nothing has landed, and a note for the reader.
-
-    Raises `RawMismatchError` if the raw table is gone or is not the one seen last.
-    """
+    """Yield the raw table (a temporary empty one if nothing has landed), and a note for the reader; raises like `check_known`."""
     adapted(table)
     if table.project.is_remote or exists(table.raw):
         if not table.project.is_remote:

@@ -1,8 +1,6 @@
-"""Remembers the raw table of each table, to notice a missing table or another one in its place.
-
-An unmounted folder, a mistyped path and a restored backup look like a table with fewer events. The record is in the
-warehouse: Delta's id of the raw table, and a version that it has at least. Landing and materializing raise that version;
-reads compare with it.
+"""Remembers each table's raw table, to notice if it is missing or another one is in its place: an unmounted folder, a mistyped
+path and a restored backup look like a table with fewer events. The record, in the warehouse, has Delta's id of the raw table and
+a version that it must have reached. Landing and materializing raise it; reads compare with it.
 """
 
 from __future__ import annotations
@@ -34,15 +32,12 @@ class KnownRaw:
 
 
 def check_known(table: TableContext) -> None:
-    """Raise `RawMismatchError` if the raw table is gone, is another one, or lacks commits seen before.
-
-    Skips raw tables in a remote warehouse.
-    """
+    """Raise `RawMismatchError` if the raw table is gone, is another one, or lacks commits seen before. Skips remote tables."""
     if table.project.is_remote:
         return
     location, known, newest = table.location, _read(table), None
     if known is not None and known.entry and entry_digest(location, known.version) == known.entry:
-        pass  # its log has that very commit
+        pass  # its log has exactly that commit
     elif not is_delta(location):
         seen = f"version {known.version} of it was seen" if known is not None else _trace(table)
         if seen:
@@ -57,16 +52,13 @@ def check_known(table: TableContext) -> None:
             raise _mismatch_error(table, f"it is another Delta table; {_BACK}")
         if why := why_not_continued(raw, known.version, known.entry):
             raise _mismatch_error(table, f"{why}; {_BACK}")
-    # the owner of an external table may take rows out of it
+    # the owner of an external table may remove rows from it
     if not table.is_external and (why := why_taken(location, known.version, newest)):
         raise _mismatch_error(table, why)
 
 
 def remember(table: TableContext, *, accepts: bool = False) -> None:
-    """Record the current raw table; does nothing if it is missing or remote.
-
-    Raises `RawMismatchError`, as `check_known` does, unless `accepts` is set.
-    """
+    """Record the current raw table unless it is missing or remote; raises like `check_known` unless `accepts` is set."""
     if table.project.is_remote or not is_delta(table.location):
         return
     if not accepts:
@@ -91,7 +83,7 @@ def _acceptance(table: TableContext) -> str:
 
 
 def _trace(table: TableContext) -> str:
-    """What is there that was made from a raw table without a record; empty without a trace."""
+    """Describe something that was built from a raw table without a record; empty if there is nothing."""
     built = [f"state {location}" for location in map(table.generations.location, table.generations.numbers) if is_built(location)]
     serving, forgotten = table.serving_location, table.forgotten_file
     if serving is not None and is_delta(serving):
@@ -102,7 +94,7 @@ def _trace(table: TableContext) -> str:
 
 
 def _file(table: TableContext) -> Path:
-    """The record's file; landed and external tables have one each, as a new `layout` means another raw table."""
+    """Return the record's file; landed and external tables have separate ones, since a new `layout` means another raw table."""
     return table.project.warehouse / "_cdc_views/raw" / f"{table.config.slug}{'.found' if table.is_external else ''}.json"
 
 

@@ -32,19 +32,18 @@ from cdc_views.storage.relation_read import facts_of, key_of
 
 @dataclass(frozen=True, slots=True)
 class LatePart(FactPart):
-    """One part of a fact that landed too late."""
+    """One part of a fact that landed too late, at `landed_at` (µs since the epoch). `purged_through` is the largest write time
+    that its partition has purged so far; `value` is a cell's native value, else None.
+    """
 
     purged_through: int
-    """The largest write time that its partition has purged by now."""
     value: Any
-    """The native value of a cell; None for what has none."""
     landed_at: int
-    """When its event landed, µs since the epoch."""
     origin: Origin
 
 
 def lateness_seconds(text: str) -> int:
-    """Return the seconds of a checked `materialize.lateness`.
+    """Return the seconds of a validated `materialize.lateness`.
 
     >>> lateness_seconds("10d")
     864000
@@ -62,7 +61,7 @@ def forgetting_of(table: TableContext, *, now: Instant | None = None) -> Forgett
 
 
 def state_of(table: TableContext) -> StateTable | None:
-    """Return the table's state, None without one; raises `RawMismatchError` for the state of another raw table."""
+    """Return the table's state, None without one; raises `RawMismatchError` if it belongs to another raw table."""
     if not exists(table.raw):
         return None
     raw = open_delta(table.raw.location)
@@ -83,7 +82,7 @@ def late_of(table: TableContext) -> list[LatePart]:
 
 
 def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
-    """Yield late parts fact by fact: the marker, then the deletion, then cells in schema order."""
+    """Yield late parts fact by fact: the row marker, then the deletion, then cells in schema order."""
     purged = purged_through(raw.relation, state)
     for file in state.of(Source.LATE).paths:
         yield from _parts_of(raw.relation, _read(file), purged)
@@ -112,16 +111,13 @@ def _through(relation: Relation, rows: pa.Table) -> Iterator[tuple[tuple[bytes, 
 
 
 def sees_purged(sources: Sources, as_of: int) -> bool:
-    """Whether a read at `as_of` (epoch seconds) would still show cells that the state has purged."""
+    """Return whether a read at `as_of` (epoch seconds) would still show cells that the state has purged."""
     until = latest_expiry(sources.paths(Source.PURGED))
     return until is not None and as_of < until
 
 
 def latest_expiry(files: tuple[str, ...]) -> int | None:
-    """Return when the last purged cell expired (epoch seconds); None if no purged cell had an expiry.
-
-    `files` are the state's files of purged cells.
-    """
+    """Return when the last cell in these files of purged cells expired (epoch seconds); None if none had an expiry."""
     stored = (_read(file, [f"{names.LIVE}.rank"])[names.LIVE] for file in files)
     ranks = [rank for live in stored if (rank := pc.max(pc.struct_field(live, "rank")).as_py()) is not None]
     return unrank(max(ranks))[1] if ranks else None

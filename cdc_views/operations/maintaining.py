@@ -23,7 +23,7 @@ from cdc_views.state.serving import noted_at, open_serving
 from cdc_views.state.state_table import id_of, is_built, open_state
 
 LEAST_HOURS = 1
-"""A younger file may belong to a running commit of another process."""
+"""A younger file may belong to a commit that is still running in another process."""
 USUAL_HOURS = 168
 _NEWEST = 1 << 62
 """Above every version."""
@@ -31,29 +31,27 @@ _NEWEST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The upkeep of one Delta table, done or planned."""
+    """The upkeep of one Delta table, done or planned.
+
+    `what` is raw, quarantine, state, old generation or serving. `merged` counts small files merged into larger ones (None in a
+    dry run), `removed` unneeded files, with their `bytes`, and `log_entries` unneeded entries and checkpoints of Delta's log.
+    """
 
     what: str
-    """raw, quarantine, state, an old generation of state, or serving."""
     location: str
     merged: int | None
-    """Small files merged into larger ones; None in a dry run, which cannot know."""
     removed: int
-    """Files that no reader needs, and their bytes."""
     bytes: int
-    """See `removed`."""
     log_entries: int = 0
-    """Entries and checkpoints of Delta's log that no reader needs; their bytes do not count in `bytes`."""
 
 
 def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, dry_run: bool = False) -> list[Upkeep]:
-    """Merge small files of raw and quarantine; remove files replaced more than so many hours ago.
+    """Merge small files of raw and quarantine; remove files replaced more than `retention_hours` ago.
 
-    State merges its own files, and a serving table has one per bucket. Deletes generations of state before the previous one.
-    Loses no event: other files hold the same rows. Delta's older versions become unreadable, and their log entries go, except
-    entries of raw that a state or serving table does not cover yet.
-
-    Raises `UsageError` for a retention that could remove files of a current run.
+    State merges its own files, and a serving table has one file per bucket. Deletes generations of state before the previous one.
+    Loses no event: other files hold the same rows. Older versions of the tables become unreadable, and their log entries go,
+    except entries of raw that a state or serving table does not cover yet. Raises `UsageError` if the retention is so short that
+    it could remove files of a current run.
     """
     if retention_hours < LEAST_HOURS:
         raise UsageError(
@@ -92,7 +90,7 @@ def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upke
 
 
 def covered_by_all(table: TableContext) -> int:
-    """Return the first version of raw whose log entry is needed: the least that a state or the serving table covers."""
+    """Return the first version of raw whose log entry is needed: the least version that a state or the serving table covers."""
     raw = table.raw
     if not is_delta(raw.location):
         return _NEWEST

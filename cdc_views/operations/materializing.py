@@ -1,4 +1,4 @@
-"""Brings state up to date, and chooses whether a read may use it; in a warehouse that keeps state itself, too."""
+"""Brings state up to date, here or in a warehouse that keeps its own, and decides whether a read may use it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cdc_views.state.serving import serve
 
 
 def materialize_table(table: TableContext, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
-    """Bring the table's state up to date with what landed since, then its serving table, if any.
+    """Bring the table's state up to date with new facts, then its serving table, if any.
 
     Args:
         table: The table.
@@ -30,7 +30,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
 
     Raises:
         UsageError: Nothing has landed yet.
-        UnsupportedError: `now` is given, and the state is in a warehouse, which has a clock of its own.
+        UnsupportedError: `now` is given, and a remote warehouse keeps the state by its own clock.
         ConflictError: Other runs kept committing first; nothing is lost, run it again.
     """
     if table.project.is_remote:
@@ -43,7 +43,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
 
 
 def materialize_on(engine: Engine, table: TableContext) -> Materialization:
-    """As `materialize_table`, on an open engine."""
+    """Do the work of `materialize_table` on an open engine."""
     landed(table)
     return _materialized(engine, table, full=False)
 
@@ -59,7 +59,7 @@ def _materialized(engine: Engine, table: TableContext, *, full: bool, now: Insta
 
 
 def state_definition(table: TableContext) -> StateDefinition:
-    """Return the state to keep in a warehouse."""
+    """Return the definition of the state in a remote warehouse."""
     lateness = table.config.materialize.lateness
     seconds = None if lateness is None else lateness_seconds(lateness)
     return StateDefinition(table.config.slug, table.raw, serving=table.config.serving_name or "", lateness=seconds)
@@ -68,7 +68,7 @@ def state_definition(table: TableContext) -> StateDefinition:
 def materialize_remote(
     table: TableContext, *, full: bool, engine: str | None = None, now: Instant | None = None, dry_run: bool = False
 ) -> Materialization:
-    """Bring the table's state in its warehouse up to date; `dry_run`: say what that would do."""
+    """Bring the table's state in its warehouse up to date; `dry_run`: only report what that would do."""
     if now is not None:
         name = table.project.config.engine
         raise UnsupportedError(f"{table.name}: its state is kept by {name}, whose own clock decides", remedy="leave `now` out")
@@ -119,10 +119,10 @@ def _landed(done: StateRun) -> str:
 
 
 def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) -> Sources | None:
-    """Return the state and the raw events since for a read; None if only raw can answer.
+    """Return the state and the tail for a read; None if only raw can answer.
 
-    A state cannot undo later landings or writes: it no longer has the losers (rule M1). Nor does it have purged cells (rule
-    M2), which a clock `as_of` (None: now) before their expiry still sees.
+    A state cannot undo later landings or writes, because it does not keep the losers (rule M1). Nor does it keep purged cells
+    (rule M2), which a read with a clock `as_of` (None: now) before their expiry still shows.
     """
     is_as_of_earlier = read.landed_as_of is not None or read.written_as_of is not None
     if table.project.is_remote:
@@ -141,10 +141,7 @@ def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) ->
 
 
 def remote_sources(table: TableContext, read: Read, *, as_of: int | None) -> Sources | None:
-    """Return state and tail as one short raw table; None where only raw can answer, as `sources_for` says.
-
-    A state that lacks a column of the schema file is not read until the next run has added it.
-    """
+    """Return state and tail as one short raw table; None as in `sources_for`, or while the state lacks a column of the schema."""
     with table.project.remote() as opened:
         standing = opened.state(table.config.slug, read.raw)
     if standing is None or not standing.is_complete:

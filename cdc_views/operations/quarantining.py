@@ -16,26 +16,20 @@ from cdc_views.operations.ingest import check_lands
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One event that could not land."""
+    """One event that could not land, with its file or stream, 1-based line, and last reason; `event_id` is stable."""
 
     event_id: str
-    """Names it; stable."""
     source: str
-    """The file or stream it came from."""
     line: int
-    """1-based, in that file."""
     reason: str
-    """Why it did not decode at the last attempt."""
     landed_at: datetime
     event: bytes
 
 
 def waiting_of(table: TableContext, *, events: Sequence[str] = ()) -> Iterator[Waiting]:
-    """Yield waiting events by file and line: all, or those with ids that begin with `events`.
+    """Yield waiting events by file and line: all, or those whose ids begin with one of `events`.
 
-    Raises:
-        UnsupportedError: The raw table is in BigQuery.
-        UsageError: An id matches no waiting event, or several.
+    Raises `UnsupportedError` if the raw table is in BigQuery, `UsageError` if an id matches no waiting event, or several.
     """
     import pyarrow.dataset as ds
 
@@ -60,9 +54,8 @@ def _one(table: TableContext, found: Sequence[Waiting], start: str) -> str:
 
 
 def discard(table: TableContext, *, events: Sequence[str] = (), why: str) -> int:
-    """Make tests and replays skip waiting events, all or those with ids that begin with `events`; returns how many.
-
-    Their rows and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises as `waiting_of` does.
+    """Make tests and replays skip waiting events, all or those whose ids begin with one of `events`; returns how many. Their rows
+    and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises like `waiting_of`.
     """
     check_lands(table)
     if not why.strip():

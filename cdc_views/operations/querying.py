@@ -1,4 +1,4 @@
-"""`query` and `explain`: the rows of a table, and why a row is as it is."""
+"""`query` and `explain`: the rows of a table, and why a row has its values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cdc_views.rules.instants import Instant, epoch_seconds
 def query_table(
     table: TableContext, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False, **asked: Any
 ) -> Result:
-    """Return the rows of the merged table; see `Table.query`. What else is `asked` goes to `read_of`."""
+    """Return the rows of the merged view; see `Table.query`. Passes `asked` on to `read_of`."""
     read = read_of(table, **asked)
     as_of = None if asked.get("as_of") is None else read.as_of
     if raw_only or confirmed:
@@ -42,12 +42,8 @@ def explain_row(
 ) -> Explanation:
     """Return every candidate for the cells of one row, and the rule that decided against each loser.
 
-    Args:
-        table: The table.
-        key: The row's key as in `query`'s JSON: a text, or a mapping of parsed values. The partition key alone asks for the
-            static row.
-        column: Only this column; None: all.
-        as_of: The clock that cells expire by; None: now.
+    `key` is the row's key as in `query`'s JSON, a text or a mapping of parsed values; the partition key alone asks for the static
+    row. `column`: only this one; None: all. `as_of` is the clock that cells expire by; None: now.
     """
     check_landed(table)
     check_raw_is_whole(table, what="what `explain` says of losers")

@@ -1,7 +1,5 @@
-"""The Parquet files of a raw table, for tools that run our SQL on DuckDB themselves: dbt-duckdb, SQLMesh.
-
-Their models are `read_parquet` of a session variable, which is set to the files of now before each run: nothing is copied, and no
-export is needed after landing.
+"""The Parquet files of a raw table, for tools that run our SQL on DuckDB themselves: dbt-duckdb, SQLMesh. Their models call
+`read_parquet` on a session variable, which lists the current files before each run: nothing is copied or exported after landing.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from cdc_views.operations.ingest import adapted, check_raw_is_whole
 
 
 def plain_name(table: str) -> str:
-    """Return a name for a table of letters, digits and `_` alone: its parts joined with two underscores.
+    """Return a name for a table with only letters, digits and `_`: its parts, joined with two underscores.
 
     >>> plain_name("shop.orders"), plain_name("shop.OrderItems")
     ('shop__orders', 'shop__x__4frder_49tems')
@@ -38,10 +36,10 @@ def set_variable(variable: str, files: Sequence[str]) -> str:
 
 
 def files_of(table: TableContext, folder: Path, *, what: str) -> list[str]:
-    """Return Parquet files of the raw table's facts as of now, the first of them empty: it has every column.
+    """Return the current Parquet files of the raw table's facts; the first is empty and has every column.
 
-    Rows that deletion vectors hide are in the active files; such a table's others are copied into `folder`. Raises `UsageError`
-    where older events were dropped: `what` is made of raw alone and would lose rows.
+    For a table with deletion vectors, copies the rows that they do not hide into `folder`. Raises `UsageError` if older events
+    were dropped, because `what` is built from raw alone and would lose rows.
     """
     adapted(table)
     check_raw_is_whole(table, what=what)

@@ -1,4 +1,4 @@
-"""Checks the arguments of a read, and attributes its failures: to the caller, to files, to the engine."""
+"""Checks the arguments of a read, and attributes its failures to the caller, to files or to the engine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CALLERS_FAULT = {
 
 @contextmanager
 def condition_errors(where: str | None) -> Iterator[None]:
-    """Turn an engine's error about the user's condition, e.g. types that do not compare, into a `UsageError`."""
+    """Turn an engine's error about the user's condition, such as incomparable types, into a `UsageError`."""
     try:
         yield
     except EngineError as error:
@@ -55,7 +55,7 @@ def read_of(
     landed_as_of: Instant | None = None,
     written_as_of: Instant | None = None,
 ) -> Read:
-    """Return the read that `Table.query` and `Table.history` are asked for; raises `UsageError` for an invalid argument."""
+    """Return the read for the arguments of `Table.query` or `Table.history`; raises `UsageError` for an invalid argument."""
     checked(where)
     if limit is not None and not 0 <= limit < 1 << 63:
         raise UsageError(f"limit is {limit}; a number of rows, 0 or more and below 2^63, was expected")

@@ -1,4 +1,4 @@
-"""`rebuild`: a state made from scratch beside the one that is read, compared with it, and switched to."""
+"""`rebuild`: builds a state from scratch beside the current one, compares the two, and switches to the new one."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ from cdc_views.state.tail import check_whole
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A new generation of a state, how it compares with what was read until then, and whether it is read now.
-
-    `late` facts were found on the way to have landed too late (rule M2).
-    """
+    """A new generation of a state, compared with the one `before`, and whether reads use it; `late` facts landed too late."""
 
     generation: int
     before: int
@@ -39,21 +36,20 @@ class Rebuilt:
 def rebuild_table(
     table: TableContext, *, engine: str | None, accept: bool, dry_run: bool, with_late: bool = False, with_state: bool = False
 ) -> Rebuilt:
-    """Build a new generation of the table's state from raw, compare, and switch to it where nothing differs.
+    """Build a new generation of the table's state from raw, compare, and switch to it if nothing differs.
 
     Args:
-        table: Whose state.
+        table: The table.
         engine: Where to run; default: the project's engine.
-        accept: Switch although rows differ, or although the raw table is not the one known: it is from then on. One that
-            is gone begins anew, empty.
-        dry_run: Do not switch; the new generation is deleted.
-        with_late: Let count what landed too late (rule M2): all of raw decides, which has what was purged as well.
-        with_state: Let count what the state before holds, too, where raw has less than was seen.
+        accept: Switch even if rows differ. Also accept another raw table from then on, or an empty one for a missing one.
+        dry_run: Do not switch; delete the new generation.
+        with_late: Include facts that landed too late (rule M2): build from all of raw, which also has everything purged.
+        with_state: Include the facts of the old state, if raw has fewer than before.
 
     Raises:
-        RawMismatchError: The raw table is gone or not the one known, and nobody accepts it.
-        StateChangedError: Somebody else changed the rows of the state, which are to count.
-        UsageError: Raw lacks events that were dropped from it, and the state is not to count.
+        RawMismatchError: The raw table is gone or is not the one seen last, and `accept` is not set.
+        StateChangedError: Somebody else changed the rows of the state that `with_state` includes.
+        UsageError: Events were dropped from raw, and `with_state` is not set.
     """
     _check_raw(table, accept=accept, dry_run=dry_run)
     generations = table.generations
@@ -70,14 +66,14 @@ def rebuild_table(
     is_switched = not dry_run and (accept or comparison.is_equal)
     if is_switched:
         generations.switch(number)
-        remember(table, accepts=accept)  # not before: a rebuild that is refused accepts nothing
+        remember(table, accepts=accept)  # only now: a rebuild that does not switch accepts nothing
     else:
         generations.remove(number)
     return Rebuilt(number, before, comparison, is_switched, late)
 
 
 def _check_raw(table: TableContext, *, accept: bool, dry_run: bool) -> None:
-    """See that there is a raw table to build from, the one known, or one that is accepted in its place."""
+    """Check that there is a raw table to build from: the one seen last, or one that the caller accepts."""
     try:
         check_landed(table)
     except RawMismatchError:
@@ -91,7 +87,7 @@ def _check_raw(table: TableContext, *, accept: bool, dry_run: bool) -> None:
 
 
 def _state(table: TableContext, location: str) -> StateTable | None:
-    """The state as it is, whether or not it belongs to the raw table."""
+    """Return the state even if it does not belong to the raw table."""
     raw = open_delta(table.raw.location)
     found = open_state(location, table.relation, raw=raw)
     return found if found is not None and (found.mark or found.of(STORED)) else None
@@ -100,13 +96,13 @@ def _state(table: TableContext, location: str) -> StateTable | None:
 def _build(
     table: TableContext, engine: Engine, old: StateTable | None, location: str, *, with_late: bool, with_state: bool
 ) -> int:
-    """Build the new generation; returns how many facts were found on the way to have landed too late."""
+    """Build the new generation; returns how many facts, found during the build, landed too late."""
     if with_state and old is not None:
         build_with_state(engine, table.raw, old, location)
         return 0
     forgetting, late = forgetting_of(table), 0
     if old is not None and old.of(Source.PURGED) and old.is_believed and not with_late:
-        # what landed since is judged by what was purged until now, and both go over to the new generation
+        # the old memory of purges judges new facts; the new generation takes over their result and the memory
         late = materialize(engine, table.raw, old.location, forgetting=forgetting).late
         forgetting = replace(forgetting, memory=old.location)
     materialize(engine, table.raw, location, full=True, forgetting=forgetting)
@@ -124,9 +120,8 @@ def switch_back(table: TableContext) -> int:
 
 
 def _compared(table: TableContext, engine: Engine, old: StateTable | None, *, after: str) -> Comparison:
-    """Both at the same version of raw and the same instant.
-
-    Without a state before, raw is what was read. A state that is not believed is compared as it is.
+    """Read both at the same version of raw and the same instant, and compare. Without an old state, reads used raw, so raw takes
+    its place. A state that is not believed is compared as it is.
     """
     clock = int(datetime.now(timezone.utc).timestamp())
     for _ in range(10):

@@ -28,31 +28,32 @@ _SHOWN_ROWS = 50
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a read returned: the rows of a query, or the versions of a history."""
+    """The result of a read: the rows of a query, or the versions of a history.
+
+    `columns` are user names in the order of the request; a history's start with the row key. `exact` has the rows as the engine
+    returned them, lossless. `as_of` (epoch seconds) is the clock of rule C4: when a query read, or a history ended. `note` is for
+    the reader, e.g. that nothing has landed yet; mostly empty.
+    """
 
     relation: Relation
     columns: tuple[str, ...]
-    """User names, in the order asked for; a history's start with the row key."""
     exact: pa.Table
-    """The rows as the engine returned them, lossless."""
     as_of: int
-    """Epoch seconds: the clock of rule C4 that a query read at, or that a history ended at."""
     note: str = ""
-    """What a reader should know, e.g. that nothing has landed yet; mostly empty."""
 
     def __len__(self) -> int:
         return int(self.exact.num_rows)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield one dict of native values a row (see `cdc_views.model.types`), None for null."""
+        """Yield each row as a dict of native values (see `cdc_views.model.types`), None for null."""
         return iter(rows_of(self.relation, self.columns, self.exact))
 
     def json_rows(self) -> Iterator[dict[str, str]]:
-        """Yield one dict a row, of the JSON texts that `SELECT JSON` would print."""
+        """Yield each row as a dict of JSON texts, in the form of `SELECT JSON`."""
         return self._texts(to_json)
 
     def shown_rows(self) -> Iterator[dict[str, str]]:
-        """Yield `json_rows` for tables and CSV: NaN and the infinities show as such, and JSON's null is quoted."""
+        """Yield `json_rows` for tables and CSV: NaN and the infinities appear as such, and JSON's null in quotes."""
         return self._texts(to_shown)
 
     def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
@@ -63,14 +64,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Result(Answer):
-    """The rows of one query; `overrides` are the friendly types that the project file asks for, by column."""
+    """The rows of one query; `overrides` are friendly types by column, from the project file."""
 
     overrides: Mapping[str, str] = default(default_factory=dict)
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows with friendly types: timestamps, dates, maps; what would lose digits stays text.
-
-        The value of 0 bytes (`EMPTY`) becomes null. See `cdc_views.storage.friendly`.
+        """Return the rows with friendly types: timestamps, dates, maps; values that would lose digits stay text. The value of 0
+        bytes (`EMPTY`) becomes null. See `cdc_views.storage.friendly`.
         """
         from cdc_views.storage.friendly import friendly_table
 
@@ -93,9 +93,8 @@ class Result(Answer):
         return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> polars.DataFrame:
-        """Return `to_arrow()` as a Polars DataFrame, in Polars' types of the same names; every number is exact.
-
-        Raises `UsageError` if Polars is not installed (`pip install polars`).
+        """Return `to_arrow()` as a Polars DataFrame, in Polars' types of the same names; every number is exact. Raises
+        `UsageError` if Polars is not installed (`pip install polars`).
         """
         with needs("`to_polars`", extra="polars"):
             import polars
@@ -103,18 +102,16 @@ class Result(Answer):
         return polars.from_arrow(self.to_arrow())
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """Return `to_arrow()` as a relation of DuckDB, of `connection` or of a database in memory of its own.
-
-        Types are those of a view, but a time of a day is a TIME of µs or ns, as DuckDB reads Arrow's.
+        """Return `to_arrow()` as a DuckDB relation, of `connection` or of a new database in memory. Types are those of a view,
+        except a time of day: it is a TIME of µs or ns, as DuckDB reads Arrow.
         """
         import duckdb
 
         return (connection or duckdb.connect()).from_arrow(self.to_arrow())
 
     def to_spark(self, session: SparkSession) -> DataFrame:
-        """Return `to_arrow()` as a Spark DataFrame of `session`; a time is text, since Spark has none of ns.
-
-        Raises `UsageError` if PySpark is not installed (`pip install 'cdc-views[spark]'`).
+        """Return `to_arrow()` as a Spark DataFrame of `session`; a time is text, since Spark has none of ns. Raises `UsageError`
+        if PySpark is not installed (`pip install 'cdc-views[spark]'`).
         """
         with needs("`to_spark`", extra="spark"):
             import pyspark  # noqa: F401
@@ -126,7 +123,6 @@ class Result(Answer):
         return session.createDataFrame(table)
 
     def _repr_html_(self) -> str:
-        """The first rows as an HTML table: what a notebook shows."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         shown = islice(self.shown_rows(), _SHOWN_ROWS)
         lines = ["<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>" for row in shown]
@@ -160,6 +156,6 @@ def pandas_frame(table: pa.Table) -> pandas.DataFrame:
 
 
 def _is_delicate(kind: pa.DataType) -> bool:
-    """Whether values are ones that NumPy or Python's datetime cannot hold: in nested types whole numbers and times."""
+    """Return whether NumPy or Python's datetime cannot hold the values: nested whole numbers and times."""
     parts = [kind.field(i).type for i in range(kind.num_fields)]
     return any(pa.types.is_temporal(part) or pa.types.is_integer(part) or _is_delicate(part) for part in parts)

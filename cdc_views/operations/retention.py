@@ -1,6 +1,6 @@
 """Raw retention: drops old raw events once the state provably covers them.
 
-The proof: state and raw show the same rows; if raw has gaps already, raw events do not change the state's rows. Then one
+The proof: state and raw show the same rows; if raw already has gaps, its events do not change the state's rows. Then one
 commit drops the rows and records the instant before which raw has gaps. From then on, reads that need dropped events refuse
 (`check_raw_is_whole`). An archive is written before that commit, into `DIR/<name>/<Delta id of raw>/drop-<number>`; the
 commit records the number, so the next run overwrites the folder of a killed one.
@@ -53,7 +53,6 @@ REFUSED = (
     "`explain`, `history`, `replicas`, `query` with --raw-only, --confirmed, --landed-as-of or --written-as-of, `rebuild`, "
     "`materialize --full`, views of raw alone"
 )
-"""Reads that need all events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Dropped:
     archive: str = ""
 
     def line(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         kept = f"; they are in {self.archive}" if self.archive else ""
         return f"{self.rows:,} raw facts of {self.files:,} files{kept}. What needs them refuses: {REFUSED}"
 
@@ -84,10 +83,8 @@ def drop_raw(
 ) -> Dropped:
     """Drop raw facts that landed longer ago than `older_than` (`30d`, `12h`), if the state provably covers them.
 
-    Raises:
-        UsageError: No state, or an invalid span.
-        CheckFailedError: State and raw do not show the same rows; nothing was dropped.
-        TableLockedError: Another run of the table is going on.
+    Raises `UsageError` without a state or for an invalid span, `CheckFailedError` if state and raw do not show the same rows
+    (then nothing was dropped), `TableLockedError` during another run of the table.
     """
     span = span_seconds(older_than, option="drop-raw-older-than", example="30d", digits=6)
     through = micros(now) - span * 1_000_000
@@ -107,7 +104,7 @@ def drop_raw(
 
 @dataclass(frozen=True, slots=True)
 class _Dropping:
-    """One call; `through` in µs, `clock` in seconds."""
+    """One call; `through` is in µs, `clock` in seconds."""
 
     table: TableContext
     engine: Engine
@@ -142,7 +139,7 @@ class _Dropping:
         return rows if kept.num_rows == rows.num_rows else kept
 
     def _prove(self, table: DeltaTable, location: str) -> None:
-        """State alone against raw alone, as far as raw is whole, and against both."""
+        """Compare the state alone with raw alone, if raw is whole, and with both together."""
         kept, state = state_of(self.table), sources_of(self.table.raw, location)
         assert kept is not None
         assert state is not None
@@ -168,7 +165,6 @@ class _Dropping:
         return self.engine.read(Read(self.table.raw, instant, sources=sources))
 
     def _archived(self, table: DeltaTable, archive: Path) -> Path:
-        """Write the rows to drop; overwrites the folder of a killed run."""
         folder = _folder(self.table, table, archive) / f"drop-{(recorded(table, _DROPS) or 0) + 1}"
         if folder.exists():
             shutil.rmtree(folder)
@@ -182,9 +178,8 @@ class _Dropping:
 
 
 def restore_raw(table: TableContext, archive: Path) -> int:
-    """Restore dropped facts from their archive, except forgotten keys; returns the archive's facts.
-
-    Raises `UsageError` if nothing was dropped, or the archive is incomplete.
+    """Restore dropped facts from their archive, except forgotten keys; returns the number of facts in the archive. Raises
+    `UsageError` if nothing was dropped, or the archive is incomplete.
     """
     _check_can(table)
     raw = open_delta(table.raw.location)
@@ -206,7 +201,7 @@ def restore_raw(table: TableContext, archive: Path) -> int:
 
 
 def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[AddAction]:
-    """Copy a file of the archive into raw, without forgotten keys; the state has its facts, so it is no data change."""
+    """Copy a file of the archive into raw, without forgotten keys; no data change, because the state has its facts."""
     name = f"part-00000-{uuid4()}-c000.zstd.parquet"
     path = Path(table.raw.location) / name
 
@@ -226,13 +221,12 @@ def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[
 
 
 def _old(table: DeltaTable, through: int) -> tuple[int, int]:
-    """The facts that landed before an instant, and their files."""
     counts = [sum(pc.sum(_is_old(rows, through)).as_py() or 0 for rows in batches(Path(file))) for file in active_files(table)]
     return sum(counts), sum(count > 0 for count in counts)
 
 
 def _is_old(rows: pa.Table, through: int) -> pa.ChunkedArray:
-    """Never null: a fact without an instant stays."""
+    """Return a mask without nulls: a fact without a landing time is not old."""
     landed = rows["_landed_at"].cast(pa.timestamp("us", tz="UTC"))
     return pc.fill_null(pc.less(landed, pa.scalar(through, pa.timestamp("us", tz="UTC"))), fill_value=False)
 

@@ -1,7 +1,6 @@
-"""When `materialize` runs: by cron expressions, one run at a time per table, across processes and hosts.
-
-A scheduler is one process and runs one table at a time: it needs the memory of one run, and a stop waits for one run. Use
-several schedulers for tables that must not wait for each other; locks keep them apart.
+"""Decides when `materialize` runs: by cron expressions, one run at a time per table, across processes and hosts. A scheduler is
+one process and runs one table at a time, so it needs the memory of one run, and a stop waits for one run. Use several schedulers
+for tables that must not wait for each other; locks keep them apart.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from cdc_views.errors import TableLockedError
 from cdc_views.model.cron import Cron
 from cdc_views.model.whole_files import write_whole
 
-if TYPE_CHECKING:  # who only takes the lock loads no state
+if TYPE_CHECKING:  # a process that only takes the lock loads no state
     from cdc_views.operations.context import ProjectContext
     from cdc_views.project import TableConfig
     from cdc_views.state import Materialization
@@ -35,9 +34,8 @@ if TYPE_CHECKING:  # who only takes the lock loads no state
 
 @contextmanager
 def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
-    """Hold the lock of `table`, kept in the table's own `folder`, for the length of the block.
-
-    Raises `TableLockedError` if somebody else still holds it after `wait` seconds.
+    """Hold the lock of `table`, in the table's own `folder`, during the block. Raises `TableLockedError` if another process still
+    holds it after `wait` seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     holder = folder / "holder"
@@ -59,7 +57,6 @@ def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
 
 
 def _named(holder: Path) -> str:
-    """Who holds the lock; somebody who has not written it yet is another process."""
     with suppress(OSError, UnicodeDecodeError):
         return holder.read_text(encoding="utf-8") or "another process"
     return "another process"
@@ -80,11 +77,11 @@ class Materializable(Protocol):
 
 
 class Schedulable(Materializable, Protocol):
-    """One of a project: `cdc_views.api.Table`."""
+    """A table of a project: `cdc_views.api.Table`."""
 
     @property
     def config(self) -> TableConfig:
-        """Its part of the project file."""
+        """The table's part of the project file."""
 
     @property
     def project(self) -> ProjectContext:
@@ -93,7 +90,7 @@ class Schedulable(Materializable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A table with the folder of its lock, and its cron expression if it has one."""
+    """A table with the folder of its lock and, if it has one, its cron expression."""
 
     table: Materializable
     folder: Path
@@ -106,12 +103,12 @@ class Job:
         return self.table.name
 
     def run(self, *, full: bool = False, wait: float = 0.0) -> Materialization:
-        """Bring state up to date while holding the table's lock; raises `TableLockedError` as `holding` does."""
+        """Bring state up to date under the table's lock; raises `TableLockedError` as `holding` does."""
         with holding(self.folder, table=self.name, wait=wait):
             return self.table.materialize(full=full, engine=self.engine)
 
     def run_tick(self, tick: datetime) -> Materialization | None:
-        """Run for `tick` and remember that; None if another scheduler has in the meantime."""
+        """Run for `tick` and remember it; None if another scheduler has already done so."""
         with holding(self.folder, table=self.name):
             done = self.completed()
             if done is not None and done >= tick:
@@ -121,7 +118,7 @@ class Job:
             return outcome
 
     def completed(self) -> datetime | None:
-        """Return the last tick whose run was completed, or when the table was first scheduled; None for neither."""
+        """Return the last completed tick, or when the table was first scheduled; None if it never was."""
         try:
             text = json.loads((self.folder / _COMPLETED).read_text(encoding="utf-8"))["completed"]
             return datetime.fromisoformat(text).astimezone(timezone.utc)
@@ -129,16 +126,13 @@ class Job:
             return None
 
     def remember(self, tick: datetime) -> None:
-        """Make `tick` what `completed` returns, in one step."""
+        """Store `tick` for `completed`, atomically."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / _COMPLETED, json.dumps({"completed": tick.astimezone(timezone.utc).isoformat()}))
 
 
 def lock_folder(project: ProjectContext, config: TableConfig) -> Path:
-    """Return the folder of a table's lock, which need not be there.
-
-    It is beside the project file if the warehouse is no folder; then only runs on this machine see the lock.
-    """
+    """Return the folder of a table's lock, which need not exist; only this machine sees it if the warehouse is remote."""
     folder = project.root / ".cdc-views" if project.is_remote else project.warehouse
     return folder / "locks" / config.slug
 
@@ -151,13 +145,13 @@ def job_of(table: Schedulable, *, engine: str | None = None) -> Job:
 
 
 class Clock(Protocol):
-    """Tells the time and lets it pass."""
+    """A source of time, and a way to wait."""
 
     def now(self) -> datetime:
-        """Return the instant, with a zone."""
+        """Return the current instant, with a zone."""
 
     def sleep(self, seconds: float) -> None:
-        """Return after so many seconds, or earlier."""
+        """Return after this time, or earlier."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +169,7 @@ class SystemClock(Clock):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run begins for `tick` and for all missed ticks since `since`; without any, both are equal."""
+    """A run begins for `tick` and for all missed ticks since `since`; both are equal if none was missed."""
 
     table: str
     tick: datetime
@@ -184,7 +178,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A run has ended well."""
+    """A run has succeeded."""
 
     table: str
     tick: datetime
@@ -202,7 +196,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """There is no run for the ticks from `first` to `last`."""
+    """The ticks from `first` to `last` have no run."""
 
     table: str
     first: datetime
@@ -214,35 +208,34 @@ Happening = Started | Completed | Failed | Skipped
 
 
 def run_schedule(jobs: Sequence[Job], *, clock: Clock, stop: Event) -> Iterator[Happening]:
-    """Run each table whenever it is due and yield what happens, until `stop` is set; a run is never cut off.
+    """Run each table whenever it is due and yield what happens, until `stop` is set; never interrupts a run.
 
-    - A tick that comes while the table's own run is going is skipped.
-    - A table that fell behind (the scheduler was down, or another table's run was long) runs once, not once a tick.
-    - A table that fails is tried again at its next tick, and stops no other.
-    - A tick whose lock somebody else holds is skipped, and so is one that another scheduler has completed.
-    - Of two that are due the earlier tick goes first, then the earlier job. Jobs without a cron expression are left out.
+    - A tick during the table's own run is skipped.
+    - A table that fell behind (the scheduler was down, or another table's run was long) runs once, not once per tick.
+    - A table that fails is tried again at its next tick, and does not stop others.
+    - A tick is skipped if another process holds the lock, or another scheduler has completed it.
+    - Of two due tables the earlier tick goes first, then the earlier job. Jobs without a cron expression are left out.
     """
     scheduled = [_Scheduled(job, job.cron, _first_due(job, job.cron, clock.now())) for job in jobs if job.cron is not None]
     while scheduled and not stop.is_set():
         next_one = min(scheduled, key=lambda one: one.due)
         seconds = (next_one.due - clock.now()).total_seconds()
         if seconds > 0:
-            clock.sleep(min(seconds, 30.0))  # not longer, as the clock may be set and the machine may sleep
+            clock.sleep(min(seconds, 30.0))  # not longer: the clock may be set, and the machine may sleep
         else:
             yield from next_one.run(clock)
 
 
 @dataclass(slots=True)
 class _Scheduled:
-    """A job and the earliest tick that it has not been run for."""
+    """A job and the earliest tick that it has not run for."""
 
     job: Job
     cron: Cron
     due: datetime
 
     def run(self, clock: Clock) -> Iterator[Happening]:
-        """Run once, for the latest tick that has come, and move on to the tick after it."""
-        # a clock that is set back between two looks must not take us behind what is due
+        # a clock that was set back must not move us behind the due tick
         tick = max(self.due, self.cron.latest(clock.now()))
         yield Started(self.job.name, tick, self.due)
         happened = _attempt(self.job, tick)
@@ -268,20 +261,20 @@ def _attempt(job: Job, tick: datetime) -> Happening:
 
 
 def _first_due(job: Job, cron: Cron, now: datetime) -> datetime:
-    """The first tick after the last completed one; a table never scheduled before has missed none."""
+    """Return the first tick after the last completed one; a table that was never scheduled has missed none."""
     done = job.completed()
     if done is None:
         job.remember(now)
-    # one that lies ahead was written by a clock that was wrong
+    # a wrong clock wrote a tick that is in the future
     return cron.after(now if done is None or done > now else done)
 
 
 def run_until_stopped(work: Callable[[Event], None], *, on_stop: Callable[[], None]) -> None:
-    """Run `work` with the event that SIGINT or SIGTERM sets, and return when it does; its error is raised here.
+    """Run `work` with an event that SIGINT or SIGTERM sets; return when it returns, and raise its error.
 
-    `work` returns soon after that. `on_stop` is called once, at the first signal; a second one ends the process at once, with
-    128 plus its number. Work is done in a thread of its own, because Python answers signals in the main thread alone, and not
-    while that waits for an engine.
+    `work` should return soon after the event is set. Calls `on_stop` once, at the first signal; a second one ends the process at
+    once, with exit code 128 plus its number. `work` runs in its own thread, because Python handles signals only in the main
+    thread, and not while that waits for an engine.
     """
     stop = Event()
     with ThreadPoolExecutor(1) as pool, _answered(stop, on_stop):

@@ -19,7 +19,7 @@ from cdc_views.project import load_project, split_name
 from cdc_views.schemas import read_schemas
 
 _FORMAT_OF = {".cql": CassandraMutation.name, ".sql": Debezium.name}
-"""How events read that come from the kind of database a schema file is of; for the others key-value."""
+"""The usual raw format of events from the kind of database that a schema file describes; key-value for others."""
 
 
 _HEADER = """\
@@ -30,7 +30,7 @@ _HEADER = """\
 
 @dataclass(frozen=True, slots=True)
 class StartedProject:
-    """A project file that was written, and the tables in it."""
+    """A new project file, and its tables."""
 
     file: Path
     tables: tuple[str, ...]
@@ -40,13 +40,10 @@ class StartedProject:
 def start_project(
     source: Path, file: Path, *, name: str | None, raw_format: str | None, only: Sequence[str] = ()
 ) -> StartedProject:
-    """Write `file` for the tables of the schema file `source`, which it names relative to itself; overwrites nothing.
+    """Write `file` for the tables of the schema file `source`, with a path relative to itself; overwrites nothing.
 
-    By default takes the name of its folder, the raw format that fits the kind of schema file, and all tables.
-
-    Raises:
-        ConfigError: The file is there already, or cannot be written.
-        SchemaError: The schema cannot be read or has no table.
+    Defaults: the name of its folder, the raw format that fits the schema file, and all tables. Raises `ConfigError` if the file
+    exists or cannot be written, `SchemaError` if the schema cannot be read or has no table.
     """
     if file.exists():
         raise ConfigError(f"{file}: is there already and is not overwritten; remove it, or choose another folder with --dir")
@@ -59,7 +56,7 @@ def start_project(
         raise UsageError(f"there is no raw format {chosen!r}{did_you_mean(chosen, format_names())}")
     relative = Path(os.path.relpath(source.absolute(), file.absolute().parent)).as_posix()
     _write(file, new_project(project, schema=relative, tables=tables, raw_format=chosen))
-    load_project(file, environment={})  # what we write must be what we read
+    load_project(file, environment={})  # the file that we write must be valid
     return StartedProject(file, tables, chosen)
 
 
@@ -83,12 +80,12 @@ def _write(file: Path, text: str) -> None:
 
 
 def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: str) -> str:
-    """Return the text of a project file for tables in that order; `schema` is the path to write into it."""
+    """Return the text of a project file for tables in this order; it contains `schema` as the path."""
     lines = [_HEADER, f"name: {_scalar(name)}", "engine: duckdb", "warehouse: ./warehouse", "tables:"]
     taken: set[str] = set()
     for table in tables:
         keyspace, own = split_name(table)
-        # engines do not tell names apart by case: of two that differ in it alone, one gets a number
+        # engines ignore the case of names: of two that differ only in case, one gets a number
         candidates = (own if number == 1 else f"{own}_{number}" for number in count(1))
         view = next(view for view in candidates if f"{keyspace}.{view}".casefold() not in taken)
         taken.add(f"{keyspace}.{view}".casefold())
@@ -99,7 +96,7 @@ def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: st
 
 
 def _scalar(text: str) -> str:
-    """A YAML scalar; quoted unless it is plain beyond doubt (`no`, `1.0` and `null` are not text in YAML)."""
+    """Return a YAML scalar; quoted unless it is certainly plain (`no`, `1.0` and `null` are not text in YAML)."""
     plain = all(part.isidentifier() and part.isascii() and len(part) > 1 for part in text.replace("/", ".").split("."))
     ambiguous = text.lower() in {"yes", "no", "on", "off", "true", "false", "null", "nan"}
     return text if plain and not ambiguous else json.dumps(text, ensure_ascii=False)

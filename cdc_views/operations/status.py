@@ -1,4 +1,4 @@
-"""The status of local tables, from logs alone: what landed, how far the state is, what is wrong between the two."""
+"""The status of local tables, from logs alone: what landed, what the state covers, and what is wrong between the two."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from cdc_views.state.tail import rows_of, tail_of
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """The status of one table; None: missing or unknown."""
+    """The status of one table; None: missing or unknown.
+
+    `changed_at` is the time of the last commit, ISO 8601 in UTC. `quarantined` events could not land. `state_version` is the raw
+    version that the state covers; `unmerged` are later facts, which each read merges. `problem` states why commands refuse to
+    read the table; mostly empty.
+    """
 
     table: str
     raw: str
     raw_version: int | None = None
     raw_facts: int | None = None
     changed_at: str | None = None
-    """The time of its last commit, ISO 8601 in UTC."""
     quarantined: int = 0
-    """Events that could not land."""
     state: str | None = None
     state_version: int | None = None
-    """The raw version that it covers."""
     unmerged: int | None = None
-    """Later facts, which each read merges."""
     problem: str = ""
-    """Why commands refuse to read the table; mostly empty."""
 
 
 def status_of(table: TableContext) -> TableStatus:

@@ -1,7 +1,5 @@
-"""Follows a raw table: yields its facts as JSON texts as they land, commit by commit; without an engine or a JVM.
-
-Reads files in the order they were added. It does not repeat facts that `OPTIMIZE` rewrites, unless it had not read them yet;
-then a fact may come twice.
+"""Follows a raw table: yields its facts as JSON texts as they land, commit by commit; without an engine or a JVM. Reads files in
+the order they were added. It repeats facts that `OPTIMIZE` rewrites only if it had not read them yet.
 """
 
 from __future__ import annotations
@@ -32,12 +30,11 @@ from cdc_views.storage.relation import Relation, element_value_type
 from cdc_views.storage.relation_read import facts_of
 
 BEFORE_ALL = -1
-"""The version before the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class LandedFacts:
-    """What landed up to a version of a raw table: one JSON object per fact, read lazily; `note` says why some may be missing."""
+    """The new facts up to a version of a raw table: one JSON object per fact, read lazily; `note`: why some may be missing."""
 
     version: int
     lines: Iterator[str]
@@ -45,7 +42,7 @@ class LandedFacts:
 
 
 def current_version(table: TableContext) -> int:
-    """Return the raw table's version, `BEFORE_ALL` where nothing has landed."""
+    """Return the raw table's version, `BEFORE_ALL` if nothing has landed."""
     raw = _opened(table)
     return BEFORE_ALL if raw is None else raw.version()
 
@@ -87,7 +84,6 @@ def _lines(relation: Relation, raw: DeltaTable, files: Iterable[str]) -> Iterato
 
 
 def _fact_text(relation: Relation, fact: Fact, landed_at: datetime | None) -> str:
-    """A fact as a JSON object without empty members; values as `query` prints them."""
     schema = relation.schema
     members: list[tuple[str, str]] = [("table", quote(schema.full_name)), ("kind", quote(fact.kind.value))]
     key = [*_named(schema.partition, fact.partition), *_named(schema.clustering, fact.clustering)]
@@ -126,7 +122,7 @@ def _bound(clustering: Iterable[Column], bound: Bound) -> str:
 
 
 def _cell(kind: LogicalType | None, cell: Cell) -> str:
-    """One cell; `kind` None for a set's element, which is its path."""
+    """Return one cell; `kind` is None for a set's element, whose value is its path."""
     members = _numbers(written=cell.written, ttl=cell.ttl, expires_at=cell.expires_at, deleted_at=cell.deleted_at)
     if kind is not None and cell.deleted_at is None:
         members.append(("value", to_json(kind, cell.value)))

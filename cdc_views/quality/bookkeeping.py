@@ -1,4 +1,4 @@
-"""What logs and footers tell without reading a row: watermarks, files, types, lag, what waits in quarantine."""
+"""Checks from logs and footers alone, without reading a row: watermarks, files, types, lag, quarantine."""
 
 from __future__ import annotations
 
@@ -47,10 +47,8 @@ _LAG = Check("state_lag", "the state takes in what landed soon enough", unit="se
 
 
 def kept(location: str, raw: RawTable, *, transaction: str, schema: pa.Schema, what: str) -> Iterator[Check]:
-    """Yield the checks of a state's or a serving table's log, files and types.
-
-    `transaction` is the id of the marks that count now; those of earlier ones are ours as well. The table may have more columns
-    than `schema`: dropped ones.
+    """Yield the checks of the log, files and types of a state or serving table, which may have more columns than `schema`:
+    dropped ones. `transaction` is the id of its current watermarks; earlier ids are ours too.
     """
     yield from _watermark(location, raw, transaction=transaction, what=what)
     yield from whole(location, what)
@@ -58,7 +56,6 @@ def kept(location: str, raw: RawTable, *, transaction: str, schema: pa.Schema, w
 
 
 def _watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> Iterator[Check]:
-    """Watermarks only rise, and all changes are ours."""
     ours = f"cdc-views:{what}:"
     back: list[str] = []
     foreign: list[str] = []
@@ -80,7 +77,7 @@ def _watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> 
 
 
 def whole(location: str, what: str) -> Iterator[Check]:
-    """Yield whether a table's files are what its log says, and whether their bytes are as written, which reads all of them."""
+    """Yield whether a table's files fit its log, and whether their bytes are unchanged, which reads every file."""
     wrong = []
     for action in pa.table(DeltaTable(location).get_add_actions(flatten=True)).to_pylist():
         path = Path(location) / str(action["path"])
@@ -100,7 +97,7 @@ def whole(location: str, what: str) -> Iterator[Check]:
 def _rows(path: Path) -> int:
     try:
         return int(pq.read_metadata(path).num_rows)
-    except (pa.ArrowException, OSError, ValueError):  # whatever a damaged footer makes of itself
+    except (pa.ArrowException, OSError, ValueError):  # a damaged footer may cause any of these
         return -1
 
 
@@ -114,7 +111,7 @@ def _types(location: str, expected: pa.Schema, what: str) -> Check:
 
 
 def _is_alike(stored: Any, expected: pa.DataType) -> bool:
-    """Whether the types are one, but for what formats write differently: time zones, widths of texts, a younger struct."""
+    """Return whether two types are equal, except for what formats write differently: time zones, widths of texts, new fields."""
     if pa.types.is_timestamp(stored) and pa.types.is_timestamp(expected):
         return True
     if pa.types.is_struct(stored) and pa.types.is_struct(expected):
@@ -132,7 +129,7 @@ def quarantine(raw: RawTable) -> Check:
     """Return whether events wait in quarantine."""
     count, first = waiting(raw)
     rule = "no event waits in quarantine: what it says does not show"
-    place = (":".join(first.split(":")[:2]),) if first else ()  # its reason may quote the event
+    place = (":".join(first.split(":")[:2]),) if first else ()  # the reason may quote the event
     return Check("nothing_in_quarantine", rule, Severity.WARNING, count, "events", place)
 
 
@@ -144,9 +141,8 @@ def late(state: StateTable) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """Seconds since something landed in raw, the versions of raw that its state lacks, and seconds since the oldest of them.
-
-    Both of the latter are 0 without a state.
+    """Seconds since the last landing, the number of raw versions that the state lacks, and seconds since the oldest of them; the
+    last two are 0 without a state.
     """
 
     landed: int
@@ -164,7 +160,7 @@ def ages(raw: RawTable, state: StateTable | None, *, now: int) -> Ages:
 
 
 def freshness(raw: RawTable, state: StateTable | None, tests: Iterable[DataTest], *, now: int) -> Iterator[Check]:
-    """Yield how long ago something landed, and how far the state is behind; seconds over a limit of `tests` count as broken."""
+    """Yield the age of the last landing and the lag of the state; seconds over a limit of `tests` count as broken."""
     found, tests = ages(raw, state, now=now), list(tests)
     yield from _limited(_FRESH, [(t, t.fresh_within) for t in tests], found.landed, f"last landed {found.landed:,} s ago")
     if state is not None and state.raw_version is not None:
@@ -173,7 +169,7 @@ def freshness(raw: RawTable, state: StateTable | None, tests: Iterable[DataTest]
 
 
 def _limited(check: Check, spans: list[tuple[DataTest, str | None]], seconds: int, note: str) -> Iterator[Check]:
-    """A check per limit; without any, the figure alone."""
+    """Yield a check per limit; without limits, the figure alone."""
     limits = [(test, lateness_seconds(span)) for test, span in spans if span is not None]
     if not limits:
         yield replace(check, note=note)
@@ -188,7 +184,6 @@ def _found(check: Check, what: str, places: list[str], *, note: str = "") -> Che
 
 
 def _commits(location: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """The actions of each commit that the log still has."""
     for path in sorted(Path(location, "_delta_log").glob("*.json")):
         if path.stem.isdigit():
             yield int(path.stem), [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]

@@ -1,16 +1,15 @@
-"""A project of Great Expectations that is ours and the user's: suites, a checkpoint per table, Data Docs.
+"""A Great Expectations project, ours and the user's: suites, a checkpoint per table, Data Docs.
 
 =================  ===================================================================================
-suite              is
+suite              content
 =================  ===================================================================================
-`TABLE`            ours, written anew each time: built-in expectations of the merged rows
-`TABLE.counts`     ours, written anew each time: what `validate` counted, over one row of counts
-`TABLE.custom`     the user's, of the merged rows: made once, run each time, never rewritten
+`TABLE`            ours, written again each time: built-in expectations of the merged rows
+`TABLE.counts`     ours, written again each time: the counts of `validate`, as one row
+`TABLE.custom`     the user's, on the merged rows: created once, run each time, never rewritten
 =================  ===================================================================================
 
-Everything stored is Great Expectations' own, so the project opens, runs and saves without an import of ours. Rows are given
-to it in memory and not kept. The user's suite is read as the JSON that is stored: an expectation of a class that is not imported
-here would be dropped by a load and a save.
+The stored files are plain Great Expectations, so the project opens, runs and saves without our code. Rows stay in memory. We read
+the user's suite as stored JSON, because a load and a save would drop an expectation of a class that is not imported here.
 """
 
 from __future__ import annotations
@@ -56,17 +55,17 @@ _LOADED = Check("custom.can_be_loaded", "each expectation of the suite is of a c
 def publish(
     reports: Iterable[tuple[TableContext, Report]], folder: Path, *, with_values: bool, most_rows: int
 ) -> tuple[Path, list[Report], dict[str, int]]:
-    """Run a checkpoint per table in the project of Great Expectations in `folder`, and write its Data Docs.
+    """Run a checkpoint per table in the Great Expectations project in `folder`, and write its Data Docs.
 
-    The folder is made where it is not there, and kept from run to run. Data Docs show values of rows that fail only
-    `with_values`, else counts, rules and keys alone. A table of more than `most_rows` is judged by its counts alone.
+    Creates a missing folder, and keeps it between runs. Data Docs show values of failing rows only `with_values`, otherwise
+    counts, rules and keys. For a table of more than `most_rows`, only counts are tested.
 
     Returns:
-        The first page of the Data Docs; the reports, with a check for each of the user's expectations and one for those of
-        ours that failed; and for each table how many expectations were moved from our suite into the user's.
+        The first page of the Data Docs; the reports, with one more check per expectation of the user and one for ours that
+        failed; and, by table, how many expectations were moved from our suite into the user's.
 
     Raises:
-        UnsupportedError: The user has a suite for a table whose rows are not brought here.
+        UnsupportedError: The user has a suite for a table whose rows are not read here.
         ConfigError: A stored suite cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,8 +81,6 @@ def publish(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One table in a project of Great Expectations."""
-
     context: Any
     folder: Path
     table: TableContext
@@ -96,11 +93,11 @@ class _Run:
         return f"{self.report.table}.custom"
 
     def keep_theirs(self) -> int:
-        """Make the user's suite where there is none, and move into it what was added to ours; returns how many."""
+        """Create a missing user's suite, and move expectations that the user added to our suite into it; returns how many."""
         self._check_loadable()
         ours, file = stored_expectations(self.folder, self.report.table), _suite_file(self.folder, self.custom)
         added = [e for e in ours if e.get("type") != _BEFORE and OWNER not in (e.get("meta") or {})]
-        if not file.exists():  # one that cannot be loaded is not listed, and must stay
+        if not file.exists():  # an unloadable suite is not listed, and must stay
             self.context.suites.add(gx.ExpectationSuite(self.custom))
         if added:
             suite = json.loads(file.read_text("utf-8"))
@@ -110,7 +107,7 @@ class _Run:
         return len(added)
 
     def _check_loadable(self) -> None:
-        """Refuse a suite of an unknown expectation before it is touched: Great Expectations would save it without that."""
+        """Refuse a suite with an unknown expectation, because Great Expectations would save the suite without it."""
         for stored in stored_expectations(self.folder, self.custom):
             try:
                 get_expectation_impl(str(stored.get("type")))
@@ -119,7 +116,6 @@ class _Run:
                 raise ConfigError(f"{file}: cannot be loaded: {error}; take that expectation out, or use --no-docs") from error
 
     def judged(self) -> Report:
-        """Run the checkpoints of the counts and of the rows; returns the report with what they found."""
         name = self.report.table
         counts = self._definition(f"{name}.counts", asset=f"{name}.counts", suite=suite_of(self.report, f"{name}.counts"))
         self._ran(f"{name}.counts", [counts], pd.DataFrame(counts_of(self.report.checks)))
@@ -135,7 +131,7 @@ class _Run:
         return replace(self.report, checks=(*self.report.checks, *checks, *lost))
 
     def _rows(self) -> pa.Table | None:
-        """The merged rows that the report is about; None where they are not brought here, which no suite of theirs may mind."""
+        """Return the merged rows of the report; if remote or too many, None, or an error if the user has a suite for them."""
         why = f"are in {self.table.project.engine_plugin.title}" if self.table.project.is_remote else ""
         rows = None
         if not why:
@@ -151,7 +147,7 @@ class _Run:
         return None if why else rows
 
     def _definition(self, name: str, *, asset: str, suite: Any) -> Any:
-        """The validation of a suite, None: the stored one of that name, over an asset that is given its rows when it runs."""
+        """Return the validation of a suite (None: the stored one of this name) on an asset that gets its rows when it runs."""
         kept = self.context.suites.get(name) if suite is None else self.context.suites.add_or_update(suite)
         definition = gx.ValidationDefinition(name=name, data=self._batch(asset), suite=kept)
         return self.context.validation_definitions.add_or_update(definition)
@@ -183,7 +179,6 @@ def _failed(results: Sequence[Any]) -> Iterator[Check]:
 
 
 def _theirs(results: Sequence[Any], *, with_values: bool) -> Iterator[Check]:
-    """A check for each expectation of the user's; those of one type and column are numbered."""
     names = Counter[str]()
     for result in results:
         name, config, found = _name(result), result.expectation_config, result.result or {}
@@ -204,7 +199,7 @@ def _theirs(results: Sequence[Any], *, with_values: bool) -> Iterator[Check]:
 
 
 def _unloadable(stored: Sequence[dict[str, Any]], results: Sequence[Any]) -> Iterator[Check]:
-    """A failed check where expectations of the user's suite did not run: Great Expectations leaves unknown ones out."""
+    """Yield a failed check if expectations of the user's suite did not run: Great Expectations skips unknown ones."""
     lost = Counter(str(expectation.get("type")) for expectation in stored)
     lost.subtract(result.expectation_config.type for result in results)
     if kinds := list((+lost).elements()):
@@ -218,7 +213,7 @@ def _name(result: Any) -> str:
 
 
 def _raised(result: Any) -> list[str]:
-    """What hindered an expectation, such as a column that is not there; nothing where it was only not met."""
+    """Return why an expectation could not run, such as a missing column; empty if it ran and was not met."""
     details = result.exception_info or {}
     parts = [details] if "raised_exception" in details else [part for part in details.values() if isinstance(part, dict)]
     return [str(part["exception_message"]).splitlines()[0] for part in parts if part.get("raised_exception")][:1]
@@ -230,16 +225,13 @@ def _severity(result: Any) -> Severity:
 
 
 def _suite_file(folder: Path, name: str) -> Path:
-    """Where Great Expectations keeps a suite: it makes folders of the dots."""
+    """Return the file of a suite: Great Expectations turns dots into folders."""
     *folders, last = name.split(".")
     return folder.joinpath("gx", "expectations", *folders, f"{last}.json")
 
 
 def stored_expectations(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Return the expectations of a stored suite, as they are written; none where there is no suite.
-
-    Raises `ConfigError` for a file that is no suite.
-    """
+    """Return the expectations of a stored suite as stored, empty without a suite; raises `ConfigError` for an invalid file."""
     file = _suite_file(folder, name)
     try:
         found: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["expectations"]

@@ -1,4 +1,4 @@
-"""What a data test of a table found: how often a rule was broken, and where first."""
+"""The result of a data test: how often its rule was broken, and the first places."""
 
 from __future__ import annotations
 
@@ -21,30 +21,23 @@ _EXPECTED = "a file that `cdc-views validate --json FILE` wrote was expected"
 
 
 class Status(str, Enum):
-    """How a test ended."""
+    """How a test ended; `Check.note` has the reason for SKIPPED (nothing to test) and ERROR (the engine could not evaluate it),
+    which counts as failed, whatever the severity.
+    """
 
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
-    """There was nothing to look at; `note` says why."""
     ERROR = "error"
-    """The engine could not evaluate it; `note` says why. It counts as failed, however little it matters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """One data test of one table.
 
-    Attributes:
-        name: Short and stable, e.g. `one_row_per_key`; unique within a table.
-        rule: What must hold, in words; names the rule of docs/semantics.md where there is one.
-        severity: How much it matters.
-        broken: How often it does not hold; a whole number of what `unit` names. None where nobody counted.
-        unit: What is counted: rows, cells, files …
-        where: The first places where it does not hold, at most `MOST_PLACES`; holds no values of columns that are not
-            part of a key.
-        note: Why it was skipped or could not be evaluated, or a figure worth telling.
-        is_evaluated: Whether it could be.
+    `name` is short, stable, and unique within a table; `rule` states what must hold, with the rule of docs/semantics.md if there
+    is one. `broken` counts in `unit` (rows, cells, files …) how often it does not hold; None: not counted. `where` has the first
+    places, at most `MOST_PLACES`, and no values except keys. `note` is a reason, see `Status`, or a figure.
     """
 
     name: str
@@ -58,7 +51,7 @@ class Check:
 
     @property
     def status(self) -> Status:
-        """How it ended."""
+        """How the test ended."""
         if not self.is_evaluated:
             return Status.ERROR
         if self.broken is None:
@@ -66,12 +59,12 @@ class Check:
         return Status.FAILED if self.broken else Status.PASSED
 
     def found(self, places: Sequence[str], *, broken: int | None = None, note: str = "") -> Check:
-        """Return the test as one that does not hold in these places; `broken` says how often, unless once in each."""
+        """Return the test with the places where it does not hold; `broken` is how often, by default once per place."""
         count = len(places) if broken is None else broken
         return replace(self, broken=count, where=tuple(places[:MOST_PLACES]), note=note)
 
     def skipped(self, why: str) -> Check:
-        """Return the test as one that had nothing to look at."""
+        """Return the test as skipped: there was nothing to test."""
         return replace(self, broken=None, note=why)
 
     def errored(self, why: str) -> Check:
@@ -79,7 +72,7 @@ class Check:
         return replace(self, broken=None, note=why, is_evaluated=False)
 
     def line(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         if self.status is Status.SKIPPED:
             return f"skipped: {self.note}"
         if self.status is Status.ERROR:
@@ -92,12 +85,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All tests of one table.
-
-    Attributes:
-        as_of: Epoch seconds: the clock they were judged at (rule C4).
-        raw_version: Version of the raw table that they looked at; None where nothing has landed.
-        checks: In the order they ran.
+    """All tests of one table, in the order they ran, at the clock `as_of` (epoch seconds, rule C4), on version `raw_version` of
+    the raw table; None if nothing has landed.
     """
 
     table: str
@@ -108,7 +97,7 @@ class Report:
     checks: tuple[Check, ...]
 
     def failed(self, at_least: Severity = Severity.WARNING) -> tuple[Check, ...]:
-        """Return the tests that failed and matter at least so much, and all that could not be evaluated."""
+        """Return the tests that failed with at least this severity, and all that could not be evaluated."""
         counts = {Severity.ERROR, at_least}
         return tuple(
             check
@@ -118,13 +107,13 @@ class Report:
 
 
 def key_text(columns: Iterable[Column], values: Iterable[Any]) -> str:
-    """Return a key, or the first columns of one, as a JSON object; places name rows so."""
+    """Return a key, or its first columns, as a JSON object: the name of a row in `Check.where`."""
     members = zip(columns, values, strict=False)
     return "{" + ", ".join(f"{quote(column.name)}: {to_json(column.type, value)}" for column, value in members) + "}"
 
 
 def junit_xml(reports: Iterable[Report]) -> str:
-    """Return one test suite per table, one test case per check; a warning that failed counts as a failure."""
+    """Return JUnit XML: one suite per table, one case per check; a failed warning counts as a failure."""
     root = ET.Element("testsuites", name="cdc-views validate")
     for report in reports:
         ended = Counter(check.status for check in report.checks)
@@ -158,10 +147,7 @@ def records(reports: Iterable[Report]) -> list[dict[str, Any]]:
 
 
 def read_results(path: Path) -> Mapping[str, tuple[Check, ...]]:
-    """Return the checks in a file of results, by table, in order.
-
-    Raises `UsageError` where the file cannot be read, or is no such file.
-    """
+    """Return the checks in a file of `validate --json`, by table, in order; raises `UsageError` for an invalid file."""
     try:
         records = json.loads(path.read_text("utf-8"))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Data tests of single rows as conditions, in DuckDB's dialect, and what a key promises of them."""
+"""Data tests of single rows as conditions in DuckDB's dialect, and the promises of keys."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def never_null(schema: TableSchema, column: Column) -> bool:
-    """Whether the key says that a column has a value; a partition with live statics alone has no clustering (W3)."""
+    """Return whether the key guarantees a value in a column; a partition with live statics alone has no clustering key (W3)."""
     return column.role is Role.PARTITION or (column.role is Role.CLUSTERING and not schema.statics)
 
 
 def test_name(test: DataTest) -> str:
-    """Return what a test of rows is called."""
+    """Return the name of a test of rows."""
     return test.name or f"{'not_null' if test.not_null else 'one_of'}.{test.column}"
 
 
@@ -26,11 +26,7 @@ test_name.__test__ = False  # type: ignore[attr-defined]  # not one for pytest
 
 
 def condition_of(test: DataTest) -> Condition | None:
-    """Return the condition that no row may break; None for a test that is not about rows.
-
-    Raises:
-        UsageError: What the test asks for is no condition.
-    """
+    """Return the condition that every row must meet, None for a test that is not about rows; raises `UsageError` if invalid."""
     column = quoted(test.column or "")
     if test.not_null:
         text = f"{column} IS NOT NULL"
@@ -45,5 +41,5 @@ def condition_of(test: DataTest) -> Condition | None:
 
 
 def is_of_rows(test: DataTest) -> bool:
-    """Whether a test is a condition on rows, sound or not."""
+    """Return whether a test is a condition on rows, valid or not."""
     return test.column is not None or test.holds is not None

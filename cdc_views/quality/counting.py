@@ -1,7 +1,4 @@
-"""The invariants that numbers alone decide: one aggregate over the view and one over the facts, in one query.
-
-Nothing but one row of counts leaves the engine.
-"""
+"""The invariants that counts alone decide: one aggregate of the view and one of the facts, in one query that returns one row."""
 
 from __future__ import annotations
 
@@ -44,17 +41,16 @@ from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
 _SOUND = ("facts_are_known", "cells_have_write_times")
-"""Checks without which the facts cannot be read one by one."""
+"""Without these checks the facts cannot be read one by one."""
 
 Wanted = tuple[UserSql, Severity]
 _Counted = dict[Check, Expr]
-"""Checks and the conditions that break them, over the rows of the view or over facts."""
+"""Checks, and the conditions that break them, on rows of the view or on facts."""
 
 
 def counts(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
-    """Return the checks that counting decides, of facts of a state and since, or of raw; `as_of`: the clock of rule C4.
-
-    `wanted`: name of a test of the user's → condition that must not be false for any row of the view, and how much it matters.
+    """Return the checks that counts decide, on facts of state and tail, or of raw; `as_of` is the clock of rule C4. `wanted`:
+    name of a user's test → a condition that must not be false for any row of the view, and the test's severity.
     """
     relation = sources.raw.relation
     of_rows = _row_checks(relation) | _wanted(wanted)
@@ -72,9 +68,8 @@ def counts(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str,
 
 
 def counts_apart(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
-    """Return `counts`; where the engine cannot evaluate a condition of `wanted`, that test alone is in error.
-
-    Raises `EngineError` where the engine fails without them, too.
+    """Return `counts`; if the engine cannot evaluate a condition of `wanted`, only that test is in error. Raises `EngineError` if
+    the engine also fails without them.
     """
     try:
         return counts(engine, sources, as_of=as_of, wanted=wanted)
@@ -95,13 +90,13 @@ def counts_apart(engine: Engine, sources: Sources, *, as_of: int, wanted: Mappin
 
 
 def why_unreadable(counted: Iterable[Check]) -> str:
-    """Return why facts may not be readable one by one, by what was counted of them; empty where they are."""
+    """Return why facts may not be readable one by one, according to their counts; empty if they are."""
     broken = [check.name for check in counted if check.broken and check.name in _SOUND]
     return f"{', '.join(broken)} must hold first" if broken else ""
 
 
 def _places(sources: Sources, *, as_of: int) -> dict[Source, _Counted]:
-    """What is counted of the facts in each place; each file is in one, so that it is read once."""
+    """Return the checks for the facts in each place; each file is in one place, so that it is read once."""
     relation = sources.raw.relation
     of_facts = _fact_checks(relation, as_of)
     if not sources.parts.has(Source.BASE):
@@ -117,14 +112,14 @@ def _column(check: Check, source: Source | None = None) -> str:
 
 
 def _count(condition: Expr | None = None) -> Expr:
-    """How many rows; counted, for sums of whole numbers are wide and slow to keep for each of many keys."""
+    """Return a count of rows; a sum of whole numbers for each of many keys would be wide and slow."""
     return Agg(Fold.COUNT, Lit(1), condition)
 
 
 def _rows(relation: Relation, split: Parts | None, checks: _Counted, *, as_of: int) -> Node:
-    """One row: how many rows the view has, how many more than keys, and how many break each check."""
+    """Return one row: the rows of the view, the rows in excess of keys, and the rows that break each check."""
     ask = Ask(relation, as_of=as_of, split=split, tells=Tells.IDENTITY)
-    # a partition's static row and its rows may have equal keys: null, and a clustering value of 0 bytes
+    # a static row and a row of its partition may have equal keys: null, and a clustering value of 0 bytes
     row_kind = [names.IS_ROW] if relation.schema.statics else []
     keys = tuple(dict.fromkeys([names.identity(column) for column in relation.schema.row_key] + row_kind))
     folds: Named = (("n", _count()), *((_column(check), _count(broken)) for check, broken in checks.items()))
@@ -154,7 +149,7 @@ def _row_checks(relation: Relation) -> _Counted:
     keys = [is_null(col(names.identity(column))) for column in relation.schema.partition]
     is_row = col(names.IS_ROW)
     for column in relation.schema.clustering:
-        if str(column.type) in {"text", "ascii", "blob", "varchar"}:  # null would be no value of 0 bytes
+        if str(column.type) in {"text", "ascii", "blob", "varchar"}:  # in other types null may be the value of 0 bytes
             keys.append(_and(is_row, is_null(col(names.identity(column)))))
     return {Check("key_not_null", "no part of a shown row's key is null"): either(*keys)}
 
@@ -195,7 +190,7 @@ def _fact_checks(relation: Relation, as_of: int) -> _Counted:
 
 
 def _base_checks(relation: Relation) -> _Counted:
-    """Of the state's base, in whose rows is the largest deletion that covers them."""
+    """Return the checks of the state's base, whose rows contain the largest deletion that covers them."""
     deletion = Field(col(names.DELETED), WRITTEN)
     covered = either(*(Call(Op.LE, (Field(cell, WRITTEN), deletion)) for cell in _cells(relation)))
     rule = "the state holds no cell that a deletion covers (rules D1, D2)"
@@ -203,7 +198,7 @@ def _base_checks(relation: Relation) -> _Counted:
 
 
 def _plain_checks(relation: Relation) -> _Counted:
-    """Of rows of the base that reads show without looking at the clock."""
+    """Return the checks of base rows that reads show without looking at the clock."""
     singles = [Field(col(physical_name(c.name)), RANK) for c in relation.schema.regulars if not c.type.is_multicell]
     if not singles:
         return {}
@@ -213,7 +208,7 @@ def _plain_checks(relation: Relation) -> _Counted:
 
 
 def _known(condition: Expr) -> Expr:
-    """False where a comparison with null is neither."""
+    """Return the condition with false for null, the result of comparing with null."""
     return Call(Op.COALESCE, (condition, FALSE))
 
 

@@ -1,11 +1,11 @@
-"""Our tests as Great Expectations 1.x knows them: built-in expectations over one row of counts, and of the merged rows.
+"""Our tests as Great Expectations 1.x: built-in expectations on one row of counts, and on the merged rows.
 
-Needs no command line and no context of ours. `suite_of` and `counts_of` bring a `Report` into a project of your own, whose
-suites then load without this module. `ExpectNothingBroken` tests counts of your own, on any data source (pandas, SQL,
-Spark); suites that were saved with it load where this module was imported before.
+Needs neither the command line nor a context of ours. `suite_of` and `counts_of` bring a `Report` into your own project, whose
+suites then load without this module. `ExpectNothingBroken` tests your own counts on any data source (pandas, SQL, Spark); a
+suite saved with it loads only after an import of this module.
 
-`expectations_of` says what a table's schema and project file promise again, to those who read suites; a column whose values
-pandas would merge or lose is left to the checks that `validate` counted.
+`expectations_of` repeats the promises of a table's schema and project file for readers of suites. It leaves out columns whose
+values pandas would merge or lose; for these, `validate` counts.
 Source: Great Expectations 1.24, expectations/expectation.py.
 """
 
@@ -31,7 +31,7 @@ with needs("Great Expectations' suites", extra="quality"):
     from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
     from great_expectations.expectations.metadata_types import FailureSeverity
 
-    gxe: Any = import_module("great_expectations.expectations")  # it exports its classes without saying so
+    gxe: Any = import_module("great_expectations.expectations")  # it exports its classes without declaring them
 
 if TYPE_CHECKING:
     from cdc_views.model.schema import Column, TableSchema
@@ -39,19 +39,18 @@ if TYPE_CHECKING:
     from cdc_views.project.models import DataTest
 
 OWNER = "cdc_views"
-"""In the `meta` of an expectation that cdc-views wrote, and writes anew each time."""
+"""Key in the `meta` of an expectation that cdc-views wrote, and writes again each time."""
 _SEVERITIES = {Severity.ERROR: FailureSeverity.CRITICAL, Severity.WARNING: FailureSeverity.WARNING}
 _WHOLE = {Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT}
 _INEXACT = {Kind.FLOAT, Kind.DOUBLE}
-"""-0.0 and 0.0 are two keys, and one value to pandas."""
+"""-0.0 and 0.0 are two keys, but one value to pandas."""
 _FITS: dict[type, set[Kind]] = {str: {Kind.TEXT}, int: _WHOLE, bool: {Kind.BOOLEAN}}
 _COMPARED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
 
 class ExpectNothingBroken(ExpectColumnValuesToBeBetween):
-    """Expect each value of a column of counts to be 0: so often was a rule broken.
-
-    No row, or a null, is no count: then it fails, where the expectation it is made of would be met.
+    """Expect each value of a column of counts, how often a rule was broken, to be 0. Fails without rows or with a null, which are
+    no counts; the built-in expectation would pass.
     """
 
     min_value: Any = 0
@@ -66,9 +65,8 @@ class ExpectNothingBroken(ExpectColumnValuesToBeBetween):
 
 
 def suite_of(report: Report, name: str | None = None) -> ExpectationSuite:
-    """Return the suite of a report, an expectation per check that was not skipped; by default called like the table.
-
-    Each looks at the column of that check's name: what it observes is how often the rule broke.
+    """Return the suite of a report, by default with the table's name. For each check that was not skipped, an expectation tests
+    the column with the check's name: how often the rule was broken.
     """
     expectations = [_of_check(check) for check in report.checks if check.status is not Status.SKIPPED]
     return ExpectationSuite(name=name or report.table, expectations=expectations)
@@ -88,14 +86,14 @@ def _of_check(check: Check) -> ExpectColumnMaxToBeBetween:
 
 
 def counts_of(checks: tuple[Check, ...]) -> dict[str, list[int]]:
-    """Return the one row that the expectations look at: a column per check that was not skipped."""
+    """Return the one row that the expectations test: a column per check that was not skipped."""
     return {
         check.name: [check.broken or int(check.status is Status.ERROR)] for check in checks if check.status is not Status.SKIPPED
     }
 
 
 def expectations_of(table: TableContext) -> list[Any]:
-    """Return what the merged rows of a table must meet: its columns, its key, and its data tests of single rows."""
+    """Return the expectations of a table's merged rows: its columns, its key, and its data tests of single rows."""
     schema = table.schema
     names = [column.name for column in schema.columns]
     found = [_ours(gxe.ExpectTableColumnsToMatchSet(column_set=names, exact_match=True), "it has the columns of the schema")]
@@ -137,10 +135,10 @@ def _tested(schema: TableSchema, test: DataTest) -> Iterator[Any]:
 
 
 def _between(schema: TableSchema, text: str) -> Iterator[Any]:
-    """Yield the expectation of a condition such as `amount >= 0` on a column of whole numbers; none for any other."""
+    """Yield the expectation of a condition such as `amount >= 0` on a column of whole numbers; nothing for others."""
     try:
         tree = sqlglot.parse_one(text, read="duckdb")
-    except sqlglot.errors.SqlglotError:  # told by the check of that condition
+    except sqlglot.errors.SqlglotError:  # the check of that condition reports it
         return
     column = _whole_column(schema, tree.this) if isinstance(tree, _COMPARED) else None
     if column is None:

@@ -1,8 +1,6 @@
-"""Some partitions, recomputed by the pure oracle from raw, against what the state and the events since show.
-
-Which ones: those whose key's digest begins with digits that `seed` draws, so that each run looks at others and the
-state's files of that bucket are all that is read. Their keys come from raw as well as from the state, so that what only
-one of them has is noticed.
+"""Compares some partitions, which the oracle recomputes from raw, with what state and tail show. `seed` draws the first digits of
+their keys' digests, so that each run takes other partitions and reads only the state's files of that bucket. Keys come from raw
+and from the state, so that a partition that only one of them has is noticed.
 """
 
 from __future__ import annotations
@@ -42,19 +40,18 @@ from cdc_views.storage.relation_read import facts_of, key_of
 SAMPLE = Check("sample_equals_oracle", "sampled partitions show what the rules make of their raw events", unit="rows and cells")
 DELETIONS = Check("deletions_are_kept", "of sampled partitions, no deletion is lost: what it covered could come back (D1)")
 _MOST_KEYS = 2_000
-"""Rows of one file that partitions are drawn from."""
+"""Rows of one file to draw partitions from."""
 _LISTED = tuple(map(Scalar, (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TEXT, Kind.ASCII)))
 _PLAIN = re.compile(r"[\w .:/@-]*", re.ASCII)
 """Texts that every dialect writes alike."""
 Identity = tuple[bytes, ...]
-"""What tells a partition from others (rule K1)."""
+"""The identity of a partition (rule K1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some partitions, and the state's files of their bucket with all events since.
-
-    `keys` has a row per partition, the stored columns that tell its key apart; `identities` the same as the oracle compares them.
+    """Some partitions, and `sources`: the state's files of their bucket, with the tail. `keys` has a row per partition with its
+    stored key columns; `identities` are the same partitions as the oracle compares them.
     """
 
     sources: Sources
@@ -62,7 +59,7 @@ class Sample:
     identities: frozenset[Identity]
 
     def has(self, row: Row) -> bool:
-        """Whether a row's partition is in the sample."""
+        """Return whether a row's partition is in the sample."""
         relation = self.sources.raw.relation
         return _identity(relation, tuple(row[column.name] for column in relation.schema.partition)) in self.identities
 
@@ -72,13 +69,13 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
     random = Random(seed)
     parts = sorted(set(map(part_in, sources.paths(Source.BASE))), key=lambda part: (-len(part), part))
     longest = [part[1:] for part in parts if len(part) == len(parts[0])]
-    prefix = random.choice(longest) if longest else ""  # digits that a bucket of the base begins with
+    prefix = random.choice(longest) if longest else ""  # the first digits of a bucket of the base
     chosen = in_buckets(sources, [prefix])
     relation = sources.raw.relation
     kept = [names.grouping(column) for column in relation.schema.partition]
     columns = list(dict.fromkeys(name for group in kept for name in group))
     of_raw = [path for path in snapshot_of(sources.raw, version=sources.raw_version).files if "://" not in path]
-    some = [*of_raw[-1:], *random.sample(of_raw[:-1], min(3, max(0, len(of_raw) - 1)))]  # the newest among them
+    some = [*of_raw[-1:], *random.sample(of_raw[:-1], min(3, max(0, len(of_raw) - 1)))]  # always the newest
     stored = [_keys_in(path, relation, random) for path in (*chosen.paths(), *some)]
     found: dict[Identity, dict[str, Any]] = {}
     for keys in stored:
@@ -95,21 +92,20 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
 
 
 def kept_facts(sample: Sample) -> list[Fact]:
-    """Return what state and tail have of the sample, and truncates."""
+    """Return the facts of state and tail about the sample, and truncates."""
     sources = sample.sources
     files = sources.paths()
     return facts_from(sample, from_clause(snapshot_of_files(sources, files), sources.raw)) if files else []
 
 
 def expected_rows(sample: Sample, facts: list[Fact], *, as_of: int) -> list[Row]:
-    """Return what the oracle makes of facts of the sample."""
+    """Return the oracle's rows for facts of the sample."""
     return [row for row in latest_rows(sample.sources.raw.relation.schema, facts, now=as_of) if sample.has(row)]
 
 
 def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> list[str]:
-    """Return the deletions of rows and partitions that no deletion kept is as late as: what they covered could come back.
-
-    A partition with ranges is left out: one of them may have taken the place of a row's deletion.
+    """Return deletions of rows and partitions without an equally late kept deletion: what they covered could come back. Skips
+    partitions with ranges, because a range may replace a row's deletion.
     """
     schema, has = sample.sources.raw.relation.schema, _latest_deletions(kept)
     with_ranges = {fact.partition for fact in landed if fact.kind is FactKind.RANGE}
@@ -123,7 +119,7 @@ def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> list
 
 
 def _latest_deletions(facts: Iterable[Fact]) -> dict[tuple[tuple[Any, ...], tuple[Any, ...]], int]:
-    """Write time of the latest deletion of each partition and row; under empty keys that of the table."""
+    """Return the write time of the latest deletion of each partition and row; of the table, under empty keys."""
     found: dict[tuple[tuple[Any, ...], tuple[Any, ...]], int] = {}
     for fact in facts:
         if fact.deletion is not None and fact.kind in (FactKind.TABLE, FactKind.PARTITION, FactKind.ROW):
@@ -133,7 +129,7 @@ def _latest_deletions(facts: Iterable[Fact]) -> dict[tuple[tuple[Any, ...], tupl
 
 
 def facts_from(sample: Sample, table: str, *, arrow: pa.Table | None = None) -> list[Fact]:
-    """Return the facts of the sample, and truncates, in what stands after FROM; `arrow` is what it names, if no files."""
+    """Return the facts of the sample, and truncates, in a FROM clause; `arrow` is the table that it names, if not files."""
     same = " AND ".join(f"f.{quoted(name)} IS NOT DISTINCT FROM k.{quoted(name)}" for name in sample.keys.column_names)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -146,7 +142,7 @@ def facts_from(sample: Sample, table: str, *, arrow: pa.Table | None = None) -> 
 
 
 def shown_rows(engine: Engine, sample: Sample, *, as_of: int) -> list[Row]:
-    """Return what state and tail show of the sample."""
+    """Return the rows of the sample that state and tail show."""
     if not sample.keys.num_rows:
         return []
     relation, where = sample.sources.raw.relation, _condition(sample)
@@ -155,7 +151,7 @@ def shown_rows(engine: Engine, sample: Sample, *, as_of: int) -> list[Row]:
 
 
 def _condition(sample: Sample) -> str | None:
-    """What sampled partitions meet, in SQL, so that few others leave the engine; None where their keys are of no plain types."""
+    """Return a condition in SQL that few other partitions meet, so that few rows leave the engine; None for complex keys."""
     conditions = []
     for column in sample.sources.raw.relation.schema.partition:
         values = set(sample.keys[physical_name(column.name)].to_pylist()) if column.type in _LISTED else {None}
@@ -166,18 +162,18 @@ def _condition(sample: Sample) -> str | None:
 
 
 def _of_sample(sample: Sample, table: pa.Table) -> pa.Table:
-    """The rows of an answer that are of sampled partitions. It may have many more, of which one row each is made Python's."""
+    """Return the rows of sampled partitions. Converts only one row per partition to Python, since there may be many rows."""
     relation = sample.sources.raw.relation
     for column in relation.schema.partition:
         if not (carries_comparable(column.type) or reads_from_bytes(column.type)):
-            # of such a type equal values are equal keys (rule K1)
+            # in such a type equal values are equal keys (rule K1)
             shown, known = table[exact_key(column)], sample.keys[physical_name(column.name)]
             table = table.filter(pc.is_in(shown, value_set=known.combine_chunks().cast(shown.type)))
     number = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
     for column in relation.schema.partition:
         coded = pc.dictionary_encode(table[exact_key(column)].combine_chunks(), null_encoding="encode")
         codes = pc.add(pc.multiply(number, len(coded.dictionary)), coded.indices.cast(pa.int64()))
-        # numbered anew, so that a key of many columns stays small
+        # numbered again, so that a key of many columns stays small
         number = pc.dictionary_encode(codes).indices.cast(pa.int64())
     rows = pa.table({"number": number, "row": pa.array(range(table.num_rows), pa.int64())})
     first = rows.group_by("number").aggregate([("row", "min")])
@@ -187,9 +183,9 @@ def _of_sample(sample: Sample, table: pa.Table) -> pa.Table:
 
 
 def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Row]) -> list[str]:
-    """Return the places where two answers differ, cell by cell; a place names the key and the column, and no value but the key's.
+    """Return the places where two answers differ, cell by cell; a place names key and column, and shows no value but the key's.
 
-    Equal keys of other spellings are the same: a state has only those of the facts that it kept (rule K1).
+    Keys with equal identity match even if spelled differently: a state keeps only the spellings of its winners (rule K1).
     """
     wanted, shown = (
         {tuple(comparison_key(c, row[c.name]) for c in schema.row_key): row for row in rows} for rows in (expected, found)
@@ -209,7 +205,7 @@ def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Ro
 
 
 def _keys_in(path: str, relation: Relation, random: Random) -> pa.Table:
-    """Partition keys of some rows of a file that lie side by side."""
+    """Return the partition keys of some adjacent rows of a file."""
     file = pq.ParquetFile(path)
     known = set(file.schema_arrow.names)
     of_key = {name for c in relation.schema.partition for name in (*names.grouping(c), *names.shown_as(c))}
@@ -222,7 +218,7 @@ def _keys_in(path: str, relation: Relation, random: Random) -> pa.Table:
 
 
 def _stored_text(value: Any) -> str:
-    """As `plan.expr.Bucket` has it."""
+    """Return the text that `plan.expr.Bucket` makes of a value."""
     if value is None:
         return ""
     if isinstance(value, bytes):
@@ -235,12 +231,12 @@ def _identity(relation: Relation, partition: tuple[Any, ...]) -> Identity:
 
 
 MOST_FACTS = 250_000
-"""Facts of raw that are looked at, give or take a row group."""
+"""The largest number of raw facts to read, give or take a row group."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampledRaw:
-    """Facts of the sample, and truncates, in what was looked at: `looked_at` raw facts; `is_whole`: all there are."""
+    """The sample's facts in raw, and truncates; `looked_at` raw facts were read, `is_whole`: all."""
 
     facts: list[Fact]
     looked_at: int
@@ -248,11 +244,11 @@ class SampledRaw:
 
 
 _Group = tuple[str, range]
-"""A row group: its file, and its rows by their numbers in it."""
+"""A row group: its file, and its row numbers."""
 
 
 def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
-    """Return what raw has of the sample; `seed` draws what is looked at, the newest file always."""
+    """Return the sample's facts in raw; `seed` draws what to read, which always includes the newest file."""
     raw = sample.sources.raw
     snapshot = snapshot_of(raw, version=sample.sources.raw_version)
     groups: list[_Group] = []
@@ -271,7 +267,7 @@ def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
 
 
 def _drawn(snapshot: Snapshot, random: Random) -> Iterator[_Group]:
-    """Row groups in random order, file by file, so that few footers are read; the newest file comes first."""
+    """Yield row groups in random order, file by file, so that few footers are read; the newest file comes first."""
     if snapshot.arrow is not None:
         return
     others = list(snapshot.files[:-1])
@@ -292,7 +288,7 @@ def _groups(file: str) -> Iterator[_Group]:
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """Drawn partitions, what raw has of them, what state and tail kept, and the oracle's rows at `as_of` (rule C4)."""
+    """Drawn partitions, their facts in raw, in state and tail, and the oracle's rows at `as_of` (rule C4)."""
 
     sample: Sample
     landed: SampledRaw
@@ -301,15 +297,14 @@ class Recomputed:
     as_of: int
 
     def against(self, engine: Engine) -> list[str]:
-        """Return the places that differ from what the engine shows of state and tail."""
+        """Return the places where these rows differ from what the engine shows of state and tail."""
         shown = shown_rows(engine, self.sample, as_of=self.as_of)
         return differences(self.sample.sources.raw.relation.schema, self.expected, shown)
 
 
 def recomputed(sources: Sources, *, size: int, seed: int, as_of: int, without: frozenset[Identity] = frozenset()) -> Recomputed:
-    """Draw at most `size` partitions but those `without`, and let the oracle make rows of their facts.
-
-    Where raw is read in part, the facts of the state stand for the rest: compacting is closed (M1).
+    """Draw at most `size` partitions, none of `without`, and let the oracle compute rows from their facts. If raw is read only in
+    part, the state's facts replace the rest, since compacting is closed (M1).
     """
     sample = draw(sources, size=size, seed=seed)
     sample = replace(sample, identities=sample.identities - without)

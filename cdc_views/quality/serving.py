@@ -1,4 +1,4 @@
-"""A serving table: what its files hold by themselves, and against what the state shows at its clock."""
+"""Checks of a serving table: its files alone, and its rows against what the state shows at its clock."""
 
 from __future__ import annotations
 
@@ -48,9 +48,8 @@ def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
 
 
 def compared(engine: Engine, table: ServingTable, sources: Sources, *, seed: int) -> Check:
-    """Return whether the rows of one bucket, which `seed` draws, are those that the state shows at the table's clock.
-
-    Both sides are compared as texts in DuckDB; only the first keys that differ leave it.
+    """Return whether the rows of one bucket, which `seed` draws, are the rows that the state shows at the table's clock. Compares
+    texts in DuckDB; only the first differing keys leave it.
     """
     relation = sources.raw.relation
     if table.note is None:
@@ -91,15 +90,14 @@ def _compared(relation: Relation, expected: pa.Table, files: Sequence[str]) -> C
 
 
 def _text(value: str, *, has_spellings: bool) -> str:
-    """A value as text; DuckDB's views do not tell 0.0 from -0.0."""
+    """Return SQL of a value as text, with -0.0 as 0.0, since DuckDB's views treat them as equal."""
     text = f"regexp_replace(CAST({value} AS VARCHAR), '-0\\.0([^0-9]|$)', '0.0\\1', 'g')"
     return f"{_ONE_SPELLING}({text})" if has_spellings else text
 
 
 def _spelled_alike(text: str) -> str:
-    """Write decimals without the zeros that do not count: 1.0 and 1.00 are one key, and a row has either (rule K1).
-
-    In a map, values that differ by such zeros alone are taken for the same, too.
+    """Write decimals without trailing zeros: 1.0 and 1.00 are one key, and a row may have either (rule K1). Treats values in a
+    map that differ only in such zeros as equal, too.
     """
 
     def plain(found: re.Match[str]) -> str:

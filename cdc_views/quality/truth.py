@@ -1,4 +1,4 @@
-"""What the source itself answered, in a file captured from production, and whether the view agrees with it, barring delay."""
+"""Compares the view with answers of the source itself, captured from production in a file, apart from delay."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ from cdc_views.rules.oracle import Row
 
 _AGREES = Check("agrees_with_source", "each row is what the source answered, cell by cell, barring delay", unit="rows")
 Answer = Mapping[str, Any]
-"""One row of the source: plain column name → value as JSON has it, numbers exact."""
+"""One row of the source: plain column name → JSON value, numbers exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedTruth:
-    """What the source answered once: all rows of a table or those of some keys; `as_of`: when, in epoch seconds."""
+    """One answer of the source: all rows of a table or of some keys, at `as_of` (epoch seconds)."""
 
     as_of: int
     answers: tuple[Answer, ...]
 
     @classmethod
     def open(cls, path: Path, *, as_of: int | None) -> CapturedTruth:
-        """Read a file of rows as `SELECT JSON *` gives them: one object a line, or `{"as_of": …, "rows": […]}`.
-
-        Raises `ConfigError` for a file that is not there, is no such file, or does not say when it was captured where
-        `as_of` does not either.
+        """Read a file of rows in the form of `SELECT JSON *`: one object per line, or `{"as_of": …, "rows": […]}`. Raises
+        `ConfigError` for an invalid file, or if neither the file nor `as_of` gives the time of capture.
         """
         try:
             said, rows = _parsed(path.read_text("utf-8"))
@@ -47,9 +45,8 @@ class CapturedTruth:
 
 
 def agreement(schema: TableSchema, source: CapturedTruth, shown: Iterable[Row]) -> Check:
-    """Return whether the view's rows, read as of when the source answered, are the source's.
-
-    Values are compared as the JSON they are; a place names the key and the column, and no value but the key's.
+    """Return whether the view's rows, read at the time of the source's answer, equal the source's as JSON. A place names key and
+    column, and shows no value but the key's.
     """
     wanted = _keyed(schema, source.answers)
     texts = ({c.name: to_json(c.type, row[c.name]) for c in schema.columns} for row in shown)
@@ -65,9 +62,9 @@ def agreement(schema: TableSchema, source: CapturedTruth, shown: Iterable[Row]) 
 
 
 def _parsed(text: str) -> tuple[Any, list[dict[str, Any]]]:
-    """When the source answered, None where the file does not say, and its rows."""
+    """Return the rows and the time of the answer, None if the file does not give it."""
     lines = [line for line in text.splitlines() if line.strip()]
-    if lines and lines[0].strip() in ("{", "["):  # one JSON text over all lines, else one a line
+    if lines and lines[0].strip() in ("{", "["):  # one JSON text over all lines, otherwise one per line
         lines = [text]
     said, rows = None, [json.loads(line, parse_float=Decimal) for line in lines]
     if len(rows) == 1 and isinstance(rows[0], dict) and isinstance(rows[0].get("rows"), list):
@@ -80,7 +77,7 @@ def _parsed(text: str) -> tuple[Any, list[dict[str, Any]]]:
 
 
 def _plain(name: str) -> str:
-    """SELECT JSON puts quotes inside the key of a name with capitals."""
+    """Remove the quotes that SELECT JSON puts around a name with capitals."""
     return name[1:-1].replace('""', '"') if len(name) > 1 and name[0] == name[-1] == '"' else name
 
 
@@ -95,7 +92,6 @@ def _keyed(schema: TableSchema, rows: Iterable[Answer]) -> dict[str, Answer]:
 
 
 def _is_same(left: Any, right: Any) -> bool:
-    """Equal as JSON; numbers as the numbers they are, exactly."""
     if isinstance(left, dict) and isinstance(right, dict):
         names = {_plain(name): value for name, value in left.items()}
         others = {_plain(name): value for name, value in right.items()}

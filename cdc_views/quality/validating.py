@@ -1,4 +1,4 @@
-"""All data tests of one table, run in order: what reads nothing first, then one query of counts, then a sample."""
+"""Runs all data tests of one table: first those that read no rows, then one query of counts, then a sample."""
 
 from __future__ import annotations
 
@@ -46,19 +46,16 @@ if TYPE_CHECKING:
 
 
 SAMPLED = 50
-"""Partitions that the oracle recomputes, unless asked for more."""
 _DROPPED = "the state holds events that raw does not: what raw has does not tell"
 _OF_FILES = (bookkeeping.FILES, bookkeeping.UNCHANGED)
 _READ = Check("rows", "the tests that read rows")
 _LOCAL = (Check("raw_files", "what is kept in files is there and readable"), DELETIONS)
 _LOOKS = 2
-"""What landed, or was merged, between the two reads of a sample differs as well, but not again."""
+"""Reads of a sample: a landing or merge during the first also makes it differ, but hardly during the second, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What every step looks at."""
-
     table: TableContext
     engine: Engine
     raw: RawTable
@@ -84,13 +81,13 @@ def validate_table(
         table: The table.
         engine: Where to run; default: the project's engine.
         as_of: The clock of rule C4; default: now.
-        sample: How many partitions the oracle recomputes at most.
-        seed: Which ones; default: the raw table's version, so that each landing moves on to others.
-        now: What ages are counted to; default: the clock.
+        sample: The largest number of partitions that the oracle recomputes.
+        seed: Selects the partitions; default: the raw table's version, so that each landing selects others.
+        now: The instant that ages end at; default: the clock.
 
     Raises:
         UsageError: Nothing has landed yet.
-        ConfigError: A data test of the project file names what is not there.
+        ConfigError: A data test of the project file names something that does not exist.
         EngineError: The engine failed.
     """
     start = time.monotonic()
@@ -103,7 +100,6 @@ def validate_table(
 def _tested(
     table: TableContext, engine: str | None, *, as_of: int, now: int, size: int, seed: int | None
 ) -> tuple[str, int | None, tuple[Check, ...]]:
-    """The engine's name, the raw version that was looked at, and the checks."""
     if table.project.is_remote:
         with table.project.engine(engine) as opened:
             return opened.name, None, tuple(_remote(table, opened, as_of=as_of, size=size, seed=seed))
@@ -112,7 +108,7 @@ def _tested(
         check_landed(table)
         state = state_of(table)
     except MismatchError as error:
-        # what is tested first, and here does not hold: the raw table and the state are the ones known
+        # the raw table or the state is not the one seen last, which is the first check
         check = bookkeeping.KNOWN if isinstance(error, RawMismatchError) else bookkeeping.OURS_OF_STATE
         return engine or "", None, (check.found([str(error)]),)
     version = open_raw(raw).version() if exists(raw) else None
@@ -122,7 +118,6 @@ def _tested(
 
 
 def _remote(table: TableContext, engine: Engine, *, as_of: int, size: int, seed: int | None) -> Iterator[Check]:
-    """The checks that counting decides, the sample, those with captured answers, and which ones cannot run here."""
     raw = table.raw
     read = Read(raw, as_of=as_of, is_ordered=False)
     read = replace(read, sources=remote_sources(table, read, as_of=as_of))
@@ -142,7 +137,6 @@ def _remote(table: TableContext, engine: Engine, *, as_of: int, size: int, seed:
 
 
 def _compared(raw: RawTable, *, as_of: int, sampled: Callable[[], Sampled]) -> Check:
-    """The oracle's rows of the partitions' raw facts against what state and tail show of them."""
     check = SAMPLE
     for _ in range(_LOOKS):
         sample = sampled()
@@ -159,7 +153,7 @@ def _checks(run: _Run) -> Iterator[Check]:
     kept = list(_kept(run))
     yield from kept
     if damaged := [check.name for check in kept if check.broken and check.name.startswith(_OF_FILES)]:
-        # an engine would only fail at the file
+        # an engine would only fail at that file
         yield _READ.skipped(f"{', '.join(damaged)} must hold first")
         return
     sources = sources_of(run.raw, run.table.state_location) if run.state is not None else None
@@ -190,7 +184,7 @@ def _landed(run: _Run) -> Iterator[Check]:
 
 
 def _read(run: _Run, sources: Sources | None) -> Iterator[Check]:
-    """Counts, and a sample that is read from files while the engine counts."""
+    """Yield the counts, and the sample, which is read from files while the engine counts."""
     why = _DROPPED if _lacks_events(run) else ""
     if sources is None or run.state is None:
         why = "there is no state: the view is computed from raw each time"
@@ -224,7 +218,7 @@ def _replicas(run: _Run) -> Check:
 
 
 def _conditions(table: TableContext) -> tuple[dict[str, Wanted], list[Check]]:
-    """The conditions of the project file's tests, by name, and the tests whose condition no engine evaluates as it is meant."""
+    """Return the conditions of the project file's tests, by name, and the tests that no engine evaluates as intended."""
     found: dict[str, Wanted] = {}
     unreadable = []
     for test in table.config.tests:
@@ -242,7 +236,7 @@ def _conditions(table: TableContext) -> tuple[dict[str, Wanted], list[Check]]:
 
 
 def _lacks_events(run: _Run) -> bool:
-    """Whether the state holds facts that raw has not: they were dropped from it, or raw was taken while it lacked them."""
+    """Return whether the state has facts that raw lacks: dropped from raw, or missing when it was accepted."""
     return dropped_through(run.raw.location) is not None or (run.state is not None and run.state.is_sole)
 
 

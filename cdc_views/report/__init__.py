@@ -1,4 +1,4 @@
-"""A static site of one run: what has landed, what it came to, whether it can be trusted, and why (docs/report.md)."""
+"""A static site of one run: what landed, what the view shows, whether to trust it, and why (docs/report.md)."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def report_of(
     with_values: bool = False,
     results: Path | None = None,
 ) -> RunReport:
-    """Return the report of a project; `write_site` prints it.
+    """Return the report of a project; `write_site` writes it as pages.
 
     Args:
         project: The project.
-        tables: Those to tell of; default: all.
-        now: What ages are counted to; default: the clock.
+        tables: The tables to report; default: all.
+        now: The instant that ages end at; default: the clock.
         as_of: The clock of rule C4; default: `now`.
         engine: Where tests and the view run; default: the project's engine.
-        dialects: Whose SQL to show; default: that of the project's engine.
-        recent: How many of the rows written most recently to explain, of each table.
-        with_values: Tell keys and values of rows, too.
-        results: A file of results to tell, which `validate --json` wrote; default: run the data tests.
+        dialects: The dialects of the SQL to show; default: the one of the project's engine.
+        recent: How many of the most recently written rows of each table to explain.
+        with_values: Include keys and values of rows.
+        results: A file of results from `validate --json`; default: run the data tests.
 
     Raises:
-        UsageError: An unknown engine or dialect, an instant that is none, a file of results that is none.
+        UsageError: An unknown engine or dialect, an invalid instant, or an invalid file of results.
         EngineError: The engine failed, or a table cannot be read.
     """
     if recent < 0:

@@ -1,4 +1,4 @@
-"""Collects what a report tells of a table. Reads; changes nothing but what every read brings up to date first."""
+"""Collects the report of a table. Only reads, after the updates that every read makes."""
 
 from __future__ import annotations
 
@@ -47,22 +47,19 @@ if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
 
 RECENT = 5
-"""Rows explained per table, unless asked for others."""
 _NOTHING_LANDED = "nothing has landed yet"
 _DROPPED = "events were dropped from raw, so that this would be wrong"
 _FACTS = "n_facts"
 _READ = ("_origin", names.LANDED)
-"""Columns that say where and when a fact was read, and nothing of what it says."""
+"""Columns with the place and time that a fact was read, and nothing of its content."""
 
 
 def collect(
     table: TableContext, run: RunReport, *, dialects: Sequence[str], recent: int, results: Mapping[str, tuple[Check, ...]] | None
 ) -> TableReport:
-    """Return the report of one table for `run`, by its clocks and engine; `results`, if any, are told instead of running tests.
+    """Return the report of one table for `run`, by its clocks and engine, with the given `results` or those of a new test run.
 
-    Raises:
-        UsageError: An unknown dialect or engine.
-        EngineError: Its raw table, state or serving table cannot be read.
+    Raises `UsageError` for an unknown dialect or engine, `EngineError` if raw table, state or serving table cannot be read.
     """
     for name in dialects:
         dialect(name)
@@ -96,7 +93,7 @@ def collect(
 
 
 def page_of(name: str) -> str:
-    """Return the file name of a table's page; no two names share one, nor the first page's.
+    """Return the file name of a table's page, which differs from other tables' and from the first page's.
 
     >>> page_of("shop.orders"), page_of("index")
     ('shop_orders.html', 'table-index.html')
@@ -113,7 +110,6 @@ def _text(table: TableContext, name: str) -> ViewText:
 
 
 def _landed(table: TableContext, run: RunReport) -> dict[str, Any]:
-    """Figures of raw (DuckDB reads it, as for `replicas`), state and serving table, and how many rows the view shows."""
     raw, state = table.raw, state_of(table)
     extent = extent_of(raw.location)
     with DuckDbEngine() as engine:
@@ -151,7 +147,6 @@ def _tests(table: TableContext, run: RunReport, results: Mapping[str, tuple[Chec
 
 
 def _recent(table: TableContext, run: RunReport, most: int) -> tuple[tuple[RecentRow, ...], str]:
-    """The rows written most recently, explained, or why there are none."""
     if dropped_through(table.raw.location) is not None:
         return (), _DROPPED
     with DuckDbEngine() as engine:
@@ -166,7 +161,7 @@ def _recent(table: TableContext, run: RunReport, most: int) -> tuple[tuple[Recen
 
 
 def extent_of(location: str) -> Extent:
-    """Return the files of a Delta table's newest version; raises `EngineError` where it cannot be read."""
+    """Return the files of a Delta table's newest version; raises `EngineError` if it cannot be read."""
     with delta_errors(location):
         table = DeltaTable(location)
         files = pa.table(table.get_add_actions(flatten=True))
@@ -177,21 +172,21 @@ def extent_of(location: str) -> Extent:
 
 @dataclass(frozen=True, slots=True)
 class RawReader:
-    """Reads one version of a raw table on an engine. Raises `EngineError` where it cannot."""
+    """Reads one version of a raw table on an engine. Raises `EngineError` if it cannot."""
 
     engine: Engine
     raw: RawTable
     version: int
 
     def landings(self) -> tuple[Landing, ...]:
-        """Return what landed when, in the order of time."""
+        """Return the number of facts by landing time, oldest first."""
         scan = Scan("landed", "fact", ((names.LANDED, col(names.LANDED)),))
         found = self._rows(Aggregate("landings", "landing", scan, (names.LANDED,), _counted()))
         counts = {pa.scalar(row[names.LANDED], pa.timestamp("us", tz="UTC")).value: int(row[_FACTS]) for row in found}
         return tuple(Landing(int(at), facts) for at, facts in sorted(counts.items()))
 
     def distinct(self) -> int:
-        """Return how many facts differ in more than in where and when they were read."""
+        """Return the number of distinct facts, apart from the place and time that they were read."""
         columns = [name for name in self.raw.relation.arrow_schema().names if name not in _READ]
         scan = Scan("said", "fact", tuple((name, col(name)) for name in columns))
         each = Aggregate("distinct_facts", "distinct fact", scan, tuple(columns), ())
@@ -199,7 +194,7 @@ class RawReader:
         return int(row[_FACTS] or 0)
 
     def recent(self, most: int) -> list[tuple[str, int]]:
-        """Return the keys, as JSON, with the largest write times, and these; at most so many, newest first, ties by key."""
+        """Return keys, as JSON, with the largest write times, and these; at most `most`, newest first, ties by key."""
         key = self.raw.relation.schema.row_key
         found = self._rows(_recent_keys(self.raw.relation, most))
         return [(key_text(key, key_of(key, row)), int(row[WRITTEN])) for row in found]
@@ -225,7 +220,6 @@ def _recent_keys(relation: Relation, most: int) -> Node:
 
 
 def _write_times(relation: Relation) -> Iterator[Expr]:
-    """The write time of each part that a fact about a row may have."""
     yield Field(col(names.LIVE), WRITTEN)
     yield Field(col(names.DELETED), WRITTEN)
     for column in relation.schema.regulars:

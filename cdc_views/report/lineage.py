@@ -1,7 +1,7 @@
-"""Which columns of the raw table feed each column of a view, read off the plan that makes the view.
+"""The raw columns that feed each column of a view, derived from the plan of the view.
 
-A raw column *gives* a value where the plan passes what is in it on, perhaps changed. It *decides* where the plan only
-asks it a question: which of two cells is later, whether a deletion covers one.
+A raw column *gives* a value if the plan passes its content on, maybe changed. It *decides* if the plan only tests it: which
+of two cells is later, whether a deletion covers one.
 """
 
 from __future__ import annotations
@@ -19,22 +19,19 @@ from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
 _PASSED_ON = frozenset({Op.ADD, Op.MUL, Op.DIV, Op.COALESCE, Op.GREATEST})
-"""Operators whose arguments are in what they give; the others only ask."""
+"""Operators whose result contains their arguments; the others only test them."""
 _OWN = {
     names.LIVE: ("row marker", {FactKind.ROW}),
     names.DELETED: ("deletion", set(FactKind) - {FactKind.STATIC}),
     names.FROM: ("start of the range", {FactKind.RANGE}),
     names.TO: ("end of the range", {FactKind.RANGE}),
 }
-"""Columns of the raw layout's own that a plan asks: what they are called, and in which facts they are ever not null."""
+"""Columns of the raw layout itself that a plan tests: their names for people, and the facts in which they may be non-null."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RawColumn:
-    """A column of the raw table as facts of some kinds have it.
-
-    `facts` are the kinds, by name; `is_ours` says that the raw layout has it for every table (a row marker, a deletion …).
-    """
+    """A column of the raw table in facts of the kinds `facts`; `is_ours`: every raw table has it (row marker, deletion …)."""
 
     name: str
     facts: tuple[str, ...]
@@ -43,7 +40,7 @@ class RawColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """Where one column of a view comes from: what its values are taken from, and what decides whether one shows, and which."""
+    """The raw columns that give the values of one column of a view, and those that decide which value shows, if any."""
 
     column: str
     type: str
@@ -53,14 +50,14 @@ class ColumnLineage:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Of a view: its columns, in order, and what decides which rows it has (rules W1 to W3)."""
+    """The columns of a view, in order, and the raw columns that decide which rows it has (rules W1 to W3)."""
 
     columns: tuple[ColumnLineage, ...]
     rows: tuple[RawColumn, ...]
 
     @property
     def decisions(self) -> tuple[tuple[tuple[str, ...], tuple[RawColumn, ...]], ...]:
-        """Names of columns that are decided by the same, and by what; without those that nothing decides."""
+        """Groups of columns that the same raw columns decide, with these; without columns that nothing decides."""
         found: dict[tuple[RawColumn, ...], list[str]] = {}
         for one in self.columns:
             if one.decided:
@@ -69,7 +66,7 @@ class Lineage:
 
 
 def lineage_of(relation: Relation) -> Lineage:
-    """Return where each column of the table's view comes from; the same for all strategies and engines."""
+    """Return the origin of each column of the table's view; the same for all strategies and engines."""
     ask = Ask(relation)
     root, schema = build(ask), relation.schema
     columns = []
@@ -90,14 +87,11 @@ def lineage_of(relation: Relation) -> Lineage:
 
 @dataclass(slots=True)
 class _Walk:
-    """The raw columns reached from some columns of a plan."""
-
     given: set[tuple[str, str]] = field(default_factory=set)
     decided: set[tuple[str, str]] = field(default_factory=set)
     seen: set[tuple[int, str, bool]] = field(default_factory=set)
 
     def column(self, node: Node, name: str, *, gives: bool) -> None:
-        """Follow one output column of a node."""
         if (place := (id(node), name, gives)) in self.seen:
             return
         self.seen.add(place)
@@ -132,13 +126,12 @@ class _Walk:
             self.column(node.source, name, gives=gives)
 
     def expression(self, value: Expr, sources: tuple[Node, ...], *, gives: bool) -> None:
-        """Follow the columns that an expression over `sources` uses."""
         for used, gives_it in _uses(value, gives=gives):
             self.column(sources[-1] if used.of == "r" else sources[0], used.name, gives=gives_it)
 
 
 def _uses(value: Expr, *, gives: bool) -> Iterator[tuple[Col, bool]]:
-    """Each column that an expression uses, and whether it passes its content on."""
+    """Yield each column that an expression uses, and whether the expression passes its content on."""
     if isinstance(value, Col):
         yield value, gives
         return
@@ -163,7 +156,7 @@ def _asked(value: Expr) -> tuple[Expr, ...]:
 
 
 def _named(schema: TableSchema, reached: Iterable[tuple[str, str]]) -> list[RawColumn]:
-    """Raw columns as people call them, in schema order: a key's comparable and bytes are the key, `_kind` says nothing."""
+    """Return raw columns by user names, in schema order: a key's comparable and bytes count as the key; `_kind` is left out."""
     merged: dict[str, set[str]] = {}
     for name, grain in reached:
         merged.setdefault(name, set()).update(grain.removesuffix(" fact").split(" or "))
@@ -178,7 +171,7 @@ def _named(schema: TableSchema, reached: Iterable[tuple[str, str]]) -> list[RawC
 
 
 def _carriers(column: Column) -> set[FactKind]:
-    """Kinds of facts in which a column is ever anything but null; a scan may read others beside them."""
+    """Return the kinds of facts in which a column may be non-null; a scan may read more kinds."""
     if column.role is Role.STATIC:
         return {FactKind.STATIC}
     is_of_rows = column.role in (Role.REGULAR, Role.CLUSTERING)

@@ -1,4 +1,4 @@
-"""What a report tells: facts of each table at one instant, ready to be printed. Times are UTC."""
+"""The content of a report: facts about each table at one instant, ready to print. Times are UTC."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cdc_views.state.tail import Tail
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The data files that the newest version of a Delta table names; rows None where its log does not say."""
+    """The data files of a Delta table's newest version; `rows` is None if the log does not have them."""
 
     version: int
     files: int
@@ -36,10 +36,8 @@ class Landing:
 
 @dataclass(frozen=True, slots=True)
 class RawFigures:
-    """What a raw table holds: its files, facts, and landings in the order of time.
-
-    `distinct` facts differ in more than in where and when they were read. Events before `dropped_through`, µs since the epoch,
-    were dropped; None where raw is whole.
+    """The content of a raw table: its files, facts, and landings in the order of time. `distinct` counts facts apart from the
+    place and time that they were read. Events before `dropped_through` (µs since the epoch) were dropped; None if raw is whole.
     """
 
     extent: Extent
@@ -50,16 +48,13 @@ class RawFigures:
 
     @property
     def removed(self) -> int:
-        """Copies that reading merges away."""
+        """The number of copies, which reading merges away."""
         return self.facts - self.distinct
 
 
 @dataclass(frozen=True, slots=True)
 class StateFigures:
-    """The files of a state, whose rows are facts, the version of raw that it covers, and what landed since.
-
-    Both are None where it holds nothing of this raw table.
-    """
+    """The files of a state, whose rows are facts; the raw version that it covers and the tail, None without facts of raw."""
 
     extent: Extent
     raw_version: int | None
@@ -68,7 +63,7 @@ class StateFigures:
 
 @dataclass(frozen=True, slots=True)
 class ViewText:
-    """The statement that makes the view in one dialect, or why there is none."""
+    """The statement that creates the view in one dialect, or why there is none."""
 
     dialect: str
     sql: str
@@ -77,9 +72,8 @@ class ViewText:
 
 @dataclass(frozen=True, slots=True)
 class RecentRow:
-    """A row written lately: its largest write time (µs since the epoch, or a log position), and what `explain` says of it.
-
-    `key` is JSON; `rows` are candidates and deletions. Where values are not to be told, it is empty, and they have none.
+    """A recent row: its largest write time (µs since the epoch, or a log position), and its explanation. `key` is JSON; `rows`
+    are candidates and deletions. In a report without values, `key` is empty, and `rows` have no values.
     """
 
     written: int
@@ -90,7 +84,7 @@ class RecentRow:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """How many data tests ended how; a test of severity warning that failed is a warning, one in error has failed."""
+    """The number of data tests by outcome; a failed test of severity warning is a warning, a test in error has failed."""
 
     passed: int
     failed: int
@@ -99,7 +93,7 @@ class Results:
 
     @classmethod
     def of(cls, checks: Iterable[Check]) -> Results:
-        """Count them."""
+        """Count the checks by outcome."""
         warning = (Status.FAILED, Severity.WARNING)
         ended = Counter("warning" if (check.status, check.severity) == warning else check.status.value for check in checks)
         return cls(ended["passed"], ended["failed"] + ended["error"], ended["warning"], ended["skipped"])
@@ -107,12 +101,12 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """Everything told of one table. Where a part is None or empty, the field of its name with `no_` says why.
+    """Everything about one table. If a part is None or empty, the field with `no_` before its name states why.
 
-    `raw`, `ages` and `shown` (rows of the view) are None where nothing has landed, `state` and `serving` where there is none,
-    `replicas` where copies cannot be counted. `first_quarantined` is the file and line of the first event that waits in
-    quarantine. `late` counts facts that landed after the lateness horizon. `recent` are the rows written most recently, newest
-    first. With `micros`, write times are µs since the epoch; else they are positions of a log.
+    `raw`, `ages` and `shown` (rows of the view) are None if nothing has landed, `state` and `serving` if there is none,
+    `replicas` if copies cannot be counted. `first_quarantined` is file and line of the first waiting event. `late` counts facts
+    that landed after the lateness horizon. `recent` has the most recently written rows, newest first. With `micros`, write times
+    are µs since the epoch, otherwise log positions.
     """
 
     name: str
@@ -140,24 +134,20 @@ class TableReport:
 
     @property
     def results(self) -> Results:
-        """How many of its data tests ended how."""
+        """The number of its data tests by outcome."""
         return Results.of(self.checks)
 
     @property
     def truths(self) -> int:
-        """How many tests compare the view with what its source answered."""
+        """The number of tests that compare the view with answers of its source."""
         return sum(check.name.startswith("agrees_with_source") for check in self.checks)
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A report of a project, made by a `version` of cdc-views on an `engine`.
-
-    Attributes:
-        now: Epoch seconds: when the report was made, which ages are counted to.
-        as_of: Epoch seconds: the clock that cells expire by (rule C4).
-        tests_from: The file that the tests' results were read from; empty where they ran for this report.
-        has_values: Whether keys and values are told.
+    """A report of a project, made by a `version` of cdc-views on an `engine`; `has_values`: it shows keys and values. Ages end at
+    `now`, cells expire by the clock `as_of` (rule C4), both in epoch seconds. `tests_from` is the file of the tests' results;
+    empty if they ran for this report.
     """
 
     project: str
@@ -170,12 +160,12 @@ class RunReport:
     tables: tuple[TableReport, ...] = ()
 
     def failed(self) -> tuple[tuple[TableReport, Check], ...]:
-        """Return the tests that failed, warnings among them, each with its table; those that matter most first."""
+        """Return failed tests, including warnings, each with its table; errors first."""
         ended = {Status.FAILED, Status.ERROR}
         found = ((table, check) for table in self.tables for check in table.checks if check.status in ended)
         return tuple(sorted(found, key=lambda one: one[1].severity is Severity.WARNING))
 
     @property
     def results(self) -> Results:
-        """How many data tests of all tables ended how."""
+        """The number of data tests of all tables by outcome."""
         return Results.of(check for table in self.tables for check in table.checks)

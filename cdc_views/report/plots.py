@@ -1,4 +1,4 @@
-"""Small plots as SVG inside a page: no script, no request; colours come from the page's style by class."""
+"""Small plots as inline SVG, without script or request; the page's style colours them by class."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from xml.etree import ElementTree as ET
 from markupsafe import Markup
 
 _WIDTH = 240
-"""Units across; the page stretches a plot to the room there is."""
+"""Units across; the page stretches a plot to the available width."""
 _BAR, _HEIGHT = 12, 36
 _MOST_COLUMNS = 60
 _GAP = 0.2
-"""Of a column's room."""
+"""The empty share of a column's width."""
 
 
 @dataclass(frozen=True, slots=True)
 class BarPart:
-    """One part of a bar: how much, what it is called, and the class that colours it."""
+    """One part of a bar: its amount, its title, and the class that colours it."""
 
     amount: int
     title: str
@@ -26,10 +26,7 @@ class BarPart:
 
 
 def bar(parts: Sequence[BarPart], *, label: str, whole: int = 0) -> Markup:
-    """Return a bar of parts side by side; `label` says the same in words.
-
-    `whole` is what the full width stands for, by default the sum of the parts. Parts of 0 are left out.
-    """
+    """Return a bar of adjacent parts, without those of 0; `label` describes it. The full width is `whole`, at least their sum."""
     total = max(whole, sum(part.amount for part in parts), 1)
     root = _root(_BAR, label, kind="bar")
     ET.SubElement(root, "rect", {"class": "rest", "width": str(_WIDTH), "height": str(_BAR)})
@@ -37,7 +34,7 @@ def bar(parts: Sequence[BarPart], *, label: str, whole: int = 0) -> Markup:
     for part in parts:
         if part.amount <= 0:
             continue
-        width = max(_WIDTH * part.amount / total, 1.0)  # what is there is seen
+        width = max(_WIDTH * part.amount / total, 1.0)  # every part stays visible
         start = min(start, _WIDTH - width)
         _rect(root, part.kind, at=(start, 0), size=(width, _BAR), title=part.title)
         start += width
@@ -45,7 +42,7 @@ def bar(parts: Sequence[BarPart], *, label: str, whole: int = 0) -> Markup:
 
 
 def columns(amounts: Sequence[tuple[str, int]], *, label: str) -> Markup:
-    """Return columns from left to right, one an amount with its title; neighbours are summed where there are too many."""
+    """Return columns from left to right, one per amount and title; sums neighbours if there are too many."""
     shown = _thinned(amounts)
     root = _root(_HEIGHT, label, kind="columns")
     tallest = max((amount for _, amount in shown), default=0) or 1
@@ -58,7 +55,6 @@ def columns(amounts: Sequence[tuple[str, int]], *, label: str) -> Markup:
 
 
 def _thinned(amounts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """At most so many columns, each the sum of as many neighbours."""
     step = -(-len(amounts) // _MOST_COLUMNS) or 1
     groups = [amounts[start : start + step] for start in range(0, len(amounts), step)]
     titles = [group[0][0] if len(group) == 1 else f"{group[0][0]} to {group[-1][0]}" for group in groups]

@@ -1,4 +1,4 @@
-"""Prints a report as a folder of HTML pages. Each page is whole: style, script and plots are in it, and it asks for nothing."""
+"""Writes a report as a folder of HTML pages. Each page contains its style, script and plots, and makes no request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NAME_NO_KEYS = frozenset(
         "watermark_never_goes_back",
     }
 )
-"""Tests whose places are files, columns, nodes or commits. Those of any other test may be keys."""
+"""Tests whose places are files, columns, nodes or commits. Places of other tests may be keys."""
 
 
 def pages_of(report: RunReport) -> dict[str, str]:
@@ -50,10 +50,7 @@ def pages_of(report: RunReport) -> dict[str, str]:
 
 
 def write_site(report: RunReport, folder: Path) -> Path:
-    """Write the pages into a folder, made where there is none; returns the first page.
-
-    Raises `UsageError` where they cannot be written there.
-    """
+    """Write the pages into a folder, which need not exist; returns the first page. Raises `UsageError` if that fails."""
     pages = pages_of(report)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +81,7 @@ def _environment() -> jinja2.Environment:
 
 @cache
 def _inlined() -> Mapping[str, Any]:
-    """Style and script, and the digest by which the page's policy allows the script and no other."""
+    """Return style, script, and the digest with which the page's policy allows only this script."""
     folder = Path(template_folder()) / "report"
     style, script = ((folder / name).read_text("utf-8") for name in ("style.css", "script.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -92,26 +89,25 @@ def _inlined() -> Mapping[str, Any]:
 
 
 def _outcome(check: Check) -> str:
-    """How a test ended, in words, without the places that it names."""
     if check.status is Status.FAILED:
         return f"does not hold for {check.broken:,} {check.unit}"
     return check.note if check.status is Status.SKIPPED else check.line()
 
 
 def _places(check: Check, *, with_values: bool) -> tuple[str, ...]:
-    """Where a test does not hold; without values nothing that may name a key."""
+    """Return the places where a test does not hold; without values, none that may name a key."""
     names_no_key = check.name.partition(".")[0] in _NAME_NO_KEYS
     return check.where if with_values or names_no_key else ()
 
 
 def worst(table: TableReport) -> Verdict:
-    """Return the least that a column can be trusted, leaving out what the project file waives."""
+    """Return the worst verdict of a table's columns, without those that the project file waives."""
     order = list(Verdict)
     return max((line.verdict for line in table.fidelity if not line.waived), key=order.index, default=order[0])
 
 
 def ticked(text: str) -> Markup:
-    """Return a text whose parts between backticks are code.
+    """Return a text with the parts between backticks as code.
 
     >>> ticked("`late` lists <it>")
     Markup('<code>late</code> lists &lt;it&gt;')
@@ -138,7 +134,7 @@ def _landings_plot(raw: RawFigures) -> Markup:
 
 
 def _cost_bar(table: TableReport, run: RunReport) -> Markup:
-    """The bytes of raw, state and serving table; full width is the largest table's."""
+    """Return a bar with the bytes of raw, state and serving table; the full width is the largest table."""
     whole = max(sum(size for _, size, _ in _sizes(one)) for one in run.tables)
     parts = [BarPart(size, f"{what}: {wording.size(size)}", kind) for what, size, kind in _sizes(table)]
     return plots.bar(parts, label=", ".join(part.title for part in parts), whole=whole)

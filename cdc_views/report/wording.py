@@ -1,4 +1,4 @@
-"""Numbers, spans and instants as people read them."""
+"""Numbers, spans and instants for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def size(amount: int) -> str:
-    """Return bytes in a unit that fits, of a thousand each.
+    """Return bytes in a suitable unit; units are powers of 1,000.
 
     >>> size(999), size(206168), size(5_000_000_000)
     ('999 B', '206.2 kB', '5.0 GB')
@@ -25,7 +25,7 @@ def size(amount: int) -> str:
 
 
 def span(seconds: int) -> str:
-    """Return a span in the two largest units that it has.
+    """Return a span in its two largest units.
 
     >>> span(59), span(3_720), span(90_000)
     ('59 s', '1 h 2 min', '1 d 1 h')
@@ -57,7 +57,7 @@ def micros(instant: int) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Return a part in percent; never 0 or 100 where it is neither.
+    """Return a part in percent; 0 or 100 only if it is exactly that.
 
     >>> share(0, 0), share(1, 3), share(1, 1_000_000), share(999_999, 1_000_000), share(3, 3)
     ('–', '33 %', '< 1 %', '> 99 %', '100 %')
@@ -71,7 +71,7 @@ def share(part: int, whole: int) -> str:
 
 
 def plain(text: str) -> str:
-    """Return the text inside a JSON string, nothing for null, other JSON as it is.
+    """Return the text of a JSON string, empty for null; other JSON as it is.
 
     >>> plain('"lost"'), plain("null"), plain("12")
     ('lost', '', '12')

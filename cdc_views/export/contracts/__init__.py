@@ -1,4 +1,4 @@
-"""Data contracts in the Open Data Contract Standard (ODCS): written from a project, compared with it, turned into data tests.
+"""Data contracts in the Open Data Contract Standard (ODCS): written for a project, compared with it, made into data tests.
 
 Source: Open Data Contract Standard 3.2.0 (Bitol, Linux Foundation), https://bitol-io.github.io/open-data-contract-standard.
 """

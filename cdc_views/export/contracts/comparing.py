@@ -1,7 +1,4 @@
-"""What a contract says of tables against what their views are, and the data tests of a table with those of a contract.
-
-A contract says less than a table may be: what it leaves out is not compared.
-"""
+"""Compares a contract with the views of tables, except what it leaves out, and adds its rules to a table's data tests."""
 
 from __future__ import annotations
 
@@ -39,13 +36,13 @@ _ORDERS: tuple[tuple[Any, ...], ...] = (
 )
 """From narrow to wide."""
 _OLDER = {("object", "map"), ("array", "map"), ("array", "vector")}
-"""What versions before 3.2 of the standard could say at most."""
+"""Pairs (contract, view): the best that versions before 3.2 of the standard could express."""
 _MATCHES = Check("matches_contract", "the view is what the contract says: columns, types, keys", unit="differences")
 _COVERED = Check("contract_is_tested", "each rule of the contract is a data test", unit="rules")
 
 
 class Fit(Enum):
-    """How a promised type relates to the one that is there."""
+    """The relation of a promised type to the actual type."""
 
     SAME = "same"
     NARROWER = "narrower in the contract"
@@ -55,7 +52,7 @@ class Fit(Enum):
 
 
 class ContractVerdict(str, Enum):
-    """Whether a reader who trusts the contract is misled."""
+    """Whether the difference misleads a reader who trusts the contract."""
 
     DIFFERS = "differs"
     NOTE = "note"
@@ -63,10 +60,8 @@ class ContractVerdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ContractDifference:
-    """One difference, in words: what the contract says and what was found, each empty where there is nothing.
-
-    `table` is the object's name where there is no such table; `element` is a column or a part of one, empty for the whole table;
-    `where` is `file:line` in the contract.
+    """One difference; `contract` and `found` are the two sides, empty if one has nothing. `table` is the object's name if there
+    is no such table; `element` is a column or a part of one, empty for the whole table; `where` is `file:line` in the contract.
     """
 
     table: str
@@ -79,9 +74,8 @@ class ContractDifference:
 
 
 def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection: bool) -> list[ContractDifference]:
-    """Return the differences between a contract and tables of a project; raises `ConfigError` where it describes none.
-
-    `is_selection`: the tables were picked, so that each must be in the contract, and it may have others.
+    """Return the differences between a contract and tables of a project; raises `ConfigError` for a contract without tables.
+    `is_selection`: the tables were selected, so each must be in the contract, which may have others.
     """
     if not contract.objects:
         raise ConfigError(f"{contract.path}: describes no table; `schema` with an object per table was expected")
@@ -100,8 +94,6 @@ def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """One table beside what a contract says of it."""
-
     contract: Contract
     table: TableContext
     described: Element
@@ -121,7 +113,6 @@ class _Table:
         return ContractDifference(self.table.name, element, what, str(said), str(found), verdict, self.contract.where(part.place))
 
     def _columns(self, described: Element, ours: list[dict[str, Any]], path: tuple[str, ...]) -> Iterator[ContractDifference]:
-        """Of columns, or of the fields of a nested value."""
         by_name = {part["name"]: part for part in ours}
         said = {part.name: part for part in described.parts("properties")}
         for name, part in said.items():
@@ -134,7 +125,6 @@ class _Table:
             yield self._difference(described, ".".join((*path, name)), "not in the contract", "", found, ContractVerdict.NOTE)
 
     def _type(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[ContractDifference]:
-        """Of the types of a column or a part of one, the parts inside after it."""
         unlike = [*self._unlike(part, part.value, ours, "logicalType", path)]
         yield from unlike
         if unlike:
@@ -142,7 +132,7 @@ class _Table:
         yield from self._unlike(part, part.value, ours, "physicalType", path)
         if part.value.get("physicalType") is None and part.value.get("logicalType") != "string":
             said, found = part.value.get("logicalTypeOptions") or {}, ours.get("logicalTypeOptions") or {}
-            for option in ("format", "timezone", "dimensions"):  # widths and time zones, which no physical type has told
+            for option in ("format", "timezone", "dimensions"):  # widths and time zones, if no physical type has them
                 yield from self._unlike(part, said, found, option, path)
         for keys in (("items",), ("map", "key"), ("map", "value")):
             inner, there = part.part(*keys), Element(ours, ()).part(*keys)
@@ -175,7 +165,7 @@ class _Table:
                 yield self._difference(part, str(test.column), "required without a test", "required", "no not_null test")
 
     def _source(self) -> Iterator[ContractDifference]:
-        """Of the types in the source, in a contract that was exported here."""
+        """Compare types in the source, if cdc-views exported the contract."""
         if self.described.ours(PROPERTY) is None:
             return
         said, schema = schema_of(self.contract, self.described), self.table.schema
@@ -186,7 +176,7 @@ class _Table:
 
 
 def schema_of(contract: Contract, described: Element) -> TableSchema:
-    """Return the source's schema that an exported contract holds; raises `ConfigError` where it holds none that can be read."""
+    """Return the source's schema in an exported contract; raises `ConfigError` if it has no valid one."""
     form = described.ours(PROPERTY)
     where = contract.where(described.place)
     try:
@@ -200,13 +190,13 @@ def _source_text(column: Column) -> str:
 
 
 def _key_of(properties: Sequence[Any], flag: str, position: str) -> list[str]:
-    """Names in key order; columns without a position stand as they come."""
+    """Return the names in key order; columns without a position keep their order."""
     flagged = [part for part in properties if part.get(flag)]
     return [str(part.get("name")) for part in sorted(flagged, key=lambda part: part.get(position) or 0)]
 
 
 def fit_of(said: Any, found: Any, *, key: str, dialect: str) -> Fit:
-    """Return how `said` in a contract relates to `found`, both under `key` of a property."""
+    """Return how the contract's value `said` relates to the view's value `found`, both under `key` of a property."""
     if said == found or (said, found) in _OLDER:
         return Fit.SAME
     if key != "physicalType":
@@ -225,7 +215,7 @@ def fit_of(said: Any, found: Any, *, key: str, dialect: str) -> Fit:
 
 
 def _parsed(text: str, dialect: str) -> exp.DataType:
-    """The type that a text names; DuckDB takes a length and ignores it, but a contract that gives one promises it."""
+    """Return the type in a text; keeps a text's length, which DuckDB ignores but a contract promises."""
     found = exp.DataType.build(text, dialect=dialect)
     return exp.DataType.build(text) if found.is_type(*exp.DataType.TEXT_TYPES) and "(" in text else found
 
@@ -238,7 +228,7 @@ def _ranked(said: Any, found: Any) -> Fit:
 
 
 def _sized(promised: exp.DataType, there: exp.DataType) -> Fit:
-    """Of decimals by digits, of texts by length; a text without a length has any."""
+    """Compare decimals by digits and texts by length; a text without a length may have any."""
     said, found = _sizes(promised), _sizes(there)
     if promised.is_type(*exp.DataType.TEXT_TYPES):
         longest = [sizes[0] if sizes else None for sizes in (said, found)]
@@ -257,9 +247,8 @@ def _sizes(kind: exp.DataType) -> list[int]:
 
 
 def validate_with(contract: Contract, table: TableContext, **options: Any) -> Report:
-    """Run the data tests of a table, those of a contract, and compare the two; `options` are `validate_table`'s.
-
-    A rule that is no data test is no failure: `contract_is_tested` is skipped then, and says which.
+    """Run the data tests of a table and of a contract, and compare the two; `options` are those of `validate_table`. A rule that
+    is no data test does not fail: then `contract_is_tested` is skipped, and names it.
     """
     if contract.object_of(table) is None:
         report = validate_table(table, **options)
@@ -275,7 +264,7 @@ def validate_with(contract: Contract, table: TableContext, **options: Any) -> Re
 
 
 def with_tests(table: TableContext, tests: Sequence[DataTest]) -> TableContext:
-    """Return the table with more data tests, each but once and under a name of its own."""
+    """Return the table with more data tests, without duplicates, and each under its own name."""
     kept = list(table.config.tests)
     taken = {test_name(test) for test in kept if is_of_rows(test)}
     for test in tests:

@@ -1,4 +1,4 @@
-"""Contract files: read with the line of every value, checked against the standard's JSON Schema."""
+"""Reads contract files with the line of every value, and checks them with the standard's JSON Schema."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
 
 WRITTEN = "v3.2.0"
-"""The version of the standard that contracts are written in."""
+"""The version of the standard that we write."""
 READ = ("v3.0.0", "v3.0.1", "v3.0.2", "v3.1.0", WRITTEN)
-"""The versions that are read; all are checked against the schema of the newest one, which kept what they had."""
+"""The versions that we read; the schema of the newest one, which kept everything in the others, checks them all."""
 VENDOR = "cdc-views"
-"""Marks what only we can read: custom properties' `vendor`, custom rules' `engine`."""
+"""Marks parts that only we can read: custom properties' `vendor`, custom rules' `engine`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One part of a contract: its value, and where it stands in the document."""
+    """One part of a contract: its value, and its place in the document."""
 
     value: Mapping[str, Any]
     place: Place
 
     def parts(self, key: str) -> Iterator[Element]:
-        """Yield the entries of the list under `key`; nothing where there is none."""
+        """Yield the entries of the list under `key`, if any."""
         for index, value in enumerate(self.value.get(key) or ()):
             yield Element(value, (*self.place, key, index))
 
     def part(self, *keys: str) -> Element | None:
-        """Return what is under the keys, or None."""
+        """Return the part under the keys, or None."""
         found: Any = self.value
         for key in keys:
             found = found.get(key) if isinstance(found, Mapping) else None
@@ -49,7 +49,7 @@ class Element:
 
     @property
     def name(self) -> str:
-        """Its `name`, or nothing."""
+        """Its `name`; empty without one."""
         return str(self.value.get("name") or "")
 
     def ours(self, name: str) -> Any:
@@ -62,7 +62,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """A contract that keeps to the standard."""
+    """A contract that conforms to the standard."""
 
     path: Path
     marked: MarkedYaml
@@ -78,7 +78,7 @@ class Contract:
         return f"{self.path}:{self.marked.line(place)}"
 
     def object_of(self, table: TableContext) -> Element | None:
-        """Return the object that describes a table: by its full name, else by its own or its view's, where only one has it."""
+        """Return the object with a table's full name, else the only one with its own or its view's name; None without."""
         config = table.config
         view = f"{config.keyspace}.{config.view_name}" if config.keyspace else config.view_name
         for names in ({table.name, view}, {config.table, config.view_name}):
@@ -91,9 +91,8 @@ class Contract:
 def read_contract(path: Path) -> Contract:
     """Return the contract in a YAML or JSON file.
 
-    Raises:
-        ConfigError: The file is missing, is no YAML, or breaks the standard; names the line.
-        MissingExtraError: The packages that know the standard are not installed.
+    Raises `ConfigError` with the line if the file is missing, is not YAML, or breaks the standard; `MissingExtraError` without
+    the packages for the standard.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -102,7 +101,7 @@ def read_contract(path: Path) -> Contract:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 (byte {error.start}); a data contract in UTF-8 was expected") from error
     marked = read_yaml(text, where=str(path), environment=None)
-    # YAML reads dates as dates; the standard has them as texts
+    # YAML reads dates as dates; the standard has texts
     document = json.loads(json.dumps(marked.document, default=str))
     _check_kind(document, marked, path)
     _check_schema(document, marked, path)
@@ -110,7 +109,7 @@ def read_contract(path: Path) -> Contract:
 
 
 def _check_kind(document: Any, marked: MarkedYaml, path: Path) -> None:
-    """What makes a file a contract, told before everything that follows from it."""
+    """Check first that the file is a contract, because later errors would only follow from that."""
     if not isinstance(document, dict):
         raise ConfigError(f"{path}:1: is no data contract; keys apiVersion, kind, id, version and schema were expected")
     for key, known in (("kind", ("DataContract",)), ("apiVersion", READ)):
@@ -125,7 +124,7 @@ def _check_schema(document: Any, marked: MarkedYaml, path: Path) -> None:
     from jsonschema.exceptions import best_match
 
     errors = list(_validator().iter_errors(document))
-    # keys count as unknown where their part breaks another rule; then that rule is the mistake
+    # keys count as unknown if their part breaks another rule; then that rule is the mistake
     error = best_match([e for e in errors if e.validator != "unevaluatedProperties"] or errors)
     if error is not None:
         place = tuple(error.absolute_path)
@@ -134,7 +133,7 @@ def _check_schema(document: Any, marked: MarkedYaml, path: Path) -> None:
 
 
 def _message(error: ValidationError) -> str:
-    """The schema's complaint, without the value it is about: a contract may hold examples of data."""
+    """Return the schema's complaint without the value, because a contract may contain examples of data."""
     match error.validator:
         case "required":
             missing = [key for key in error.validator_value if key not in error.instance]

@@ -1,4 +1,4 @@
-"""A contract's rules as data tests of the project file. What cannot be said as one is listed with the reason, never left out."""
+"""A contract's rules as data tests of the project file. Lists every rule that is no data test, with the reason."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _MINOR = frozenset({"warning", "warn", "info", "minor", "low"})
 
 @dataclass(frozen=True, slots=True)
 class NoTest:
-    """Why no data test says a rule."""
+    """The reason why no data test can express a rule."""
 
     why: str
 
 
 def severity_of(rule: Mapping[str, Any]) -> str:
-    """Return how much a rule matters; what is not said to be minor is an error."""
+    """Return the severity of a rule; a rule that is not marked as minor is an error."""
     return "warning" if str(rule.get("severity") or "").lower() in _MINOR else "error"
 
 
 def is_none(rule: Mapping[str, Any]) -> bool:
-    """Whether the rule says that what it counts must not occur at all, in whichever way."""
+    """Return whether the rule states, in any form, that what it counts must not occur at all."""
     given = {name: value for name, value in rule.items() if name.startswith(("mustBe", "mustNotBe"))}
     if len(given) != 1:
         return False
@@ -79,13 +79,13 @@ def counted_condition(query: str, names: Set[str]) -> str | NoTest:
 
 
 RuleTest = dict[str, Any] | str | NoTest
-"""The keys of a data test, the name of a check that is always made, or why it is neither."""
+"""The keys of a data test, the name of a check that always runs, or why it is neither."""
 Rule = tuple[str, Element, RuleTest]
-"""What a rule is called, where it stands, and what it comes down to."""
+"""A rule's name, its place, and the test that it becomes."""
 _BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 _LENGTHS = {"minLength": ">=", "maxLength": "<="}
 _NO_RULES = frozenset({"format", "timezone", "defaultTimezone", "dimensions", "elementType"})
-"""Options that say the type; comparing schemas is about them."""
+"""Options that describe the type; comparing schemas covers them."""
 _ADVICE = frozenset({"distanceMetric", "embeddingModel", "embeddingModelVersion", "normalized"})
 
 
@@ -111,7 +111,7 @@ def _column_rules(column: Element, table: TableContext) -> Iterator[Rule]:
 
 
 def _of_quality(rule: Element, table: TableContext, column: str) -> RuleTest:
-    """A rule of a column; without a name, of the whole table."""
+    """Return the test of a column's rule; without a column name, of a rule of the whole table."""
     said = rule.value
     kind = said.get("type", "library")
     if kind == "text":
@@ -207,7 +207,6 @@ def _of_option(column: Element, option: str, value: Any) -> RuleTest:
 
 
 def _inside(column: Element, *path: str) -> Iterator[Rule]:
-    """Rules of parts of a nested value, none of which can be tested."""
     parts = [*column.parts("properties"), column.part("items"), column.part("map", "key"), column.part("map", "value")]
     for part in parts:
         if part is None:
@@ -221,7 +220,7 @@ def _inside(column: Element, *path: str) -> Iterator[Rule]:
 
 @dataclass(slots=True)
 class Rules:
-    """What a contract asks of one table: data tests, checks that are always made, and where and why a rule is neither."""
+    """A contract's rules for one table: data tests, checks that always run, and place and reason of rules that are neither."""
 
     tests: list[DataTest] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -229,7 +228,7 @@ class Rules:
 
 
 def rules_for(contract: Contract, table: TableContext) -> Rules:
-    """Return what a contract asks of a table; nothing where it does not describe it."""
+    """Return a contract's rules for a table; empty if it does not describe the table."""
     found = Rules()
     described = contract.object_of(table)
     if described is None:
@@ -279,7 +278,7 @@ def _custom(rule: Element) -> RuleTest:
 
 
 def _is_about(about: str, described: Element, *, is_only: bool) -> bool:
-    """Whether a service level is of this table: one that names none is of the only one, or of all."""
+    """Return whether a service level is about this table: one without an element is about the only table, or about all."""
     names = {described.name, str(described.value.get("physicalName") or "")} - {""}
     listed = [about] if about in names else [part.strip() for part in about.split(",") if part.strip()]
     if not listed:
@@ -301,7 +300,6 @@ def _of_level(level: Element) -> RuleTest:
 
 
 def _checked(table: TableContext, said: dict[str, Any]) -> DataTest | NoTest:
-    """The test, once the project file would take it and the table has what it names."""
     try:
         test = DataTest.model_validate({key: value for key, value in said.items() if value is not None})
         condition = condition_of(test)
@@ -315,7 +313,7 @@ def _checked(table: TableContext, said: dict[str, Any]) -> DataTest | NoTest:
 
 
 def tests_yaml(found: Iterable[tuple[str, Rules]]) -> str:
-    """Return tests as they stand in a project file, table by table."""
+    """Return tests as text of a project file, table by table."""
     import yaml
 
     tables = [

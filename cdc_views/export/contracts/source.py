@@ -1,6 +1,5 @@
-"""A table's schema as its source has it, inside a contract: in the form of our YAML schemas, so that reading it is theirs.
-
-A contract's properties say what readers see, where a decimal may be a text; this says what it is in the source.
+"""A table's schema in its source, inside a contract, in the form of our YAML schemas, so that their reader reads it. A contract's
+properties describe the view, where a decimal may be a text; this describes the source.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ PROPERTY = "sourceSchema"
 
 
 def source_form(schema: TableSchema) -> dict[str, Any]:
-    """Return a table's schema in the form that `schema_readers.yaml_schema` reads."""
+    """Return a table's schema in the form that `schemas.yaml_schema` reads."""
     kinds = [*(column.type for column in schema.columns), *(d.type for d in schema.dropped if d.type is not None)]
     types = {udt: {name: written(part) for name, part in kind.fields} for udt, kind in _user_types(kinds).items()}
     dropped = [
@@ -31,7 +30,7 @@ def source_form(schema: TableSchema) -> dict[str, Any]:
 
 
 def source_schema(form: Mapping[str, Any], *, where: str) -> TableSchema:
-    """Return the schema that `source_form` wrote; raises `SchemaError` for another form."""
+    """Return the schema from the form that `source_form` wrote; raises `SchemaError` for another form."""
     from cdc_views.schemas.yaml_schema import read_yaml
 
     (found,) = read_yaml(yaml.safe_dump(dict(form), sort_keys=False, allow_unicode=True), where=where).tables.values()
@@ -40,7 +39,7 @@ def source_schema(form: Mapping[str, Any], *, where: str) -> TableSchema:
 
 
 def written(kind: LogicalType) -> str:
-    """Return a type as CQL writes it, a decimal with its size.
+    """Return a type in CQL, a decimal with its size.
 
     >>> from cdc_views.model.types import Kind
     >>> written(ListOf(Scalar(Kind.DECIMAL, 2), frozen=False))
@@ -68,7 +67,7 @@ def _column(column: Column) -> str | dict[str, str]:
 
 
 def _user_types(kinds: Iterable[LogicalType]) -> dict[str, Udt]:
-    """Each user type once, by name, those inside others first."""
+    """Return each user type once, by name; types inside others come first."""
     found: dict[str, Udt] = {}
     for kind in kinds:
         inside = _user_types(children(kind))

@@ -1,4 +1,4 @@
-"""A project's tables as a contract: what readers of the views are promised, types part by part, and what `validate` tests."""
+"""A project's tables as a contract: promises to readers of the views, types part by part, and rules that `validate` tests."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ INVARIANTS = {
     "nothing_deleted_is_kept": "Nothing is kept that a deletion covers.",
     "files_are_whole.raw": "The files of the raw table are those that its log names.",
 }
-"""Checks that `validate` always makes and that matter to readers; the last are those of state where there is one."""
+"""Checks that always run and concern readers; of deletions only if there is a state."""
 
 SPANS = {"freshness": "fresh_within", "latency": "lag_within"}
-"""Property of a service level → the data test that it is."""
+"""Property of a service level → key of its data test."""
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SECONDS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),
@@ -53,20 +53,19 @@ _MEANT = {
 }
 _VECTOR_ELEMENTS = {pa.float32(): "float32", pa.float64(): "float64"}
 _FORMATS = {Kind.UUID: "uuid", Kind.TIMEUUID: "uuid", Kind.BLOB: "binary"}
-"""What a column shown as text, or as bytes, holds."""
+"""The content of a column that is shown as text or bytes."""
 
 
 def contract_yaml(document: dict[str, Any]) -> str:
-    """Return the text of a contract file, the same on every run."""
+    """Return the text of a contract file, which is the same on every run."""
     return f"# {mark_of(COMMAND)}\n" + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
 
 
 def contract_of(tables: Sequence[TableContext], *, version: str, name: str = "") -> dict[str, Any]:
-    """Return the contract of some tables of a project, at least one; `name` is a table's where it is about that alone.
+    """Return the contract of some tables of a project, at least one; `name` is a table's if the contract is only about that.
 
-    Raises:
-        UnsupportedError: The project's engine keeps its views where they are not run here.
-        UnknownColumnError: A data test of the project file names a column that its table does not have.
+    Raises `UnsupportedError` if a remote warehouse keeps the views, whose types are unknown here, `UnknownColumnError` if a data
+    test names an unknown column.
     """
     project = tables[0].project
     if project.is_remote:
@@ -93,7 +92,7 @@ def contract_of(tables: Sequence[TableContext], *, version: str, name: str = "")
 
 
 def _server(tables: Sequence[TableContext]) -> dict[str, Any]:
-    """Where the views are. Nothing that an address may carry besides a place: no user, no password, no query."""
+    """Return the place of the views, without other parts of an address: user, password, query."""
     config = tables[0].project.config
     place = config.warehouse
     if is_url(place):
@@ -138,7 +137,7 @@ def _property(table: TableContext, column: Column, shown: pa.DataType, quality: 
 
 
 def is_unique(schema: TableSchema, column: Column) -> bool:
-    """Whether the column alone is the key, as SQL compares it."""
+    """Return whether the column alone is the key, as SQL compares it."""
     return schema.row_key == (column,) and compares_as_keys(schema)
 
 
@@ -160,7 +159,6 @@ def _invariant(name: str) -> dict[str, Any]:
 
 
 def _quality(table: TableContext) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
-    """The rules of the project file's tests: by column, and of whole rows."""
     of_columns: dict[str, list[dict[str, Any]]] = {}
     of_rows = []
     for test in table.config.tests:
@@ -190,7 +188,7 @@ def _levels(table: TableContext) -> list[dict[str, Any]]:
 
 
 def _type_parts(kind: LogicalType, shown: pa.DataType, *, dialect: str) -> dict[str, Any]:
-    """The keys of a property that say its type: `kind` in the source, `shown` in the view; `dialect`: of `physicalType`."""
+    """Return the keys of a property that describe its type; `kind` is in the source, `shown` in the view in `dialect`."""
     found: dict[str, Any] = {"logicalType": _logical(kind, shown), "physicalType": _physical(shown, dialect)}
     if options := _options(kind, shown):
         found["logicalTypeOptions"] = options
@@ -254,7 +252,7 @@ def _items(kind: LogicalType, shown: pa.DataType, dialect: str) -> dict[str, Any
     match kind:
         case ListOf() | SetOf() | VectorOf():
             return _type_parts(kind.element, shown.value_type, dialect=dialect)
-        case MapOf():  # keys that no engine's map can hold: an array of entries
+        case MapOf():  # an array of entries, for keys that no engine's map can hold
             sides = zip(("key", "value"), _sides(kind, shown), strict=True)
             parts = [{"name": name, **_type_parts(part, seen, dialect=dialect)} for name, (part, seen) in sides]
             return {"logicalType": "object", "physicalType": _physical(shown.value_type, dialect), "properties": parts}
@@ -271,7 +269,7 @@ def _fields(kind: LogicalType) -> tuple[LogicalType, ...]:
 
 
 def span_parts(span: str) -> dict[str, Any]:
-    """Return value and unit of a span; the unit is a word, since `m` may be months.
+    """Return value and unit of a span; the unit is a word, since `m` might mean months.
 
     >>> span_parts("30m")
     {'value': 30, 'unit': 'minutes'}
@@ -280,7 +278,7 @@ def span_parts(span: str) -> dict[str, Any]:
 
 
 def span_of(level: Mapping[str, Any]) -> str:
-    """Return the span of a service level; raises `ValueError` with the reason where it has none in whole seconds.
+    """Return the span of a service level; raises `ValueError` with the reason if it is not in whole seconds.
 
     >>> span_of({"value": 1.5, "unit": "h"})
     '5400s'

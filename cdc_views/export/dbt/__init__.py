@@ -1,6 +1,5 @@
-"""A dbt project's part of a cdc-views project: macros, models, tests and docs generated from the same plans.
-
-The hand-written package `dbt_compat` dispatches to what `export` writes. `duckdb_plugin` shows dbt-duckdb the raw tables.
+"""The dbt part of a cdc-views project: macros, models, tests and docs, generated from the same plans. The hand-written package
+`dbt_compat` dispatches to the files that `export` writes. `duckdb_plugin` shows dbt-duckdb the raw tables.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 FOLDERS = ("models/cdc_views", "macros/cdc_views")
-"""The folders of the dbt project that are ours; other files in them stay."""
+"""Our folders in the dbt project; other files in them stay."""
 _STATE = """\
 {{#- {title}: the facts that still matter; {mark}, do not edit; plan {plan} -#}}
 {{{{ config(**cdc_views.state_config()) }}}}
@@ -34,18 +33,14 @@ _ROWS = """\
 
 
 def export(project: str, tables: Sequence[Table], out: Path) -> Exported:
-    """Write the dbt part of the project called `project` into the dbt project `out`.
-
-    Everything is rendered before the first file is written. A file without our mark is somebody's own.
-
-    Raises:
-        UsageError: A file cannot be written, or is somebody's own.
+    """Write the dbt part of project `project` into the dbt project `out`, all rendered before the first file is written. Raises
+    `UsageError` if a file cannot be written, or lacks our mark and so is somebody else's.
     """
     return write_files(out, files_of(project, tables), command=COMMAND, folders=FOLDERS)
 
 
 def files_of(name: str, tables: Sequence[Table]) -> dict[str, str]:
-    """Return the text of every file by its path inside the dbt project, the same on every run."""
+    """Return the text of every file by its path in the dbt project; it is the same on every run."""
     check_names_differ(table.name for table in tables)
     models, macros = FOLDERS
     texts = {
@@ -63,10 +58,8 @@ def files_of(name: str, tables: Sequence[Table]) -> dict[str, str]:
 
 
 def _models_of(table: str, *, macros: str) -> dict[str, str]:
-    """The text of each model by its name: one that keeps the table's state, and one of its latest rows over that.
-
-    The digest of `macros`, the text they come down to, is in them: dbt does not see which generated macro a model calls, so
-    `state:modified` goes by the text.
+    """Return the text of each model by its name: one keeps the table's state, one shows its latest rows. The texts contain the
+    digest of `macros`, because dbt does not see which generated macro a model calls: `state:modified` compares texts.
     """
     places = {
         "title": commented(table),
@@ -81,7 +74,7 @@ def _models_of(table: str, *, macros: str) -> dict[str, str]:
 
 
 def check_names_differ(tables: Iterable[str]) -> None:
-    """Raise `ConfigError` where two tables would have one model."""
+    """Raise `ConfigError` if two tables would have the same model."""
     seen: dict[str, str] = {}
     for table in tables:
         for name in (plain_name(table), state_name(table)):

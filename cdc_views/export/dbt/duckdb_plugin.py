@@ -1,4 +1,4 @@
-"""A dbt-duckdb plugin that tells DuckDB which files the raw tables consist of, so that each run sees what has landed.
+"""A dbt-duckdb plugin that sets the files of the raw tables in DuckDB, so that each run sees all landed events.
 
 In `profiles.yml`, under the DuckDB target::
 
@@ -7,8 +7,8 @@ In `profiles.yml`, under the DuckDB target::
         alias: cdc_views
         config: {project: path/to/cdc_views.yml}
 
-The sources of `cdc-views dbt export` are `read_parquet` of `getvariable('cdc_views_raw_<model>')`; the plugin sets these
-variables in every session. Nothing is copied or created, so threads do not get into each other's way. A run sees one version.
+The sources of `cdc-views dbt export` call `read_parquet` on `getvariable('cdc_views_raw_<model>')`; the plugin sets these
+variables in every session. It copies and creates nothing, so that threads do not disturb each other. A run sees one version.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ with needs("dbt's plugin", extra="dbt"):
 
 
 class Plugin(BasePlugin):  # type: ignore[misc]
-    """What dbt-duckdb loads by this name from a module."""
+    """The class that dbt-duckdb loads by this name from a module."""
 
     def initialize(self, config: dict[str, Any]) -> None:
-        """Take `config` of the profile; `project` is the project file."""
+        """Store `config` of the profile; `project` is the project file."""
         self._project = str(config.get("project", "cdc_views.yml"))
         self._folder = TemporaryDirectory(prefix="cdc-views-dbt-")
         self._lock = Lock()
         self._seen: tuple[str, dict[str, list[str]]] = ("", {})
 
     def configure_cursor(self, cursor: Any) -> None:
-        """Set a variable for each table of the project; raises `DbtRuntimeError` where one cannot be read."""
+        """Set a variable for each table of the project; raises `DbtRuntimeError` if a table cannot be read."""
         try:
             found = self._files()
         except CdcViewsError as error:
@@ -49,7 +49,7 @@ class Plugin(BasePlugin):  # type: ignore[misc]
             cursor.execute(set_variable(variable, files))
 
     def _files(self) -> dict[str, list[str]]:
-        """Files by variable, as of the first session of this run; dbt keeps a plugin for all runs of a process."""
+        """Return files by variable, as of this run's first session; dbt keeps a plugin for all runs of a process."""
         run = get_invocation_id()
         with self._lock:
             if self._seen[0] != run:

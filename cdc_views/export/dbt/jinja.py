@@ -1,4 +1,4 @@
-"""Text that dbt renders with Jinja: what must stay as it is, and the places where something goes."""
+"""Text that dbt renders with Jinja: literal text, and placeholders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OPENING = re.compile(r"\{(?=[{%#])")
 
 
 def literal(text: str) -> str:
-    """Return a template that renders to exactly `text`, whatever marks it holds.
+    """Return a template that renders to exactly `text`, even if that contains Jinja's marks.
 
     >>> literal("a {{ b }} {% c")
     "a {{ '{' }}{ b }} {{ '{' }}% c"
@@ -20,7 +20,7 @@ def literal(text: str) -> str:
 
 
 def filled(text: str, places: Mapping[str, str]) -> str:
-    """Return a template that renders to `text` with the value of an expression at each place; a place is a word in it."""
+    """Return a template that renders to `text`, with each word in `places` replaced by the value of its expression."""
     template = literal(text)
     for word, expression in places.items():
         template = template.replace(word, "{{ " + expression + " }}")
@@ -28,7 +28,7 @@ def filled(text: str, places: Mapping[str, str]) -> str:
 
 
 def free_word(word: str, names: Iterable[str]) -> str:
-    """Return `word`, lengthened until no name holds it, so that it marks a place and nothing else."""
+    """Return `word`, lengthened until no name contains it, so that it can only be a placeholder."""
     taken = " ".join(names)
     while word in taken:
         word += "_"
@@ -36,7 +36,7 @@ def free_word(word: str, names: Iterable[str]) -> str:
 
 
 def value(found: Any) -> str:
-    """Return a Jinja expression of a text, a number, a list or a mapping.
+    """Return a Jinja expression for a text, a number, a list or a mapping.
 
     >>> print(value({"key": ["it's"]}))
     {"key": ["it's"]}

@@ -1,4 +1,4 @@
-"""The generated macro files: for each table and adapter the plan's SQL, behind one name that dbt dispatches."""
+"""The generated macro files: the plan's SQL for each table and adapter, behind one name that dbt dispatches."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from cdc_views.storage.relation import Relation
 COMMAND = "cdc-views dbt export"
 MARK = mark_of(COMMAND)
 _ADAPTERS = ("duckdb", "spark", "bigquery")
-"""Those that macros are generated for; `databricks` takes Spark's."""
+"""The adapters with macros; `databricks` uses Spark's."""
 _PART_DIGITS = 4
-"""A state is split into 2^4 parts by partition key: an incremental run rewrites those that something landed for."""
+"""A state has 2^4 parts by partition key; an incremental run rewrites those with new facts."""
 _RENDERED = {"latest_row": "now", "live_rows": "now", "latest_cells": "state"}
-"""What there is of each table, and the second argument of its macro: the clock, or an earlier state."""
+"""The macros of each table, and their second argument: the clock, or an earlier state."""
 _STATE_FACTS = """\
 WITH {facts} AS (
 {{%- if state is none %}}
@@ -50,7 +50,7 @@ SELECT {layout}, {part_column} FROM (
 
 @dataclass(frozen=True, slots=True)
 class _Bodies:
-    """Renders what there is of one table for one adapter. Raises `UnsupportedError` where its dialect cannot do it."""
+    """Renders the macros of one table for one adapter. Raises `UnsupportedError` if the dialect cannot express one."""
 
     relation: Relation
     strategy: str
@@ -67,7 +67,7 @@ class _Bodies:
         return f"{{%- set now = {now} if now is none else now -%}}\n{filled(sql, {table: 'relation', clock: 'now'})}"
 
     def _state(self) -> str:
-        """Facts first: all of them, or what landed since and what the state has in the parts that it touches."""
+        """Return the state's SQL, from all facts, or from the new facts and the state's facts in the parts that they touch."""
         reduced, quote = self._latest_cells(), "`" if self.adapter != "duckdb" else '"'
         of_key = part_of(self.relation, prefix=Part.RUN.value, digits=_PART_DIGITS)
         is_table = Call(Op.EQ, (col(names.KIND), Lit(FactKind.TABLE.value)))
@@ -82,9 +82,8 @@ class _Bodies:
         return f'{{%- set facts = "_cdc_views_facts" -%}}\n{facts}{reduced}\n) AS _cdc_views_state'
 
     def _latest_cells(self) -> str:
-        """The query of the state's facts over `facts`, in the raw layout and with `_part`.
-
-        `_landed_at` is when the newest of the facts landed: the watermark that an incremental run goes on from.
+        """Return the query of the state's facts over `facts`, in the raw layout and with `_part`. `_landed_at` is the newest
+        landing of the facts: the watermark from which an incremental run continues.
         """
         target, table = dialect(self.adapter), self._word("cdc_views_facts")
         plan = compact(self.relation, part=part_of(self.relation, prefix=Part.RUN.value, digits=_PART_DIGITS))
@@ -96,7 +95,7 @@ class _Bodies:
         return filled(sql, {table: "facts"})
 
     def _typed(self, name: str, newest: exp.Select) -> Sql:
-        """A column in the type that the raw table has it in: a step's bare null may have any."""
+        """Return a column in the type of the raw table, since a bare null in a plan has no certain type."""
         found = newest.subquery() if name == names.LANDED else _column(name)
         kind = type_text(self.relation.arrow_schema().field(name).type)
         return exp.alias_(exp.cast(found, exp.DataType.build(kind, dialect="duckdb")), identifier(name))
@@ -117,7 +116,7 @@ def _macro_name(what: str, table: str) -> str:
 
 
 def table_macros(relation: Relation, *, strategy: str) -> str:
-    """Return the file of one table's macros: each dispatches to one per adapter."""
+    """Return the file of one table's macros; each dispatches to one macro per adapter."""
     table, macros = relation.schema.full_name, []
     for what, argument in _RENDERED.items():
         name, signature = _macro_name(what, table), f"relation, {argument}=none"
@@ -134,9 +133,8 @@ def table_macros(relation: Relation, *, strategy: str) -> str:
 
 
 def registry(relations: Iterable[Relation]) -> str:
-    """Return the file of what the package's macros dispatch to: which tables there are, and the SQL of one of them.
-
-    Each macro is called by its name: dbt finds out by reading which ones a generic test needs.
+    """Return the file of macros that the package calls: which tables exist, and the SQL of one of them. It calls each macro by
+    its name, because dbt reads the text to find which macros a generic test needs.
     """
     tables = {relation.schema.full_name: relation.arrow_schema().names for relation in relations}
     known = {table: {"name": plain_name(table), "layout": layout} for table, layout in tables.items()}
@@ -159,7 +157,7 @@ def _header(text: str) -> str:
 
 
 def commented(text: str) -> str:
-    """Return a text as it may be in a comment of Jinja."""
+    """Return a text in a form that is safe in a comment of Jinja."""
     return " ".join(text.split()).replace("#}", "# }")
 
 

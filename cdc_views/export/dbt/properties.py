@@ -1,4 +1,4 @@
-"""The generated YAML: where raw tables are, what models and their columns are, which tests they have, who reads them."""
+"""The generated YAML: raw tables as sources, models with columns and tests, and exposures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 SOURCE = "cdc_views_raw"
-"""The dbt source of raw tables."""
 _ON_SPARK = "target.type in ('spark', 'databricks')"
 _PLUGIN = "cdc_views.export.dbt.duckdb_plugin"
 
@@ -32,7 +31,7 @@ def state_name(table: str) -> str:
 
 
 def sources_yaml(tables: Sequence[Table]) -> str:
-    """Return the raw tables as a dbt source: files that the plugin names on DuckDB, `delta.<path>` on Spark."""
+    """Return the raw tables as a dbt source: files from the plugin's variables on DuckDB, `delta.<path>` on Spark."""
     schema = f"{{{{ 'delta' if {_ON_SPARK} else var('cdc_views_raw_schema', '{SOURCE}') }}}}"
     source = {
         "name": SOURCE,
@@ -61,7 +60,7 @@ def _source(table: Table) -> dict[str, Any]:
 
 
 def _location(table: Table) -> str:
-    """A Jinja expression of the raw table's path; `cdc_views_root` moves the folder that the project file is in."""
+    """Return a Jinja expression of the raw table's path; `cdc_views_root` replaces the folder of the project file."""
     location = table.raw.location
     root = str(table.project.root)
     if is_url(location) or not Path(location).is_relative_to(root):
@@ -120,7 +119,7 @@ def _state(table: Table) -> dict[str, Any]:
 
 
 def exposures_yaml(name: str, tables: Sequence[Table]) -> str:
-    """Return what reads the models: the project's own queries and views of the same tables."""
+    """Return the exposure that reads the models: the project's own queries and views of the same tables."""
     exposure = {
         "name": f"cdc_views_{''.join(c if c.isalnum() else '_' for c in name).lower()}",
         "label": literal(f"cdc-views project {name}"),
@@ -137,5 +136,5 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def _has_map(kind: LogicalType) -> bool:
-    """Whether a view's value may hold a MAP, which Spark cannot compare."""
+    """Return whether a view's value may contain a MAP, which Spark cannot compare."""
     return isinstance(kind, MapOf) or any(map(_has_map, children(kind)))

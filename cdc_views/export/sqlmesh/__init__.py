@@ -1,4 +1,4 @@
-"""A SQLMesh project's part of a cdc-views project: a model per table, printed from the same plan as its view."""
+"""The SQLMesh part of a cdc-views project: a model per table, rendered from the same plan as its view."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _CLOCK = "CAST(GETVARIABLE('cdc_views_now') AS BIGINT)"
 
 
 def model_name(table: str) -> str:
-    """Return what SQLMesh calls a table's model: a plain schema and name.
+    """Return SQLMesh's name of a table's model: a plain schema and name.
 
     >>> model_name("shop.orders"), model_name("shop.OrderItems")
     ('shop.orders', 'shop.x__4frder_49tems')
@@ -60,10 +60,8 @@ def model_name(table: str) -> str:
 
 
 def model_sql(table: Table, *, mark: str) -> str:
-    """Return the model of a table's rows; `mark` says what wrote it.
-
-    Raises:
-        UnsupportedError: DuckDB's SQL cannot show the table, or SQLMesh would read a column's name as something else.
+    """Return the model of a table's rows; `mark` names the command that wrote it. Raises `UnsupportedError` if DuckDB's SQL
+    cannot show the table, or SQLMesh would misread a column's name.
     """
     schema = table.schema
     raw = f"READ_PARQUET(GETVARIABLE('{raw_variable(table.name)}'), union_by_name = TRUE)"
@@ -102,7 +100,7 @@ def _audits(table: Table) -> Iterator[str]:
 
 
 def _check(table: str, *, query: str, model: str) -> None:
-    """Refuse texts in which SQLMesh would find something of its own, in quotes as well and more than once."""
+    """Refuse texts that SQLMesh would interpret, which it does even inside quotes, and repeatedly."""
     found = ["@"] if "@" in query else _TEMPLATE.findall(model)
     if found:
         raise UnsupportedError(
@@ -118,11 +116,9 @@ _IMPORT = "from cdc_views.export.sqlmesh.macros import cdc_views_read  # noqa: F
 
 
 def export(tables: Sequence[Table], out: Path) -> Exported:
-    """Write a model per table, the macro they call, and `config.yaml` where there is none, into the SQLMesh project `out`.
-
-    Raises:
-        UsageError: A file cannot be written, or is somebody's own; a `config.yaml` of somebody's stays.
-        UnsupportedError: DuckDB's SQL cannot show a table.
+    """Write a model per table, their macro, and a missing `config.yaml` into the SQLMesh project `out`, where somebody else's
+    `config.yaml` stays. Raises `UsageError` if a file cannot be written or is somebody else's, `UnsupportedError` if DuckDB's SQL
+    cannot show a table.
     """
     texts = files_of(tables, out)
     if (out / CONFIG).exists() and not is_marked(out / CONFIG, mark_of(COMMAND)):
@@ -131,14 +127,14 @@ def export(tables: Sequence[Table], out: Path) -> Exported:
 
 
 def files_of(tables: Sequence[Table], out: Path) -> dict[str, str]:
-    """Return the text of every file by its path inside the SQLMesh project `out`, the same on every run."""
+    """Return the text of every file by its path in the SQLMesh project `out`; it is the same on every run."""
     mark = mark_of(COMMAND)
     models = {f"{FOLDERS[0]}/{plain_name(table.name)}.sql": model_sql(table, mark=mark) for table in tables}
     return {CONFIG: f"# {mark}\n{_config(tables[0], out)}", MACROS: f"# {mark}, do not edit\n{_IMPORT}", **models}
 
 
 def _config(table: Table, out: Path) -> str:
-    """A project that runs, on a database of its own; one called sqlmesh would clash with the schema that SQLMesh keeps."""
+    """Return a config that runs, with its own database; the name sqlmesh would clash with SQLMesh's schema."""
     project = table.project
     connection = {"type": "duckdb", "database": "cdc_views.duckdb", "connector_config": {"TimeZone": "UTC"}}
     found = {

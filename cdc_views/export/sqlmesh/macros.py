@@ -1,6 +1,5 @@
-"""The macro that the exported models start with: it shows DuckDB the raw table as it is now, and the run's clock.
-
-It runs inside SQLMesh, which pins other versions of sqlglot and DuckDB than ours: nothing here renders SQL from a plan.
+"""The macro that the exported models begin with: it sets the raw table's current files and the run's clock in DuckDB. It runs
+inside SQLMesh, which pins other versions of sqlglot and DuckDB, so nothing here renders SQL from a plan.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ _AT_RUN = ("creating", "evaluating")
 
 @macro()  # type: ignore[untyped-decorator]
 def cdc_views_read(evaluator: Any, table: Any) -> list[str]:
-    """Return the statements that set the files of a table's raw events and `cdc_views_now`, epoch seconds.
-
-    The clock is SQLMesh's execution time, so `--execution-time` moves it. Variable `cdc_views_project` of `config.yaml` is the
-    project file, relative to where sqlmesh runs.
+    """Return the statements that set the files of a table's raw events and `cdc_views_now`, epoch seconds: SQLMesh's execution
+    time, which `--execution-time` moves. The variable `cdc_views_project` of `config.yaml` is the project file, relative to the
+    folder where sqlmesh runs.
     """
     if evaluator.runtime_stage not in _AT_RUN:
         return []

@@ -1,1 +1,1 @@
-"""Erasure: a key removed from every table of the project, with proof, and kept from landing again; see `forgetting`."""
+"""Erasure: removes a key from every table of the project, proves it, and keeps the key from landing again."""

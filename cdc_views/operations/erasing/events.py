@@ -1,4 +1,4 @@
-"""Quarantined events of a forgotten key: found by decoding them, and emptied."""
+"""Finds the quarantined events and dead letters of a forgotten key by decoding them, and empties them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _EMPTIED = b'{"forgotten": true}'
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """The dead letters of one file that are about a key, by where their lines are."""
+    """The dead letters about a key in one file; `lines` are byte offsets and sizes."""
 
     file: Path
     lines: tuple[tuple[int, int], ...]
 
     def empty(self) -> None:
-        """Write over them, on the disk before it returns; raises `EngineError` where that fails."""
+        """Overwrite the letters and sync the file; raises `EngineError` if that fails."""
         try:
             with self.file.open("r+b") as out:
                 for start, size in self.lines:
@@ -44,10 +44,8 @@ class Letters:
 
 
 def letters_about(warehouse: Path, decoder: Decoder, key: ErasedKey) -> list[Letters]:
-    """Return the dead letters about a key, one a file that has some.
-
-    Only what decodes as an event of the key's table is about it. Letters of other tables, and what is no JSON, are
-    somebody else's, or nobody knows whose.
+    """Return the dead letters about a key, one entry per file. Only a letter that decodes as an event of the key's table is about
+    the key; others belong to other tables or to nobody known.
     """
     found = []
     for file in sorted(warehouse.glob("http/*/dead_letters.jsonl")):
@@ -64,7 +62,7 @@ def letters_about(warehouse: Path, decoder: Decoder, key: ErasedKey) -> list[Let
 
 
 def _is_about(letter: bytes, decoder: Decoder, key: ErasedKey) -> bool:
-    """Judge the letter itself, which is a record of formats that have a key and a value, then the value as it was posted."""
+    """Try the letter itself, a record in formats with key and value, then its value as posted."""
     _, mark, value = letter.partition(b'"key": null, "value": ')
     for event in (letter, value[:-1]) if mark else (letter,):
         with suppress(MalformedEventError):
@@ -81,8 +79,8 @@ _DROPPED = "could not be decoded, and was dropped when a key was forgotten"
 class Attributed:
     """Quarantined events that still have bytes, by event id.
 
-    `about` has the facts of the key's events, `fragments` starts of events that landed whole later, and `undecodable` the bytes
-    of events that cannot be said to be of any key.
+    `about` has the facts of the key's events; `fragments` are starts of events that later landed whole; `undecodable` has the
+    bytes of events that may be about any key.
     """
 
     about: dict[str, list[Fact]] = field(default_factory=dict)
@@ -90,12 +88,12 @@ class Attributed:
     undecodable: dict[str, bytes] = field(default_factory=dict)
 
     def mentioning(self, texts: Sequence[bytes]) -> int:
-        """Return how many events that cannot be decoded hold one of these texts."""
+        """Return how many undecodable events contain one of these texts."""
         return sum(any(text in event for text in texts) for event in self.undecodable.values())
 
 
 def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_external: bool) -> Attributed:
-    """Return whose the events in the quarantine at `location` are; `is_external`: rows of an external table."""
+    """Sort the events of the quarantine at `location` by owner; `is_external`: they are rows of an external table."""
     known = Attributed()
     with delta_errors(location):
         batches = DeltaTable(location).to_pyarrow_dataset().to_batches(columns=["event_id", "line", "offset", "event", "replay"])
@@ -116,7 +114,7 @@ def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_external: 
 
 
 def empty(location: str, known: Attributed, *, reason: str, drops_undecodable: bool) -> int:
-    """Take the bytes of the key's events away, of fragments and, if wished, of what cannot be decoded; returns how many."""
+    """Empty the key's events, the fragments and, if wanted, the undecodable events; returns how many."""
     reasons = dict.fromkeys(known.about, reason) | dict.fromkeys(known.fragments, _FRAGMENT)
     if drops_undecodable:
         reasons |= dict.fromkeys(known.undecodable, _DROPPED)

@@ -1,7 +1,5 @@
-"""`forget`: a key removed from raw, quarantine and state, kept from landing again, and proven gone.
-
-The key is remembered first, so that nothing of it lands from there on. A run that is killed is finished by running it
-again: every step removes what is there, and the proof reads what is left.
+"""`forget`: removes a key from raw, quarantine and state, keeps it from landing again, and proves that it is gone. Remembers the
+key first, so that from then on no event of it lands. A second run finishes a killed one: every step removes what is left.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ from cdc_views.storage.relation_read import facts_of
 
 
 class Undecodable(str, Enum):
-    """What to do about quarantined events that cannot be decoded, and so may be of any key."""
+    """What to do with quarantined events that cannot be decoded, and so may be about any key."""
 
     FAIL = "fail"
     KEEP = "keep"
@@ -58,7 +56,7 @@ class Undecodable(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What was removed from one place, or would be: facts, or events of quarantine."""
+    """The facts, or events of quarantine, removed from one location, or to remove in a dry run."""
 
     what: str
     location: str
@@ -67,20 +65,19 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What one call did."""
+    """The outcome of one call; `forgotten` is its instant, in µs since the epoch.
+
+    `undecodable` counts the quarantined events that cannot be decoded and still have bytes, `mentioning` those that contain a
+    removed text. `proof` is None in a dry run; `is_accepted`: undecodable events may stay.
+    """
 
     removed: tuple[Removed, ...]
     forgotten: int
-    """When, µs since the epoch."""
     undecodable: int = 0
-    """Quarantined events that cannot be decoded and still have their bytes."""
     mentioning: int = 0
-    """How many of those hold a text that was removed."""
     notes: tuple[str, ...] = ()
     proof: Proof | None = None
-    """What was read to look for the key, None in a dry run."""
     is_accepted: bool = False
-    """Whether undecodable events may stay."""
 
     @property
     def is_done(self) -> bool:
@@ -98,19 +95,19 @@ def forget_table(
     engine: str | None = None,
     wait: float = 0.0,
 ) -> Erasure:
-    """Remove a key from all that is kept of a table, and prove it.
+    """Remove a key from everything that is kept of a table, and prove it.
 
     Args:
-        table: Whose.
-        key: As `explain` takes it: a row key, or only the partition key for the whole partition.
-        now: The instant of forgetting: what is dated later lands again.
-        dry_run: Only say what would be removed.
-        undecodable: What to do about quarantined events of which nobody knows whose they are.
-        engine: What brings the state up to date; default: the project's.
+        table: The table.
+        key: As for `Table.explain`: a row key, or the partition key alone for the whole partition.
+        now: The instant of forgetting: events of the key that are dated later land again.
+        dry_run: Only report what would be removed.
+        undecodable: What to do with quarantined events that may be about any key.
+        engine: The engine that brings the state up to date; default: the project's.
         wait: Seconds to wait for another run of the table.
 
     Raises:
-        UsageError: The key is none of the table's.
+        UsageError: The key does not fit the table.
         MismatchError: The raw table or the state is not the one known.
         TableLockedError: Another run of the table is going on.
         ConflictError: Other writers kept committing first; run it again.
@@ -120,7 +117,7 @@ def forget_table(
             f"{table.raw.location}: keys can be forgotten on local disks only, where every file can be read again",
             remedy="delete the key there, its old files and versions, and land without it",
         )
-    # what is erased from another raw table, or from a state that is not believed, stays in the one that comes back
+    # facts erased from a wrong raw table, or from a state that is not believed, would stay in the right one
     check_known(table)
     state_of(table)
     running = _Forgetting(table, ErasedKey.parse(table.schema, key), micros(now), undecodable)
@@ -160,18 +157,18 @@ class _Forgetting:
         self._purge(engine)
         erasure = self._proven(values)
         serving, state = self.table.serving_location, self.table.state_location
-        if serving is not None and is_delta(state):  # written anew: what it is made of has nothing of the key
+        if serving is not None and is_delta(state):  # built from the state, which has nothing of the key any more
             with self.table.project.engine(engine) as opened:
                 serve(opened, self.table.raw, state, serving, now=epoch_seconds(now))
         refresh_view(self.table)
         return erasure
 
     def _remembered(self, places: list[ErasableTable]) -> ValuesToErase:
-        """Remember the key and return what is to be gone: of every file, lest an older version has more."""
+        """Remember the key and return the values to erase, from all files, since an older version may have more."""
         values, known = gathered(places, self.key), self._events()
         facts = [fact for mine in known.about.values() for fact in mine]
         for mine in known.about.values():
-            with suppress(MalformedEventError):  # a value that fits no column was in no file but quarantine's
+            with suppress(MalformedEventError):  # a value that fits no column was only in quarantine
                 values.take(self._decoder().rows(mine).drop_columns(["_landed_at"]))
         for place in places:
             facts += facts_of(self.table.raw.relation, _rows_of(place, self.key))
@@ -192,7 +189,6 @@ class _Forgetting:
         return Decoder(self.table.raw, self.table.format, self.now)
 
     def _cleaned(self, place: ErasableTable) -> int:
-        """Remove the key from a place; returns its rows or events there."""
         if place.holds in (Holds.NOTHING_READ, Holds.SERVED):
             rows = int(_rows_of(place, self.key).num_rows)
             shutil.rmtree(place.location)
@@ -204,8 +200,6 @@ class _Forgetting:
         return self._deleted(place)
 
     def _deleted(self, place: ErasableTable) -> int:
-        """Delete the key's rows in one commit; returns how many."""
-
         def attempt() -> int:
             count = int(_rows_of(place, self.key).num_rows)
             if count:
@@ -224,22 +218,22 @@ class _Forgetting:
         return open_state(location, raw.relation, raw=open_delta(raw.location))
 
     def _seen(self, place: ErasableTable) -> set[str]:
-        """Of raw, the files that the state has taken in, so that it does not take them in again."""
+        """Return the raw files that the state has read, so that it does not read them again; nothing for other tables."""
         raw = self.table.raw.location
         if place.location == raw:
-            with suppress(EngineError):  # a version whose log is gone tells nothing
+            with suppress(EngineError):  # the log of an old version may be gone
                 state = self._state(self.table.state_location)
                 if state is not None and state.raw_version is not None:
                     return active_files(open_delta(raw, version=state.raw_version))
         return set()
 
     def _marked(self, place: ErasableTable) -> dict[str, int]:
-        """A state's commit says how far it reaches, as all of them do, so that two at once are refused."""
+        """Return the watermark that every commit of a state carries, so that Delta refuses the second of two concurrent ones."""
         state = self._state(place.location) if place.holds is Holds.STATE else None
         return {} if state is None or state.mark is None else {TRANSACTION: state.mark.following().number}
 
     def _purge(self, engine: str | None) -> None:
-        """Raw's log may only go once the state covers all that it says."""
+        """Purge old files and logs; raw's log may only go once the state covers all of raw."""
         for place in places_of(self.table):
             if place.location == self.table.raw.location:
                 version = vacuum_all(place.location)
@@ -304,7 +298,7 @@ class _Forgetting:
 
 
 def lift(table: TableContext, key: Mapping[str, Any] | str) -> None:
-    """Let events of a forgotten key land again, but those that were removed; also those that nothing dates."""
+    """Let later events of a forgotten key land again, also undated ones, but not the removed events."""
     known = ErasedKey.parse(table.schema, key)
     entry = Denylist.read(table.forgotten_file).entry(known)
     if entry is None:
@@ -313,7 +307,7 @@ def lift(table: TableContext, key: Mapping[str, Any] | str) -> None:
 
 
 def _rows_of(place: ErasableTable, key: ErasedKey) -> pa.Table:
-    """The key's facts in a place, at its newest version; of quarantine none, nor of plain rows, which are no facts."""
+    """Return the key's facts in a place's newest version; none of quarantine and serving tables, whose rows are no facts."""
     if place.holds in (Holds.EVENTS, Holds.SERVED):
         return pa.table({})
     table = open_delta(place.location)

@@ -1,4 +1,4 @@
-"""Where a table's facts are kept: the list that `forget` walks. A new kind of place is one line in `places_of`."""
+"""The Delta tables that keep a table's facts, for `forget`. A new kind of table is one line in `places_of`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from cdc_views.operations.context import TableContext
 
 
 class Holds(Enum):
-    """What the rows of a place are, which decides how a key is found in it."""
+    """The kind of rows in a table, which decides how `forget` erases a key.
+
+    - FACTS: columns of the raw layout; rows are deleted.
+    - STATE: as FACTS, and commits carry the state's watermark.
+    - EVENTS: quarantine; events lose their bytes.
+    - NOTHING_READ: nothing reads the table any more; its folder is deleted.
+    - SERVED: the folder is deleted, and the table written again from the clean state.
+    """
 
     FACTS = "facts"
-    """Columns of the raw layout: rows are deleted."""
     STATE = "state"
-    """As FACTS, and commits carry the state's watermark."""
     EVENTS = "events"
-    """Quarantine: events lose their bytes."""
     NOTHING_READ = "nothing read"
-    """A table that nothing reads any more: its folder is deleted."""
     SERVED = "served"
-    """What is written anew from the state, once nothing of the key is left there: its folder is deleted first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class ErasableTable:
 
 
 def places_of(table: TableContext) -> list[ErasableTable]:
-    """Return the places that are there, in the order in which they are cleaned."""
+    """Return the tables that exist, in the order of cleaning."""
     raw, generations = table.raw, table.generations
     states = {number: generations.location(number) for number in generations.numbers}
     current = generations.current

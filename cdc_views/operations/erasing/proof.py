@@ -1,11 +1,9 @@
-"""The proof of an erasure: reads every file in every place again and searches for the key.
+"""The proof of an erasure: reads every file of every table again and searches for the key.
 
-It searches for rows of the key, in all Parquet files; for removed values, in files and log entries outside the newest version
-(inside, they are values of other keys); and for removed texts, in all other files. A finding names the file and a count,
-never a value.
-
-A value is searched for in its leaf column, named by its path: `name.value` is the value of the cells of column `name`,
-`tags.cells[].path` the elements of a set. Every leaf counts, write times and places of origin too.
+It searches for rows of the key in all Parquet files; for removed values in files and log entries outside the newest version
+(inside it they are values of other keys); and for removed texts in all other files. A finding gives the file and a count, never
+a value. A value is searched for in its leaf column, named by its path: `name.value` is the value of the cells of column `name`,
+`tags.cells[].path` the elements of a set. Every leaf counts, also write times and origins.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from cdc_views.plan.names import KIND
 _PARQUET = ".parquet"
 _PREDICATES = ("predicate", "matchedPredicates", "mergePredicate")
 _OURS = frozenset({KIND, PART})
-"""Columns with a few values of our own."""
+"""Columns with only a few values, which are all ours."""
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view)
 _CUT = 32
 _LEAST_TEXT = 4
@@ -53,7 +51,7 @@ class ValuesToErase:
                 self.values.setdefault(path, set()).update(leaf.unique().drop_null().to_pylist())
 
     def drop_shared_with(self, rows: pa.Table) -> None:
-        """Drop the values that occur in `rows`: other keys have them too."""
+        """Drop the values that occur in `rows`, because other keys have them too."""
         for path, found in self._found(rows):
             self.values[path] -= found
 
@@ -65,16 +63,16 @@ class ValuesToErase:
         return counts
 
     def has(self, path: str, value: Any, *, is_prefix: bool = False) -> bool:
-        """Whether a value from JSON is one of them, or, with `is_prefix`, a long text that one begins with."""
+        """Whether a value from JSON is one of them or, with `is_prefix`, is a long text that one of them begins with."""
         known = self.values.get(path, ())
         if value in known or str(value) in {str(one) for one in known}:
             return True
         is_cut = is_prefix and isinstance(value, str) and len(value) >= _CUT
-        # the greatest value of a column is cut and then its last letter raised
+        # Delta cuts the greatest value of a column and then raises the last letter
         return is_cut and any(isinstance(one, str) and one.startswith(value[:-1]) for one in known)
 
     def texts(self) -> set[bytes]:
-        """Return the texts and bytes that are long enough for a search in any file."""
+        """Return the texts and bytes that are long enough to search for in any file."""
         found = {one for values in self.values.values() for one in values if isinstance(one, str | bytes)}
         texts = {one.encode(errors="surrogatepass") if isinstance(one, str) else one for one in found}
         return {text for text in texts if len(text) >= _LEAST_TEXT}
@@ -90,7 +88,7 @@ class ValuesToErase:
 
 
 def leaves_of(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
-    """Yield every leaf of every chunk; elements of lists without regard to their row, null structs without parts."""
+    """Yield every leaf of every chunk: lists are flattened, null structs omitted."""
     for name in rows.column_names:
         if name not in _OURS:
             for chunk in rows.column(name).chunks:
@@ -112,7 +110,7 @@ def _leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A remnant of the key: the file, and what was found in it."""
+    """A remnant of the key: the file and the finding."""
 
     what: str
     file: str
@@ -121,7 +119,7 @@ class Leftover:
 
 @dataclass(slots=True)
 class Proof:
-    """What was read, and the remnants."""
+    """The extent of the search, and the remnants."""
 
     files: int = 0
     rows: int = 0
@@ -129,7 +127,7 @@ class Proof:
     leftovers: list[Leftover] = field(default_factory=list)
 
     def found(self, place: ErasableTable, file: Path, counts: Mapping[str, int]) -> None:
-        """Add what was found in a file, by what it is."""
+        """Add the findings in a file: counts by description."""
         self.leftovers += [Leftover(place.what, str(file), f"{count:,} {what}") for what, count in counts.items() if count]
 
     @property
@@ -139,7 +137,7 @@ class Proof:
 
 
 def gathered(places: list[ErasableTable], key: ErasedKey) -> ValuesToErase:
-    """Return the values of the key's rows in every Parquet file of the places, replaced ones too."""
+    """Return the values of the key's rows in every Parquet file of the places, also replaced files."""
     values = ValuesToErase()
     for place in places:
         if place.holds not in (Holds.EVENTS, Holds.SERVED):
@@ -150,7 +148,7 @@ def gathered(places: list[ErasableTable], key: ErasedKey) -> ValuesToErase:
 
 
 def prove(places: list[ErasableTable], key: ErasedKey, values: ValuesToErase) -> Proof:
-    """Read every file of the places; drops from `values` what other keys have too."""
+    """Read every file of the places; drops from `values` the values that other keys have too."""
     proof = Proof()
     searches = [_Search(place, active_files(open_delta(place.location)), key, values, proof) for place in places]
     for search in searches:
@@ -172,7 +170,7 @@ class _Search:
     proof: Proof
 
     def search_newest(self) -> None:
-        """In the newest version no row is the key's; all its values are other keys' values."""
+        """Count rows of the key in the newest version; all its values are other keys' values."""
         for file in _parquet_files(self.place):
             if str(file) in self.active:
                 count = 0
@@ -182,10 +180,9 @@ class _Search:
                 self.proof.found(self.place, file, {"rows of the key": count})
 
     def search_others(self) -> None:
-        """Search the files that are no part of the newest version, and the log."""
         for file in sorted(path for path in Path(self.place.location).rglob("*") if path.is_file()):
             if str(file) not in self.active:
-                with suppress(FileNotFoundError):  # a temporary file of a writer, gone since the listing
+                with suppress(FileNotFoundError):  # a writer's temporary file, deleted since the listing
                     self.proof.found(self.place, file, self._found_in(file))
 
     def _found_in(self, file: Path) -> Mapping[str, int]:
@@ -200,7 +197,7 @@ class _Search:
                 actions = (json.loads(line) for line in lines if line.strip())
                 return self._in_log(action for action in actions if isinstance(action, dict))
         except (pa.ArrowException, ValueError):
-            pass  # not what its name says
+            pass  # the content does not fit the name
         content = self._content(file)
         return {"removed values": sum(text in content for text in self.values.texts())}
 

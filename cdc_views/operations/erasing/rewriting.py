@@ -1,7 +1,5 @@
-"""Rewrites files of a Delta table, one for one, in one commit.
-
-Not by Delta's DELETE or UPDATE: those put the condition, and so the key, into the log, change the order of rows, and
-deltalake's write Arrow types that pyarrow cannot filter by.
+"""Rewrites files of a Delta table, one for one, in one commit. Delta's DELETE and UPDATE will not do: they put the condition, and
+so the key, into the log, change the order of rows, and write Arrow types (deltalake) that pyarrow cannot filter.
 """
 
 from __future__ import annotations
@@ -26,18 +24,17 @@ from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.digests import note_commit
 
 Change = Callable[[pa.Table], pa.Table]
-"""Returns the rows to keep; the same object if it keeps all unchanged."""
+"""Returns the rows to keep, or the same object if all stay unchanged."""
 
 
 def rewrite(
     table: DeltaTable, change: Change, *, mark: str, transactions: Mapping[str, int] | None = None, seen: Collection[str] = ()
 ) -> bool:
-    """Rewrite the files of a local table that `change` changes; returns whether there were any.
+    """Rewrite the files of a local table that `change` changes; returns whether it rewrote any.
 
-    Calls `change` with some rows of one file at a time, maybe twice. The commit's comment is `mark`; it records `transactions`.
-    What files in `seen` (absolute paths) become is no data change: their rows are no news.
-
-    Raises `ConflictError` if somebody else removed one of the files since the version that the table is open at.
+    Calls `change` with some rows of one file at a time, maybe twice. `mark` is the commit's comment; it records `transactions`.
+    Rewrites files in `seen` (absolute paths) without a data change, so that readers of changes do not see their rows again.
+    Raises `ConflictError` if somebody else removed one of the files since the version that is open.
     """
     if _has_vectors(table):
         raise UnsupportedError(
@@ -56,9 +53,8 @@ def rewrite(
 
 
 def without_bounds(table: DeltaTable) -> int:
-    """Replace each file that has bounds in the log by a copy without; returns how many.
-
-    The commit removes the old file, so a concurrent removal of it raises `ConflictError` instead of bringing it back.
+    """Replace each file that has bounds in the log with a copy without bounds; returns how many. The commit removes the old file,
+    so it raises `ConflictError`, instead of restoring the file, if another commit removed it.
     """
     if _has_vectors(table):
         return 0
@@ -75,7 +71,7 @@ def without_bounds(table: DeltaTable) -> int:
 
 
 def _copied(root: Path, file: dict[str, Any]) -> Iterator[Any]:
-    """Actions that copy a file under a new name, with its modification time, and remove the old one; no data change."""
+    """Copy a file under a new name, with its modification time, and yield the actions, without a data change."""
     path, name, parts = _names(file)
     shutil.copyfile(root / path, root / name)
     made, size, rows = file["modification_time"], file["size_bytes"], file["num_records"]
@@ -86,7 +82,7 @@ def _copied(root: Path, file: dict[str, Any]) -> Iterator[Any]:
 
 
 def _names(file: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    """The path of a file in its table, that of a new one beside it, and the partition values of both."""
+    """Return the path of a file in its table, the path of a new file beside it, and the partition values of both."""
     path = PurePosixPath(unquote(file["path"]))
     return str(path), str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet")), dict(file.get("partition") or {})
 
@@ -112,7 +108,6 @@ def batches(file: Path) -> Iterator[pa.Table]:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type with texts and bytes of the usual kind."""
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_plain(field.type)) for field in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -123,7 +118,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool) -> Iterator[Any]:
-    """The new file, if any row is kept, and the removal of the old one."""
     now = int(time.time() * 1000)
     path, name, parts = _names(file)
     rows = written(root / path, root / name, change)
@@ -134,7 +128,7 @@ def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool
 
 
 def written(old: Path, new: Path, change: Change) -> int:
-    """Write the rows that `change` keeps to another Parquet file; returns how many, and writes no file for none."""
+    """Write the rows that `change` keeps to a new Parquet file; returns how many. Writes no file for 0 rows."""
     count = 0
     writer: pq.ParquetWriter | None = None
     for rows in map(change, batches(old)):
@@ -148,7 +142,7 @@ def written(old: Path, new: Path, change: Change) -> int:
 
 
 def statistics(rows: int) -> str:
-    """Return a file's statistics for Delta's log: its rows, without bounds."""
+    """Return a file's statistics for Delta's log: the number of rows, without bounds."""
     return json.dumps({"numRecords": rows})
 
 

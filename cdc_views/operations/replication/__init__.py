@@ -1,7 +1,7 @@
-"""The replication factor as data: on how many nodes each cell fact was seen, and what only some nodes have.
+"""Counts on how many nodes each cell fact was seen, and lists facts that only some nodes have.
 
-A *cell fact* is the least that a replica has or lacks: one cell, row marker, or deletion, with its key and path, write
-time, rank and value. A mutation that a read repair or a hint put together anew holds the same cell facts.
+A *cell fact* is the least that a replica has or lacks: one cell, row marker or deletion, with its key and path, write time, rank
+and value. A mutation that a read repair or a hint composed again holds the same cell facts.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ __all__ = ["NodeReport", "ReplicaReport", "NodeStatus", "confirmed_only", "expec
 def expected_of(
     table: TableContext, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d"
 ) -> Expected:
-    """Return what to count the copies of a table against.
+    """Return the expectation that `replicas` compares the copies of a table with.
 
     Args:
         table: A table whose raw format names nodes.
-        factor: How many replicas hold each mutation; default: `replication_factor` of the project file.
+        factor: How many replicas hold each mutation; default: `replication_factor` in the project file.
         nodes: Names of nodes to expect besides those that landed.
-        silent_after: `<int>(s|m|h|d)`: a node is silent that landed nothing for so long before the newest landing.
+        silent_after: `<int>(s|m|h|d)`: a node is silent if it landed nothing for this long before the newest landing.
 
     Raises:
-        UsageError: No factor is known, or it is below 1, or `silent_after` is no span.
+        UsageError: No factor is known, or it is below 1, or `silent_after` is invalid.
         UnsupportedError: Events of this raw format do not name their node.
     """
     if not table.format.carries_node:
@@ -70,19 +70,15 @@ def expected_of(
 
 
 def replicas(table: TableContext, expected: Expected) -> ReplicaReport:
-    """Return on how many nodes each cell fact of a table was seen, and each node's status.
-
-    Raises `UsageError` if nothing has landed yet.
-    """
+    """Return on how many nodes each cell fact was seen, and each node's status; raises `UsageError` if nothing has landed."""
     return count(_landed(table), expected)
 
 
 def list_partial(
     table: TableContext, expected: Expected, *, only_on: str | None = None, incomplete: bool = False
 ) -> Iterator[PartialFact]:
-    """Return one by one the cell facts that node `only_on` alone has shown, that too few nodes have (`incomplete`), or both.
-
-    Raises `UsageError` if nothing has landed yet, or there is no such node.
+    """Yield the cell facts that only node `only_on` has shown, or that too few nodes have shown (`incomplete`), or both. Raises
+    `UsageError` if nothing has landed yet, or there is no such node.
     """
     reader = Reader(_landed(table))
     known = tuple(sorted({*reader.landed, *expected.nodes}))
@@ -94,20 +90,17 @@ def list_partial(
 
 @dataclass(frozen=True, slots=True)
 class PartialFact(FactPart):
-    """A cell fact that not every node has shown; write times are µs."""
+    """A cell fact that not every node has shown: `nodes` have, `lacking` should hold it and have not. Write times are µs."""
 
     nodes: tuple[str, ...]
-    """Those that have shown it, by name."""
     lacking: tuple[str, ...]
-    """Those that should hold it and have not, by name."""
 
 
 def partial_facts(
     reader: Reader, *, fewer_than: int | None = None, only_on: str | None = None, known: tuple[str, ...], factor: int
 ) -> Iterator[PartialFact]:
-    """Yield facts seen on `fewer_than` so many nodes, or on `only_on` alone; closes the reader at the end.
-
-    Goes place by place (markers, deletions, columns in schema order), in each in the order of keys.
+    """Yield facts seen on fewer nodes than `fewer_than`, or on `only_on` alone; closes the reader at the end. Goes place by place
+    (markers, deletions, columns in schema order), within a place in the order of keys.
     """
     with_owners = len(known) > factor
     with reader:
@@ -151,10 +144,7 @@ def _what(place: CellStructs, record: Record) -> str:
 
 
 def confirmed_only(table: TableContext, raw: RawTable, *, landed_as_of: int | None = None) -> AbstractContextManager[RawTable]:
-    """Open a raw table of the cell facts that a quorum of the replicas has shown; see `confirmed_raw`.
-
-    Raises as `expected_of` does.
-    """
+    """Open a raw table of the cell facts that a quorum of the replicas has shown; see `confirmed_raw`, `expected_of`."""
     factor = expected_of(table).factor
     return confirmed_raw(raw, factor=factor, format_name=table.format.name, landed_as_of=landed_as_of)
 
@@ -167,10 +157,10 @@ def _landed(table: TableContext) -> RawTable:
 
 @contextmanager
 def confirmed_raw(raw: RawTable, *, factor: int, format_name: str, landed_as_of: int | None = None) -> Iterator[RawTable]:
-    """A raw table, gone at the end, of the cell facts that at least a quorum of nodes have shown.
+    """Yield a temporary raw table of the cell facts that a quorum of nodes has shown. Grain: one row per cell fact.
 
-    Grain: one row a cell fact. It has landed at the start of time, so that a read `landed_as_of` finds it; what landed
-    later than that (µs) does not count here. `written_as_of` may be left to the read.
+    Its rows have landed at the start of time, so that every read `landed_as_of` sees them; facts that landed later than
+    `landed_as_of` (µs) do not count here. The read itself can apply `written_as_of`.
     """
     with TemporaryDirectory(prefix="cdc-views-confirmed-") as folder, Reader(raw, landed_as_of=landed_as_of) as reader:
         confirmed = RawTable(str(Path(folder) / "raw"), raw.relation)
@@ -184,7 +174,6 @@ def confirmed_raw(raw: RawTable, *, factor: int, format_name: str, landed_as_of:
 
 
 def _in_layout(reader: Reader, place: CellStructs, factor: int) -> str:
-    """SQL that puts the fields of a place's structs together again, as the raw layout has them."""
     schema, layout = reader.raw.relation.schema, reader.raw.relation.arrow_schema()
     struct = f"STRUCT_PACK({', '.join(f'{quoted(f)} := {quoted(field_name(f))}' for f in place.fields)})"
     nested = f"[{struct}]" if place.is_array else struct
@@ -192,7 +181,7 @@ def _in_layout(reader: Reader, place: CellStructs, factor: int) -> str:
         nested = f"STRUCT_PACK({quoted(step)} := {nested})"
     given = {name: quoted(name) for name in (*place.keys(schema), *place.shown(schema))}
     given |= {names.KIND: f"'{place.kind.value}'", names.LANDED: "make_timestamptz(0)", place.steps[0]: nested}
-    # what the place has not is null; a cast completes a struct with nulls
+    # columns without a value in this place are null; the cast completes a struct with nulls
     columns = (f"CAST({given.get(f.name, 'NULL')} AS {type_text(f.type)}) AS {quoted(f.name)}" for f in layout)
     facts = reader.statements.confirmed(place, quorum=factor // 2 + 1)
     return f"SELECT {', '.join(columns)} FROM ({facts}) AS _confirmed"

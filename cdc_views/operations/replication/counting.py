@@ -30,56 +30,54 @@ from cdc_views.storage.relation import RawTable
 
 
 class NodeStatus(str, Enum):
-    """The status of a node, by its events."""
+    """The status of a node: OK has shown every fact that it should hold; LAGGING lacks only the newest, which may still land;
+    MISSING lacks facts older than some it has shown; SILENT has shown nothing, or nothing lately, unlike other nodes.
+    """
 
     OK = "ok"
-    """It has shown every fact that it should hold."""
     LAGGING = "lagging"
-    """It lacks the newest facts, which may still land."""
     MISSING = "missing"
-    """It lacks facts older than facts it has shown."""
     SILENT = "silent"
-    """It has shown nothing, or nothing lately, unlike other nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node of a table."""
+    """One node of a table; `last_landed` is in µs since the epoch. A field is None if nothing of its kind landed.
+
+    `seen` counts the cell facts that it has shown, `lacking` those that others have shown and it should hold. `oldest_lacking` is
+    the least write time (µs) of the latter, `newest_written` the largest of the former, `newest_position` the segment and
+    position of its newest event.
+    """
 
     node: str
     seen: int
-    """Cell facts it has shown."""
     lacking: int
-    """Cell facts that others have shown and that it should hold."""
     oldest_lacking: int | None
-    """The least write time (µs) of those; None where there are none."""
     newest_written: int | None
-    """The largest write time (µs) of the facts it has shown; None for a node that has shown none."""
     newest_position: tuple[str, int] | None
-    """Segment and position of the newest event landed from it; None for a node without any."""
     last_landed: int | None
-    """When an event of it last landed, µs since the epoch; None for a node without any."""
     status: NodeStatus
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """How many nodes have shown each cell fact of a table."""
+    """How many nodes have shown each cell fact of a table. `copies`: number of nodes → how many cell facts exactly so many nodes
+    have shown; from 1 to the number of known nodes.
+    """
 
     table: str
     factor: int
     copies: Mapping[int, int]
-    """Number of nodes → cell facts that exactly so many have shown; from 1 to the number of nodes known."""
     nodes: tuple[NodeReport, ...]
 
     @property
     def facts(self) -> int:
-        """How many cell facts there are."""
+        """The number of cell facts."""
         return sum(self.copies.values())
 
     @property
     def incomplete(self) -> int:
-        """How many cell facts fewer nodes have shown than the factor."""
+        """The number of cell facts that fewer nodes have shown than the factor."""
         return sum(facts for copies, facts in self.copies.items() if copies < self.factor)
 
 
@@ -102,9 +100,8 @@ class NodeProgress:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Facts of one place that the same nodes have shown: how many, their least and their largest write time.
-
-    `owners` are the nodes that have shown any fact of their partition, None where every node should hold them.
+    """The facts of one place that the same nodes have shown: their number, least and largest write time. `owners` are the nodes
+    that have shown any fact of their partition; None if every node should hold them.
     """
 
     nodes: frozenset[str]
@@ -115,17 +112,16 @@ class Tally:
 
 
 class Reader(AbstractContextManager["Reader"]):
-    """One snapshot of a raw table, and the statements over it. A context manager."""
+    """One snapshot of a raw table, and statements on it. A context manager."""
 
     def __init__(self, raw: RawTable, *, landed_as_of: int | None = None) -> None:
-        """Look at the table as it is now, without what landed later than `landed_as_of` (µs)."""
+        """Open the current snapshot, without facts that landed after `landed_as_of` (µs)."""
         self.raw, self._engine, self._snapshot = raw, DuckDbEngine(), snapshot_of(raw)
         statements = Statements(raw.relation, from_clause(self._snapshot, raw), landed_as_of=landed_as_of)
         self.landed = {
             row[NODE]: NodeProgress((row[NEWEST]["segment"], row[NEWEST]["position"]), row[LANDED])
             for row in self.rows(statements.landed()).to_pylist()
         }
-        """What landed from each node, by name."""
         self.statements = replace(statements, nodes=tuple(sorted(self.landed)))
 
     def __exit__(self, *raised: object) -> None:
@@ -136,15 +132,15 @@ class Reader(AbstractContextManager["Reader"]):
         return self._engine.run(sql, self._snapshot)
 
     def places(self) -> list[CellStructs]:
-        """The places of the table; none where no node has landed anything."""
+        """Return the places of the table; empty if no node has landed anything."""
         return list(places(self.raw.relation.schema)) if self.landed else []
 
     def members(self, digits: str) -> tuple[str, ...]:
-        """The nodes of a set, as statements give sets; by name."""
+        """Return the nodes of a set, which statements return as digits; by name."""
         return tuple(node for node, digit in zip(self.statements.nodes, digits, strict=True) if digit == "1")
 
     def tallies(self, *, with_owners: bool) -> list[Tally]:
-        """The facts of every place, counted."""
+        """Return the tallies of every place."""
         found: list[Tally] = []
         for place in self.places():
             for row in self.rows(self.statements.tally(place, with_owners=with_owners)).to_pylist():
@@ -154,7 +150,7 @@ class Reader(AbstractContextManager["Reader"]):
         return found
 
     def after_first(self, behind: list[Behind], *, with_owners: bool) -> Counter[str]:
-        """How many facts each node has that stand in its witness's log after the first that it lacks."""
+        """Count, per node, its facts that come in its witness's log after the first fact that it lacks."""
         firsts: dict[Behind, LogPlace] = {}
         for place in self.places() if behind else ():
             (row,) = self.rows(self.statements.first(place, behind, with_owners=with_owners)).to_pylist()
@@ -188,8 +184,6 @@ def count(raw: RawTable, expected: Expected) -> ReplicaReport:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node, the facts that it has shown, and those that it should hold and has not shown."""
-
     name: str
     landed: NodeProgress | None
     seen: list[Tally]
@@ -211,16 +205,16 @@ class _Node:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it has shown some facts and lacks others that were not all written after these."""
+        """Whether it lacks facts that are not newer than all facts it has shown."""
         return self.newest is not None and any(tally.oldest <= self.newest for tally in self.lacking)
 
     def report(self, *, quiet_since: int, after: int) -> NodeReport:
-        """How it stands; `after` facts it has stand in its witness's log after the first that it lacks."""
+        """Return its report; `after` counts its facts that come in its witness's log after the first fact that it lacks."""
         status = NodeStatus.OK
         if self.landed is None or (self.lacking and self.landed.last <= quiet_since):
             status = NodeStatus.SILENT
         elif self.lacking:
-            # it has at most a quarter of the facts from the first that it lacks on: logs differ in their order
+            # logs differ in order, so it may have up to a quarter of the facts after the first that it lacks
             is_tail = after * 4 <= after + _witness(self.lacking)[1]
             status = NodeStatus.MISSING if self.is_behind and not is_tail else NodeStatus.LAGGING
         return NodeReport(
@@ -236,7 +230,7 @@ class _Node:
 
 
 def _witness(lacking: Iterable[Tally]) -> tuple[str, int]:
-    """The node that has most of the facts, the first by name of several, and how many it has."""
+    """Return the node that has most of the facts (of equals, the first by name), and how many it has."""
     having: Counter[str] = Counter()
     for tally in lacking:
         having.update(dict.fromkeys(tally.nodes, tally.facts))

@@ -1,4 +1,4 @@
-"""Where the cell facts of a table stand in its raw table: one place a column, a field, a marker, a deletion."""
+"""The places of cell facts in a raw table: one per column, field, row marker and deletion."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ DELETED_AT, DELETION, CELLS, PATH, PATH_KEY, PATH_BYTES = "at", "deletion", "cel
 
 @dataclass(frozen=True, slots=True)
 class CellStructs:
-    """Structs of one sort in a raw table; each that is not null is a copy of a cell fact."""
+    """The structs of one place in a raw table; each that is not null is a copy of a cell fact.
+
+    `steps` lead from the raw column to the struct, or to an array of such structs. `identity` fields, with the key, identify a
+    cell fact. Copies may spell `spelled` fields differently (a path with equal comparable); the least counts. `carried` fields
+    are equal in equal facts. `column` is the cells' column; None for row markers and deletions.
+    """
 
     kind: FactKind
     steps: tuple[str, ...]
-    """The raw column and the fields below it that lead to the struct, or to an array of such structs."""
     identity: tuple[str, ...]
-    """Fields of the struct that, with the key, tell cell facts apart."""
     spelled: tuple[str, ...] = ()
-    """Further fields that copies may spell differently, a path of equal comparable; the least counts."""
     carried: tuple[str, ...] = ()
-    """Further fields, which equal facts have equal."""
     column: Column | None = None
-    """The column whose cells they are; None for row markers and deletions."""
     field: str | None = None
     is_array: bool = False
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """All fields of the struct that are read."""
+        """All fields of the struct that statements read."""
         return self.identity + self.spelled + self.carried
 
     def keys(self, schema: TableSchema) -> tuple[str, ...]:
-        """Raw columns that say what the facts are about (rule K1), and the bounds of a range."""
+        """Return the raw columns that identify the row, partition or range of a fact (rule K1), with a range's bounds."""
         columns = schema.row_key if self.kind is FactKind.ROW else schema.partition
         bounds = (names.FROM, names.TO) if self.kind is FactKind.RANGE else ()
         return tuple(names.identity(c) for c in columns) + bounds
 
     def shown(self, schema: TableSchema) -> tuple[str, ...]:
-        """Further raw columns that show the key; copies may spell them differently, and the least counts."""
+        """Return further raw columns that show the key; copies may spell them differently, and the least counts."""
         columns = schema.row_key if self.kind is FactKind.ROW else schema.partition
         return tuple(name for c in columns for name in names.shown_as(c) if name != names.identity(c))
 
@@ -80,7 +80,7 @@ def _cells(kind: FactKind, column: Column, steps: tuple[str, ...], value: Logica
 
 
 def _value(kind: LogicalType) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields that tell values apart, and the others (rule C3)."""
+    """Return the fields that identify a value, and the others (rule C3)."""
     return ((BYTES,), (VALUE,)) if carries_order_bytes(kind) else ((VALUE,), ())
 
 

@@ -1,8 +1,8 @@
 """DuckDB's SQL that counts on how many nodes each cell fact was seen.
 
-Every statement is about one place (`places.CellStructs`), so that types stay the table's own and only one column is read.
-Two steps: `copies` (one row a copy as it is in the raw table) and `facts` (one row a cell fact, with the set of nodes
-that have shown it). Sets of nodes are bit strings, a digit a node, which are fast to unite and to group by.
+Every statement is about one place (`places.CellStructs`), so that it keeps the table's types and reads only one column. It has
+two steps: copies (one row per copy in the raw table) and facts (one row per cell fact, with the set of nodes that have shown
+it). Sets of nodes are bit strings, one digit per node, because these are fast to unite and to group by.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NODES, OWNERS, NODE, COUNT, OLDEST, NEWEST, LANDED = "_nodes", "_owners", "_node
 
 
 def field_name(field: str) -> str:
-    """Return the column in which a statement gives a field of a place's struct."""
+    """Return the column of a statement for a field of a place's struct."""
     return f"_f_{field}"
 
 
@@ -33,11 +33,11 @@ class Behind:
 
 
 LogPlace = tuple[int, str, int]
-"""Where an event is in a node's log: length of the segment's name, segment, position; orderable."""
+"""The place of an event in a node's log, orderable: length of the segment's name, segment, position."""
 
 
 def _place(segment: str, position: str) -> str:
-    """What orders a node's log: segments are numbers that grow, written without leading zeros."""
+    """Return SQL that orders a node's log: segments are growing numbers without leading zeros."""
     return f"struct_pack(size := length({segment}), segment := {segment}, position := {position})"
 
 
@@ -47,25 +47,24 @@ _PLACE_OF = _place("struct_extract(_origin, 'segment')", "struct_extract(_origin
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Statements over one raw table."""
+    """Statements on one raw table; `table` is the FROM clause, `landed_as_of` (µs) leaves out later landings. `nodes` names the
+    nodes in the raw table, in the order of a set's digits; only `landed` does not need them.
+    """
 
     relation: Relation
     table: str
-    """What is after FROM."""
     nodes: tuple[str, ...] = ()
-    """Names of the nodes in the raw table; the n-th digit of a set is for the n-th. Only `landed` needs none."""
     landed_as_of: int | None = None
-    """Leave out what landed later (µs)."""
 
     def landed(self) -> str:
-        """One row a node: its newest place, and when it last landed (µs)."""
+        """Return one row per node: its newest place, and when it last landed (µs)."""
         return (
             f"SELECT {_NODE_OF} AS {NODE}, max({_PLACE_OF}) AS {NEWEST}, epoch_us(max({names.LANDED})) AS {LANDED} "
             f"FROM {self.table} WHERE {self._in_time()} GROUP BY {_NODE_OF} ORDER BY {_NODE_OF}"
         )
 
     def tally(self, place: CellStructs, *, with_owners: bool) -> str:
-        """One row a set of nodes (and of owners of the partition): how many facts these nodes have, and their times."""
+        """Return one row per set of nodes (and partition owners): how many facts the nodes have, and their write times."""
         written, sets = field_name(WRITTEN), _sets(with_owners=with_owners)
         return (
             f"SELECT {_as_digits(sets)}, count(*) AS {COUNT}, min({written}) AS {OLDEST}, max({written}) AS {NEWEST} "
@@ -73,7 +72,7 @@ class Statements:
         )
 
     def first(self, place: CellStructs, behind: list[Behind], *, with_owners: bool) -> str:
-        """One row: for each of `behind`, where in its witness's log the first fact is that it lacks; null for none."""
+        """Return one row: for each of `behind`, the place of the first fact that it lacks in its witness's log; null for none."""
         firsts = []
         for i, one in enumerate(behind):
             lacks = f"{self._has(one.witness)} AND NOT {self._has(one.node)}"
@@ -83,7 +82,7 @@ class Statements:
         return f"SELECT {', '.join(firsts)} FROM ({facts}) AS _owned"
 
     def after(self, place: CellStructs, behind: dict[Behind, LogPlace]) -> str:
-        """One row: for each of `behind`, how many facts it has that are in its witness's log after that place."""
+        """Return one row: for each of `behind`, how many of its facts come after that place in its witness's log."""
         counts = []
         for i, (one, (_, segment, position)) in enumerate(behind.items()):
             is_later = f"{_at(one, list(behind))} > {_place(_text(segment), str(position))}"
@@ -91,7 +90,7 @@ class Statements:
         return f"SELECT {', '.join(counts)} FROM ({self._facts(place, witnesses=_witnesses(list(behind)))}) AS _facts"
 
     def listing(self, place: CellStructs, *, fewer_than: int | None, only_on: str | None, with_owners: bool) -> str:
-        """One row a cell fact that fewer nodes than that have shown, or one node alone, in the order of keys."""
+        """Return one row per cell fact that fewer than `fewer_than` nodes, or `only_on` alone, have shown, by key."""
         schema = self.relation.schema
         keys = [*place.keys(schema), *map(field_name, place.identity)]
         others = [*place.shown(schema), *map(field_name, place.spelled + place.carried)]
@@ -105,7 +104,7 @@ class Statements:
         )
 
     def confirmed(self, place: CellStructs, *, quorum: int) -> str:
-        """One row a cell fact that at least so many nodes have shown, its struct's fields apart."""
+        """Return one row per cell fact that at least `quorum` nodes have shown, with one column per field of its struct."""
         schema = self.relation.schema
         columns = [*place.keys(schema), *place.shown(schema), *map(field_name, place.fields)]
         return f"SELECT {_listed(columns)} FROM ({self._facts(place)}) AS _facts WHERE bit_count({NODES}) >= {quorum}"
@@ -114,7 +113,7 @@ class Statements:
         return "TRUE" if self.landed_as_of is None else f"epoch_us({names.LANDED}) <= {self.landed_as_of}"
 
     def _copies(self, place: CellStructs) -> str:
-        # not by dots: `a.b` would be column `b` of a table `a`
+        # not with dots: `a.b` would mean column `b` of table `a`
         struct = quoted(place.steps[0])
         for step in place.steps[1:]:
             struct = f"struct_extract({struct}, {literal(step)})"
@@ -129,7 +128,7 @@ class Statements:
         return f"SELECT {keys}, {NODE}, _at, {fields} FROM ({inner}) AS _copies WHERE _copy IS NOT NULL"
 
     def _facts(self, place: CellStructs, *, witnesses: tuple[str, ...] = ()) -> str:
-        """One row a cell fact; of each witness the first place in its log, null where it has not shown the fact."""
+        """Return one row per cell fact, with its first place in each witness's log; null if the witness has not shown it."""
         schema = self.relation.schema
         keys = _listed([*place.keys(schema), *map(field_name, place.identity)])
         least = map(quoted, [*place.shown(schema), *map(field_name, place.spelled)])
@@ -140,7 +139,7 @@ class Statements:
         return f"SELECT {keys}, {', '.join(folds)} FROM ({self._copies(place)}) AS _copies GROUP BY {keys}"
 
     def _owned(self, place: CellStructs, *, with_owners: bool, witnesses: tuple[str, ...] = ()) -> str:
-        """Facts, each with the nodes that have shown any fact of its partition."""
+        """Return facts, each with the nodes that have shown any fact of its partition."""
         facts = self._facts(place, witnesses=witnesses)
         if not with_owners:
             return facts
@@ -153,7 +152,6 @@ class Statements:
         return f"SELECT _l.*, _r.{OWNERS} FROM ({facts}) AS _l JOIN ({owners}) AS _r ON {on}"
 
     def _united(self, node: str) -> str:
-        """The set of a group's nodes."""
         index = f"list_position([{', '.join(map(_text, self.nodes))}], {node}) - 1"
         return f"bit_or(set_bit(bitstring('0', {len(self.nodes)}), CAST({index} AS INTEGER), 1))"
 
@@ -178,12 +176,11 @@ def _witnesses(behind: list[Behind]) -> tuple[str, ...]:
 
 
 def _at(one: Behind, behind: list[Behind]) -> str:
-    """The column of the witness's places."""
     return f"_at_{_witnesses(behind).index(one.witness)}"
 
 
 def _text(text: str) -> str:
-    """A text; of an unusual one its bytes, so that no printer or parser meets its letters."""
+    """Return a text literal; an unusual text as its bytes, so that no printer or parser sees its letters."""
     if text.isascii() and text.isprintable() and "\\" not in text:
         return literal(text)
     return f"decode(unhex('{text.encode().hex()}'))"
