@@ -1,6 +1,6 @@
-"""A schema registry (Confluent's REST interface): schemas by id, and schemas registered after a check.
+"""Client of a schema registry (Confluent's REST interface): reads schemas by id, registers schemas after a check.
 
-While a registry is away its callers ask again, and skip nothing.
+While the registry is away, callers try again and skip nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _json(data: bytes) -> str:
 
 @dataclass
 class Registry:
-    """A client of one registry; keeps its answers, since an id never changes its schema."""
+    """Client of one registry; caches its answers, as an id never changes its schema."""
 
     address: str
     _client: Any = None
@@ -42,7 +42,7 @@ class Registry:
 
     @classmethod
     def of(cls, address: str) -> Registry | None:
-        """Return the registry at an address, or at the environment's; None where there is none."""
+        """Return the registry at an address, or at the environment's; None if there is neither."""
         found = address or os.environ.get(ADDRESS, "")
         return cls(found) if found else None
 
@@ -59,7 +59,7 @@ class Registry:
         """Return the JSON of a key or value that is framed with its schema's id.
 
         Raises:
-            MalformedEventError: The registry has no such schema, or the bytes are none of its values.
+            MalformedEventError: The registry has no such schema, or the bytes do not fit it.
             TransientError: The registry does not answer.
         """
         number = int.from_bytes(part[1 : 1 + _ID_BYTES], "big")
@@ -91,10 +91,10 @@ class Registry:
             raise MalformedEventError(f"schema {number}: {error}") from error
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
-        """Return the id of a schema, registered under `subject` once the registry finds it compatible.
+        """Register a schema under `subject` if the registry finds it compatible; return its id.
 
         Raises:
-            UsageError: It is not compatible with what the subject has.
+            UsageError: The schema is not compatible with the subject's earlier ones.
             TransientError: The registry does not answer.
         """
         text = json.dumps(schema, separators=(",", ":"))
@@ -120,5 +120,5 @@ class Registry:
             if error.http_status_code in (401, 403):
                 raise UsageError(f"{said}; set {CREDENTIALS} to user:password") from error
             raise TransientError(said) from error
-        except Exception as error:  # httpx, ssl, json: whatever lies between here and an answer
+        except Exception as error:  # httpx, ssl, json: anything may fail before an answer
             raise TransientError(f"schema registry {self.address} does not answer ({type(error).__name__}: {error})") from error
