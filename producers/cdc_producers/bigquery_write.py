@@ -70,8 +70,7 @@ class StreamRecord:
         stream: Name of its stream; empty before the first.
         offset: Number of rows in the stream up to `position`.
         position: The last position of the source that has landed; None if nothing has.
-        next_offset: Number of rows in the stream after the batch that was begun; `offset` if no batch was.
-        next_position: The last position of that batch.
+        next_offset: Number of rows after the batch that was begun, which ends at `next_position`; `offset` if none was.
     """
 
     stream: str = ""
@@ -86,11 +85,7 @@ class RawWriter:
 
     def __init__(self, client: BigQueryWriteClient, *, table: str, relation: Relation, record: Path) -> None:
         """Find out what has landed in `table`, which is named `projects/P/datasets/D/tables/T` and exists.
-
-        Raises:
-            SourceFileError: The file is not a record.
-            UnsupportedError: The schema has lists within lists.
-            EngineError: BigQuery refuses.
+        Raises `SourceFileError` if the file is not a record, `UnsupportedError` for lists within lists, `EngineError` if refused.
         """
         self._client, self._table, self._file = client, table, record
         self._encoder = RowEncoder(relation.arrow_schema())

@@ -159,7 +159,6 @@ class Runtime:
             raise CheckFailedError(f"{bad:,} events went to quarantine, and --on-error is exit; mend the cause and `replay` them")
 
     def _land_table(self, table: str, batches: list[StreamBatch]) -> int:
-        """Land one table's part of a batch, retrying as long as needed; return the number of bad events."""
         bad = 0
         while batches:
             report, count = self._land_some(table, batches)

@@ -112,9 +112,7 @@ class SourceStatus:
 
 
 class Source(Protocol):
-    """A log of changes. One thread calls all methods except `status` and `landed`.
-    Subclasses may leave out `keep_alive`, `landed` and `close`.
-    """
+    """A log of changes; one thread calls all but `status` and `landed`. `keep_alive`, `landed` and `close` are optional."""
 
     def run(self, emit: Emit, stop: Event) -> None:
         """Read on from the last landed position until `stop` is set.

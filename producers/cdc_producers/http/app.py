@@ -37,14 +37,12 @@ _Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Answers requests, if their sender and content are allowed.
+    """Answers requests, if their sender and content are allowed. `longest` is a request's largest size in bytes.
 
     Attributes:
         tokens: None if everybody who can reach the port may post.
         rate: Requests per second and user; None for no limit.
         failures: Failed sign-ins per second and address.
-        room: Requests and bytes that may be in progress at once.
-        longest: Largest size of a request in bytes.
     """
 
     receiver: Receiver
@@ -178,8 +176,7 @@ def _type_of(request: Request) -> str:
 
 def _check_is_no_web_page(request: Request) -> None:
     """Refuse, where nobody signs in, any request that a web page in a browser of this machine could send.
-    A browser asks before it posts JSON to another origin, and the answer is no. The host check stops a name that was
-    made to point here: its pages have that name as their origin.
+    A browser does not post JSON to another origin unless allowed; the host check stops foreign names that point here.
     """
     if _type_of(request) != _TYPES[0]:
         raise RefusedError(415, f"without authentication only {_TYPES[0]} is taken; set the header content-type to it")

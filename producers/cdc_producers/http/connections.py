@@ -1,7 +1,4 @@
-"""Limits the receiver's connections: each must send its request in time, and their number is bounded.
-
-Even a silent connection takes an open file, and once all files are open, nobody gets an answer.
-"""
+"""Limits the time and number of the receiver's connections: each takes an open file, and without files nobody gets an answer."""
 
 from __future__ import annotations
 
@@ -61,9 +58,7 @@ class StrictConnection(h11.Connection):
 
 
 class BoundedProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1 with limits on time and number of connections.
-    At the limit, a new connection closes the one that has waited longest for a request.
-    """
+    """uvicorn's HTTP/1.1 with limits; above `most`, a new connection closes the one that has waited longest for a request."""
 
     most = most_connections()
     head_seconds, body_seconds = HEAD_SECONDS, BODY_SECONDS

@@ -36,7 +36,6 @@ class Route:
     """Where an event goes: to a table of the project, or to none for a reason.
 
     Attributes:
-        table: The table's name in the project; None if there is none.
         named: The table that the event or the address names; None if neither does.
         reason: Why it has no table; empty if it has one or needs none.
         is_notice: Whether it says nothing about rows (a heartbeat, a transaction, a schema change).

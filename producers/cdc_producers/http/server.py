@@ -36,10 +36,7 @@ _KEEP_ALIVE_SECONDS = 300
 
 def receive(order: ProducerOrder, options: HttpOptions, *, listens: Callable[[int], None] = lambda port: None) -> None:
     """Receive events until stopped; calls `listens` with the port once it accepts requests.
-
-    Raises:
-        UsageError: An option, the environment, or a raw table does not fit.
-        EngineError: The address cannot be listened on.
+    Raises `UsageError` if an option, the environment or a raw table does not fit, `EngineError` if it cannot listen.
     """
     with reporting("http", os.environ) as reports:
         routes = _routes(options, order, reports)
@@ -75,8 +72,6 @@ def _routes(options: HttpOptions, order: ProducerOrder, reports: Reports) -> Rou
 
 
 class _Server(uvicorn.Server):
-    """Answers the requests at hand and ends, once the order is to stop."""
-
     def __init__(self, config: uvicorn.Config, receiver: Receiver, order: ProducerOrder) -> None:
         super().__init__(config)
         self._receiver, self._order = receiver, order

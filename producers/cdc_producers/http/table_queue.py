@@ -69,7 +69,7 @@ class TableWriter:
 
     def land(self, events: Sequence[Arrival]) -> None:
         """Land events in this order, or put them into quarantine with a reason.
-        Raises `EngineError` if the target fails or other writers keep committing first; then any event may not have landed.
+        Raises `EngineError` if the target fails or other writers keep committing first; some events may have landed then.
         """
         lander, pending = self._opened(), events
         self._number(event for event in events if not event.number)
@@ -105,8 +105,6 @@ class TableWriter:
 
 @dataclass(slots=True, eq=False)
 class _Posted:
-    """The events of one request for one table."""
-
     events: list[Arrival]
     answer: asyncio.Future[dict[int, str]]
     since: float

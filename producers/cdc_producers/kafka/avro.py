@@ -1,4 +1,4 @@
-"""Avro values as the JSON that Kafka Connect's JSON converter would write, with a Connect schema where it is needed.
+"""Writes Avro values as Kafka Connect's JSON converter does, with a Connect schema if it is needed.
 
 Values are decoded without Avro's logical types, as these would become Python's dates and lose years past 9999. The logical
 types go into the Connect schema, which the raw formats read; it names only the columns that need it.
@@ -46,13 +46,7 @@ _CONNECT_TYPES = {"int": "int32", "long": "int64", "float": "float", "double": "
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Reads one schema's values.
-
-    Attributes:
-        parsed: The schema in fastavro's form.
-        write: Writes a value as JSON.
-        declared: The Connect schema in JSON; empty if it adds nothing.
-    """
+    """Reads one schema's values; `declared` is the Connect schema in JSON, empty if it adds nothing to them."""
 
     parsed: Any
     write: Write

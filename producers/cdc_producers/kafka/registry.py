@@ -1,7 +1,4 @@
-"""Client of a schema registry (Confluent's REST interface): reads schemas by id, registers schemas after a check.
-
-While the registry is away, callers try again and skip nothing.
-"""
+"""A client of schema registries (Confluent's REST interface). While a registry is away, callers try again and skip nothing."""
 
 from __future__ import annotations
 
@@ -57,10 +54,7 @@ class Registry:
 
     def read(self, part: bytes) -> str:
         """Return the JSON of a key or value that is framed with its schema's id.
-
-        Raises:
-            MalformedEventError: The registry has no such schema, or the bytes do not fit it.
-            TransientError: The registry does not answer.
+        Raises `MalformedEventError` if there is no such schema or the bytes do not fit it, `TransientError` without an answer.
         """
         number = int.from_bytes(part[1 : 1 + _ID_BYTES], "big")
         reader = self._readers.get(number)
@@ -91,11 +85,8 @@ class Registry:
             raise MalformedEventError(f"schema {number}: {error}") from error
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
-        """Register a schema under `subject` if the registry finds it compatible; return its id.
-
-        Raises:
-            UsageError: The schema is not compatible with the subject's earlier ones.
-            TransientError: The registry does not answer.
+        """Register a schema under `subject` and return its id.
+        Raises `UsageError` if it is not compatible with the subject's earlier schemas, `TransientError` without an answer.
         """
         text = json.dumps(schema, separators=(",", ":"))
         with self._errors(f"registering {subject}"):

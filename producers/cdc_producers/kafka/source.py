@@ -131,7 +131,6 @@ class KafkaSource(Source):
             raise
 
     def _look_again(self) -> None:
-        """Find topics that were created, deleted or recreated, now and then."""
         if time.monotonic() - self._looked < _LOOK_EVERY:
             return
         with kafka_errors("asking for the topics"):
@@ -161,9 +160,8 @@ class KafkaSource(Source):
 
     def _join_again(self) -> None:
         """Once, after the first assignment: join the group again if it assigned other topics than those subscribed to.
-
-        A member with a fixed name (`group.instance.id`) that returns before its timeout gets its former assignment, even if its
-        subscription has changed. Source: Kafka, KAFKA-12759.
+        A member with a fixed name (`group.instance.id`) that returns before its timeout gets its former assignment, whatever it
+        subscribes to now. Source: Kafka, KAFKA-12759.
         """
         if not (self._is_given and self._joins_again):
             return
@@ -212,7 +210,6 @@ class KafkaSource(Source):
         return found
 
     def _take(self, found: Iterable[Any], emit: Emit) -> None:
-        """Emit messages grouped by partition, up to an error."""
         parts: dict[Place, list[Any]] = {}
         for message in found:
             error = message.error()

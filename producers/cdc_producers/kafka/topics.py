@@ -116,9 +116,7 @@ class Positions:
 
     def begin(self, topic: Topic, consumer: Consumer) -> None:
         """Find a topic's epoch before its first partition is read, and record a new one.
-
-        If nothing has landed and reading begins at the latest message, this records each partition's end, so that the next
-        start does not begin at a later one.
+        If nothing has landed and reading begins at the latest message, this records each partition's end for the next start.
 
         Raises:
             LostError: The topic was recreated since it landed, and no gap is accepted.
@@ -150,9 +148,7 @@ class Positions:
         return _stream(topic, partition, epoch=self.epochs[topic])
 
     def next_offset(self, topic: Topic, partition: int, consumer: Consumer) -> int:
-        """Return the offset to read a partition from.
-        Raises `LostError` if the broker no longer has it, or never had it, and no gap is accepted.
-        """
+        """Return the offset to read from; raises `LostError` if the broker does not have it and no gap is accepted."""
         landed = self.targets[topic.table].lander(self.stream(topic.name, partition)).position()
         first, end = watermarks(consumer, topic.name, partition)
         if landed is None:

@@ -128,9 +128,7 @@ class Publisher:
             producer.abort_transaction(ANSWERS_WITHIN)
 
     def _read_back(self) -> dict[str, Position]:
-        """Return the newest position of each stream, from the topic up to its present end.
-        Waits for another producer's open transaction to end: it hides positions that were committed behind it.
-        """
+        """Return each stream's newest position. Waits for other producers' open transactions, which hide later positions."""
         reading = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
         settings = {**self.settings, **reading, "group.id": self.identity, "isolation.level": "read_committed"}
         found: dict[str, Position] = {}
