@@ -94,7 +94,7 @@ class ColumnPlan:
         return self.relation.schema.statics + self.relation.schema.regulars
 
     def rows(self, payload: bytes, segment: int) -> tuple[DecodedRows, int]:
-        """Return a frame's rows and the position of its last event; raises `MalformedEventError` if a value is of another type."""
+        """Return a frame's rows and the position of its last event; raises `MalformedEventError` for a value of another type."""
         _, count, events, first, last = _HEAD.unpack_from(payload)
         found = _array(self._transport, count, _buffers(payload, _HEAD.size))
         try:

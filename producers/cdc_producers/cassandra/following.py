@@ -20,7 +20,7 @@ from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog
 
 _ABANDONED_AFTER = 2.0
-"""Seconds after which an incomplete segment with a later segment is no longer expected to be completed."""
+"""Seconds to wait for a segment's completion once a later segment exists."""
 _TRIES = 4
 _PAUSE = 0.5
 _REACHED_EVERY = 10.0
@@ -140,7 +140,7 @@ class Follower:
             try:
                 ended = self._emit_range(segment, start, limit, passes_over=passes_over, as_lines=as_lines, emit=emit)
             except MalformedEventError:
-                # as lines, the event with the bad value is found, and goes to its table's quarantine
+                # reading as lines finds the event with the bad value, which goes to its table's quarantine
                 as_lines = True
                 self.reader.start()
                 self.push()

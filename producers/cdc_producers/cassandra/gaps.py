@@ -20,7 +20,7 @@ from cdc_views.landing.targets import ProducerLog
 
 _FILE = "logged.json"
 _CLOSE = 5.0
-"""Seconds between two checks of the schema; a change within fewer is taken to be a single ALTER."""
+"""Seconds between two checks of the schema; if fewer have passed, a change is taken to be a single ALTER."""
 
 
 @dataclass(slots=True)
@@ -52,8 +52,12 @@ class _Known:
 
 @dataclass
 class Gaps:
-    """Finds tables that the log did not always have; used by the threads of the log and the snapshot.
-    `takes_snapshots`: this agent takes snapshots itself; else its messages explain how. Tables `aside` wait with theirs.
+    """Finds tables whose log may have gaps; used by the threads of the log and the snapshot.
+
+    Attributes:
+        folder: The work folder.
+        takes_snapshots: Whether this agent takes the snapshot itself; else the message explains how to take it.
+        aside: Tables that are set aside, so their snapshots wait.
     """
 
     folder: Path
@@ -90,7 +94,7 @@ class Gaps:
         if known is None or known.table_id != str(table.id):
             self._known[name] = known = _Known(str(table.id), now)
             self.health.set(_part(name), "")
-        # after a long pause, the log is only sure to be complete up to when the settings seen before it were written
+        # after a longer pause, the log is known to be complete only up to when the last settings seen were written
         seen = time.time_ns() // 1000 - int(unseen * 1e6) if is_close else max(known.logged.cdc_at, known.logged.durable_at)
         if not table.is_logged:
             known.may_lack((now.durable_at if table.has_cdc else now.cdc_at) if is_close else seen, is_sure=True)

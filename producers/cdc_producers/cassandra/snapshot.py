@@ -61,12 +61,12 @@ class SnapshotSource(Source):
             self.is_whole = not stop.is_set()
 
     def _tell_lists(self, reader: SnapshotReader) -> None:
-        """Note up to when lists are emitted, before the log goes on: older events of these lists in the log may be hidden."""
+        """Note up to when lists are emitted, before the log goes on: the snapshot may hide older events of them in the log."""
         for name, target in self.targets.items():
             if reader.tells_elements and lists_of(target.schema):
                 if self._is_needed(name):
                     self.lists.tell(name, self.log_since(name))
-                elif not self.lists.is_known(name):  # its snapshot is an agent's that did not record this
+                elif not self.lists.is_known(name):  # its snapshot is by an agent that did not record this
                     self.lists.tell(name, self.begun)
 
     def read_lists_again(self, emit: Emit) -> None:

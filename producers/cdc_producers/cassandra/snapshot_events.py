@@ -1,12 +1,12 @@
 """Writes the rows of a SELECT as events of the format `cassandra-mutation/1`.
 
-CQL does not return everything; the invented parts never win against the log's events, which are exact:
+CQL does not return everything. The missing parts are chosen so that the log's events, which are exact, prevail:
 
 - the *row marker*: its write time is 0, below any event. A row whose cells are all from `log_since` on gets none, as the log
   has its marker. It expires with the last cell if every cell expires. A repeated snapshot marks a row that has cells from
   the gap, at the write time of the oldest such cell: a deletion from before that cell has not deleted the row.
-- a *list's paths*: between those of elements prepended and appended later. Elements from `log_since` on are left to the log,
-  which has their paths; older elements replace what the log may have of them (rule D3).
+- a *list's paths*: made up, between those of elements prepended and appended later. Elements from `log_since` on are left to
+  the log, which has their paths; older elements replace what the log may have of them (rule D3).
 - elements of collections on a server before 5.0: their write time is 0 and they do not expire.
 """
 
@@ -63,7 +63,7 @@ class SnapshotEventWriter:
         segment: The segment that they name; differs in each run, so that (node, segment, position) is unique.
         log_since: The log has list elements written from here on (µs); see above.
         marks_rows: Whether a row with live cells counts as inserted, and so gets a row marker (rule W1).
-        lacks_from: The log lacks writes only from here (µs) to `log_since`. It has the markers of older rows, and lists
+        lacks_from: The log lacks writes only from here (µs) to `log_since`, so it has the markers of older rows. Lists
             replace those that another snapshot emitted. None for the first snapshot.
     """
 
