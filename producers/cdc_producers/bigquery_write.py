@@ -81,7 +81,7 @@ class StreamRecord:
 
 
 class RawWriter:
-    """Appends to one raw table; use one writer per source and table."""
+    """A writer to one raw table; use one per source and table."""
 
     def __init__(self, client: BigQueryWriteClient, *, table: str, relation: Relation, record: Path) -> None:
         """Find out what has landed in `table`, which is named `projects/P/datasets/D/tables/T` and exists.
@@ -266,7 +266,7 @@ def _write(file: Path, record: StreamRecord) -> None:
 
 
 class RowEncoder:
-    """Serializes Arrow rows as protocol buffers; `descriptor` is their message type."""
+    """An encoder of Arrow rows as protocol buffers; `descriptor` is their message type."""
 
     def __init__(self, schema: pa.Schema) -> None:
         """Take the raw table's schema; raises `UnsupportedError` for lists within lists."""

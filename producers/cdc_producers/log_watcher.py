@@ -15,7 +15,7 @@ EVERY = 5.0
 
 @dataclass
 class LogWatcher:
-    """Checks the server in its own thread; subclasses keep what they see for other threads."""
+    """A thread that checks the server; subclasses keep what they see for other threads."""
 
     _stop: Event = field(default_factory=Event, kw_only=True)
 

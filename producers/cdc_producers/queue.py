@@ -26,7 +26,7 @@ class Limits:
 
 @dataclass
 class BoundedQueue:
-    """First in, first out; one thread puts, one takes. `rows` are the waiting events, `bytes` about their size."""
+    """First in, first out; one thread puts, one takes. `rows` counts the waiting events, `bytes` is about their size."""
 
     limits: Limits
     rows: int = 0

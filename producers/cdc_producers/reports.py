@@ -1,8 +1,8 @@
 """Reports errors to Sentry if `SENTRY_DSN` is set.
 
 A report is built here part by part, not by the client's integrations. It has the kinds of errors, their places in this program,
-and their messages without any quoted or bracketed text, because a source or target repeats values of rows there. For errors of
-other projects it has only kind and place. It never has the values of environment variables that hold secrets.
+and their messages without any quoted or bracketed text, because a source or target repeats values of rows there. Of errors that
+are not this project's it has only kind and place. It never has the values of environment variables that hold secrets.
 """
 
 from __future__ import annotations

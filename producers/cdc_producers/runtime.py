@@ -51,7 +51,7 @@ def collecting_seldom() -> Iterator[None]:
 
 @dataclass
 class Runtime:
-    """Runs one source into its tables until it is stopped or a failure needs somebody to act."""
+    """A run of one source into its tables, until it is stopped or a failure needs somebody to act."""
 
     source: Source
     order: ProducerOrder

@@ -53,7 +53,7 @@ class Emitted(NamedTuple):
 
 @dataclass(slots=True)
 class BlockBuilder:
-    """Builds one block of events of one table and stream, in order: an object per event costs more than reading the event.
+    """A builder of one block of one stream's events, in order: an object per event costs more than reading the event.
     `happened` is the commit time of the first event at the source, epoch seconds; `size` counts the bytes of all events.
     """
 

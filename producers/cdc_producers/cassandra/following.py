@@ -37,7 +37,7 @@ class Landmark(NamedTuple):
 
 @dataclass
 class Follower:
-    """Follows the segments of one folder for some tables.
+    """A follower of one folder's segments for some tables.
 
     Attributes:
         names: The wanted tables, in the order in which the reader numbers them.

@@ -52,7 +52,7 @@ class _Known:
 
 @dataclass
 class Gaps:
-    """Finds tables whose log may have gaps; used by the threads of the log and the snapshot.
+    """The tables whose log may have gaps; used by the threads of the log and the snapshot.
 
     Attributes:
         folder: The work folder.

@@ -25,7 +25,7 @@ _FOLDER = "waiting"
 
 @dataclass
 class KeptEvents:
-    """Keeps events of tables that are set aside, and emits them once the table is well.
+    """The events of tables that are set aside; they are emitted once the table is well.
 
     Attributes:
         folder: The work folder; its folder `waiting` has a file of events per table.

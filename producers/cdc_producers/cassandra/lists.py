@@ -60,7 +60,7 @@ def created(path: str) -> int:
 
 @dataclass
 class OldLists:
-    """Up to when snapshots emitted lists, and which rows to read again; used by the threads of the log and the snapshot."""
+    """A record of when snapshots emitted lists, and of rows to read again; used by the threads of the log and the snapshot."""
 
     folder: Path
     version: int = 0

@@ -29,7 +29,7 @@ class _Known:
 
 @dataclass
 class SameTables:
-    """Remembers each table's id, last TRUNCATE and raw table in the work folder, by the table's name.
+    """A record of each table's id, last TRUNCATE and raw table in the work folder, by the table's name.
     `landed` are the tables that have landed something; any other table may still change.
     """
 

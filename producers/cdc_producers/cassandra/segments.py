@@ -81,7 +81,7 @@ def held_bytes(folder: Path) -> int:
 
 @dataclass
 class AfterLanding:
-    """Deletes or archives segments after everything in them is committed, never before.
+    """The deletion or archiving of segments after everything in them is committed, never before.
 
     Attributes:
         archive: A folder or a URL of fsspec, if `after` is archive.

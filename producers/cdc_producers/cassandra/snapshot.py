@@ -32,7 +32,7 @@ _EVENT_ROWS = 100
 
 @dataclass
 class SnapshotSource(Source):
-    """Reads each table without a whole snapshot; `run` returns once all are whole (`is_whole`). `standing` is the progress."""
+    """A reader of each table without a whole snapshot; `run` returns once all are whole (`is_whole`). `standing` is the progress."""
 
     targets: Mapping[str, StreamTarget]
     options: SnapshotOptions

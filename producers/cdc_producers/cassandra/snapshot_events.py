@@ -56,7 +56,7 @@ class _Element(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEventWriter:
-    """Writes events of one table.
+    """A writer of one table's events.
 
     Attributes:
         node: The node that the events name.

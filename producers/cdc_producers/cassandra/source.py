@@ -37,7 +37,7 @@ _OLDEST = 4
 
 @dataclass
 class CassandraSource(Source):
-    """Follows a node's `cdc_raw`. The snapshot beside it uses its `gaps` and `lists`."""
+    """A node's `cdc_raw` as a source. The snapshot beside it uses its `gaps` and `lists`."""
 
     targets: Mapping[str, StreamTarget]
     options: CassandraOptions

@@ -37,7 +37,7 @@ _Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Answers requests, if their sender and content are allowed. `longest` is a request's largest size in bytes.
+    """The handlers of requests, which check sender and content. `longest` is a request's largest size in bytes.
 
     Attributes:
         tokens: None if everybody who can reach the port may post.

@@ -34,7 +34,7 @@ _REMEMBERED = 10_000
 
 @dataclass(slots=True)
 class DeadLetters:
-    """Appends to one file; keeps a repeated event once while this process remembers it."""
+    """The file of events without a table; has a repeated event once while this process remembers it."""
 
     file: Path
     _lock: Lock = field(default_factory=Lock)

@@ -24,7 +24,7 @@ _NO_TABLE = ""
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Has a queue for each table, and keeps the events that belong to none.
+    """A queue for each table, and the dead letters for events that belong to none.
     With `keeps_unknown`, an event of an unknown or unnamed table is answered 202 instead of 422; it is kept either way.
     """
 

@@ -51,7 +51,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Knows a project's tables and the table of each station; None for a station of many tables."""
+    """A project's tables and the table of each station; None for a station of many tables."""
 
     tables: Sequence[str]
     stations: Mapping[str, str | None]

@@ -49,7 +49,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class TableWriter:
-    """Lands events in one table, from one thread at a time."""
+    """A writer of events to one table, used by one thread at a time."""
 
     table: StreamTarget
     stream: str

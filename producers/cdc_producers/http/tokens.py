@@ -75,7 +75,7 @@ def _equal(given: str, expected: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Issues and checks tokens."""
+    """The issuer and checker of tokens."""
 
     credentials: Credentials
 

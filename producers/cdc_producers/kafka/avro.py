@@ -46,7 +46,7 @@ _CONNECT_TYPES = {"int": "int32", "long": "int64", "float": "float", "double": "
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Reads one schema's values; `declared` is the Connect schema in JSON, empty if it adds nothing to them."""
+    """A reader of one schema's values; `declared` is the Connect schema in JSON, empty if it adds nothing to them."""
 
     parsed: Any
     write: Write
@@ -92,7 +92,7 @@ def physical(schema: Json) -> Json:
 
 @dataclass
 class _Compiler:
-    """Turns a schema into a writer; keeps named types by full name, because a schema may use them again."""
+    """A compiler from schemas to writers; keeps named types by full name, because a schema may use them again."""
 
     named: dict[str, Compiled] = field(default_factory=dict)
 

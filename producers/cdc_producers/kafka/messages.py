@@ -42,7 +42,7 @@ class ReadBlock(NamedTuple):
 
 @dataclass
 class LineWriter:
-    """Writes the messages of one topic and partition.
+    """A writer for the messages of one topic and partition.
 
     Args:
         topic: None if its last part is not the table's name: then events leave it out, since deletions are matched by that name.

@@ -107,7 +107,7 @@ class TopicTarget(StreamTarget):
 
 @dataclass
 class TopicLander(EventLander):
-    """Publishes one stream of one table."""
+    """The publisher of one stream of one table."""
 
     target: TopicTarget
     stream: str

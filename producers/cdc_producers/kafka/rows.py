@@ -32,7 +32,7 @@ class Record(NamedTuple):
 
 
 class Encoder(Protocol):
-    """Writes keys and rows of one table."""
+    """A writer of keys and rows of one table."""
 
     def key(self, values: Sequence[Any]) -> bytes:
         """Return a key from the native values of the row key, in its order."""

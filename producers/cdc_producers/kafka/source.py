@@ -53,7 +53,7 @@ class _Partition:
 
 @dataclass
 class KafkaSource(Source):
-    """Follows topics; `topics` has the table of each topic that the options or the project file name."""
+    """Topics as a source; `topics` has the table of each topic that the options or the project file name."""
 
     targets: Mapping[str, StreamTarget]
     options: KafkaOptions

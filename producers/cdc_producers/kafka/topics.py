@@ -107,7 +107,7 @@ def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int
 
 @dataclass
 class Positions:
-    """Knows the epoch of each topic and the next offset of each partition."""
+    """The epoch of each topic and the next offset of each partition."""
 
     targets: Mapping[str, StreamTarget]
     options: KafkaOptions

@@ -44,7 +44,7 @@ class Outgoing(NamedTuple):
 
 @dataclass
 class Publisher:
-    """Writes transactions under one transactional id; two threads use it, one at a time.
+    """A writer of transactions under one transactional id; two threads use it, one at a time.
     After a failure it makes a new producer, which reads back how far the previous one came.
     """
 
