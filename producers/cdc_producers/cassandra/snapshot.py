@@ -32,7 +32,7 @@ _EVENT_ROWS = 100
 
 @dataclass
 class SnapshotSource(Source):
-    """A reader of each table without a whole snapshot; `run` returns once all are whole (`is_whole`). `standing` is the progress."""
+    """The snapshots of tables that have no whole one; `run` returns once all are whole (`is_whole`). `standing` is the progress."""
 
     targets: Mapping[str, StreamTarget]
     options: SnapshotOptions

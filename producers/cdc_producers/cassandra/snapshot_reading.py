@@ -59,7 +59,7 @@ class Page(NamedTuple):
 
 @dataclass
 class SnapshotReader:
-    """A reader of tables at the chosen consistency level; `tells_elements`: the server returns write times of collection elements."""
+    """A reader at the chosen consistency level; `tells_elements`: the server returns write times of collection elements."""
 
     options: SnapshotOptions
     session: Session
