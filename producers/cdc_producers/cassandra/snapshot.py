@@ -32,7 +32,7 @@ _EVENT_ROWS = 100
 
 @dataclass
 class SnapshotSource(Source):
-    """The snapshots of tables that have no whole one; `run` returns once all are whole (`is_whole`). `standing` is the progress."""
+    """Snapshots of the tables that have no whole one. `run` returns once all are whole (`is_whole`); `standing` is the progress."""
 
     targets: Mapping[str, StreamTarget]
     options: SnapshotOptions
