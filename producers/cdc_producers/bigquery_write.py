@@ -47,8 +47,6 @@ FRESH = timedelta(minutes=30)
 """The largest age of a row's stamp: half of the time that a merge script looks back (docs/bigquery-materialize.md)."""
 ATTEMPTS = 5
 _APPEND_SECONDS = 60.0
-_OPEN_SECONDS = 20.0
-"""The client can hang for ten minutes: it holds a lock while it opens a stream, and after a failure its clean-up waits for it."""
 _Field = descriptor_pb2.FieldDescriptorProto
 _ROW = "Row"
 _SCALARS = (
@@ -81,13 +79,17 @@ class StreamRecord:
 
 
 class RawWriter:
-    """A writer to one raw table; use one per source and table."""
+    """A writer to one raw table; use one per source and table, and close it when done."""
 
-    def __init__(self, client: BigQueryWriteClient, *, table: str, relation: Relation, record: Path) -> None:
+    def __init__(
+        self, client: BigQueryWriteClient, *, table: str, relation: Relation, record: Path, open_seconds: float = 20.0
+    ) -> None:
         """Find out what has landed in `table`, which is named `projects/P/datasets/D/tables/T` and exists.
+        After `open_seconds`, opening a stream is given up. The client can hang for ten minutes there: it holds a lock while it
+        opens a stream, and after a failure its clean-up waits for that lock.
         Raises `SourceFileError` if the file is not a record, `UnsupportedError` for lists within lists, `EngineError` if refused.
         """
-        self._client, self._table, self._file = client, table, record
+        self._client, self._table, self._file, self._open_seconds = client, table, record, open_seconds
         self._encoder = RowEncoder(relation.arrow_schema())
         self._stream: AppendRowsStream | None = None
         self._record = _recovered(client, _read(record))
@@ -140,7 +142,7 @@ class RawWriter:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 send = self._opened(begun.stream).send
-                _within(_OPEN_SECONDS, partial(send, request)).result(timeout=_APPEND_SECONDS)
+                _within(self._open_seconds, partial(send, request)).result(timeout=_APPEND_SECONDS)
                 return
             except ex.AlreadyExists:
                 return

@@ -10,18 +10,21 @@ from threading import Condition
 
 from cdc_producers.source import Emitted, StoppedError
 
-_LOOK_EVERY = 1.0
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may wait in memory, and when a batch lands: at the first limit of a batch that is reached."""
+    """How much may wait in memory, and when a batch lands: at the first limit of a batch that is reached.
+    `look_seconds` is how often a source that waits for room gives a sign of life; `stop_seconds` is how long a stop waits for
+    a target that is away, or for a source that ignores it.
+    """
 
     queue_rows: int = 50_000
     queue_bytes: int = 64 << 20
     batch_rows: int = 20_000
     batch_bytes: int = 16 << 20
     batch_seconds: float = 1.0
+    look_seconds: float = 1.0
+    stop_seconds: float = 20.0
 
 
 @dataclass
@@ -56,7 +59,7 @@ class BoundedQueue:
                     if self._is_batch():  # waking the taker for less costs more than reading an event
                         self._changed.notify_all()
                     return
-                has_changed = self._changed.wait(_LOOK_EVERY)
+                has_changed = self._changed.wait(self.limits.look_seconds)
             if not has_changed:
                 while_waiting()
 

@@ -20,8 +20,6 @@ from cdc_views.errors import CdcViewsError, UsageError
 from cdc_views.model.extras import needs
 
 DSN_VARIABLE = "SENTRY_DSN"
-_AGAIN_AFTER = 300.0
-"""Seconds before the same error is reported again."""
 _FLUSHED_WITHIN = 2.0
 _LONGEST, _LONGEST_CHAIN = 500, 5
 _SECRET = re.compile(r"PASSWORD|SECRET|TOKEN|DSN|CREDENTIAL|KEY\Z", re.IGNORECASE)
@@ -31,15 +29,16 @@ _VALUES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\([^()]*\)|(?<=://)[^/@\s]+@"""
 
 @dataclass
 class Reports:
-    """Reports of one producer; without a `client` (Sentry's), nothing is reported."""
+    """Reports of one producer, if it has a `client` (Sentry's). The same error is reported again after `again_after` seconds."""
 
     source: str
     client: Any = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    again_after: float = 300.0
     _reported: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def error(self, error: BaseException, *, part: str, is_fatal: bool = False) -> None:
-        """Report an error of a part (`source`, `target`, a table); the same kind at most every five minutes."""
+        """Report an error of a part of the producer (`source`, `target`, a table), unless the same kind was just reported."""
         if self.client is None or not self._is_due(part, type(error).__name__):
             return
         chain: list[dict[str, Any]] = []
@@ -58,7 +57,7 @@ class Reports:
 
     def _is_due(self, part: str, kind: str) -> bool:
         now = time.monotonic()
-        if now - self._reported.get((part, kind), -_AGAIN_AFTER) < _AGAIN_AFTER:
+        if now - self._reported.get((part, kind), -self.again_after) < self.again_after:
             return False
         self._reported[part, kind] = now
         return True

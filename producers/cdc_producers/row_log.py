@@ -39,7 +39,7 @@ def in_chunks(
 def emit_rows(
     name: str, rows: Iterable[Emitted], about: int, metrics: Metrics, progress: SnapshotProgress, *, emit: Emit, stop: Event
 ) -> int | None:
-    """Emit a snapshot's rows, of which there are `about` so many; return their number, or None if stopped."""
+    """Emit a snapshot's rows, about `about` in all; return their number, or None if stopped."""
     counted, count = metrics.snapshot_rows(name), 0
     try:
         for row in rows:

@@ -19,10 +19,7 @@ from cdc_views.errors import EngineError, MalformedEventError, TransientError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog
 
-_ABANDONED_AFTER = 2.0
-"""Seconds to wait for a segment's completion once a later segment exists."""
 _TRIES = 4
-_PAUSE = 0.5
 _REACHED_EVERY = 10.0
 
 
@@ -47,6 +44,8 @@ class Follower:
         aside: Folder for copies of segments that could not be read wholly.
         gone: Ids of tables that the node has dropped.
         behind: Bytes not read yet.
+        abandoned_after: Seconds to wait for a segment's completion once a later segment exists.
+        pause: Seconds before corrupt bytes are read again.
     """
 
     folder: Path
@@ -61,6 +60,8 @@ class Follower:
     log: ProducerLog
     gone: list[UUID] = field(default_factory=list)
     behind: int = 0
+    abandoned_after: float = 2.0
+    pause: float = 0.5
     _reached: dict[int, int] = field(default_factory=dict)
     _done: set[int] = field(default_factory=set)
     _followed_since: dict[int, float] = field(default_factory=dict)
@@ -106,7 +107,7 @@ class Follower:
         if not index_of(segment.log).exists():
             return False
         since = self._followed_since.setdefault(segment.id, time.monotonic())
-        return time.monotonic() - since > _ABANDONED_AFTER
+        return time.monotonic() - since > self.abandoned_after
 
     def _check_gone(self, found: list[Segment]) -> None:
         here = {segment.id for segment in found}
@@ -235,7 +236,7 @@ class Follower:
             return True
         if tries == 1:
             self.log.warning(f"{segment.log.name} after {ended.position}: {ended.reason}; read again", segment=segment.id)
-        time.sleep(_PAUSE)
+        time.sleep(self.pause)
         return False
 
     def _give_up(self, segment: Segment, position: int, reason: str, emit: Emit) -> None:

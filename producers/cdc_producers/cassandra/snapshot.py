@@ -32,7 +32,7 @@ _EVENT_ROWS = 100
 
 @dataclass
 class SnapshotSource(Source):
-    """Snapshots of the tables that have no whole one. `run` returns once all are whole (`is_whole`); `standing` is the progress."""
+    """Snapshots of tables that have no whole one. `run` returns once all are whole (`is_whole`); `standing` is the progress."""
 
     targets: Mapping[str, StreamTarget]
     options: SnapshotOptions
@@ -70,7 +70,7 @@ class SnapshotSource(Source):
                     self.lists.tell(name, self.begun)
 
     def read_lists_again(self, emit: Emit) -> None:
-        """Read the lists again of which the log has shown something old; see `lists`."""
+        """Read again the lists for which the log has shown something old; see `lists`."""
         self._note_reread()
         under_way = {row for row, _, _ in self._rereading}
         rows = [row for row in self.lists.due() if row.name in self.targets and row not in under_way]

@@ -42,7 +42,7 @@ class Rate:
 
 @dataclass(slots=True)
 class RequestRoom:
-    """A limit on the number and total bytes of requests at once; others are told to come again."""
+    """A limit on the number and total bytes of requests at once; others are refused and may come again."""
 
     requests: int
     bytes: int

@@ -10,7 +10,7 @@ from cdc_views.landing.producers import option, switch
 
 
 class Beginning(str, Enum):
-    """Where to begin reading a topic of which nothing has landed."""
+    """Where to begin reading a topic from which nothing has landed."""
 
     EARLIEST = "earliest"
     LATEST = "latest"

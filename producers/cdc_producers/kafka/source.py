@@ -160,8 +160,8 @@ class KafkaSource(Source):
 
     def _join_again(self) -> None:
         """Once, after the first assignment: join the group again if it assigned other topics than those subscribed to.
-        A member with a fixed name (`group.instance.id`) that returns before its timeout gets its former assignment, whatever it
-        subscribes to now. Source: Kafka, KAFKA-12759.
+        A member with a fixed name (`group.instance.id`) that returns before its timeout gets its former assignment, even after
+        its subscription has changed. Source: Kafka, KAFKA-12759.
         """
         if not (self._is_given and self._joins_again):
             return

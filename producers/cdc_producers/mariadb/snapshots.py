@@ -34,7 +34,6 @@ from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarge
 _KEY_OFFSET = 1 << 62
 """Added to an integer key, so that negative ones are positions, too; keys beyond half of it are not kept."""
 _KEYS = range(-(1 << 61), 1 << 61)
-_WAIT_SECONDS = 10
 """Longer than a server takes from writing a transaction to its log until others see it."""
 _Printed = Callable[[Any], str]
 """A value as the server prints it, into JSON."""
@@ -238,7 +237,9 @@ def _blob(value: str | bytes) -> str:
     return f'"0x{(value.encode() if isinstance(value, str) else value).hex()}"'
 
 
-def reread(connection: Any, table: MariaDbTable, key: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
+def reread(
+    connection: Any, table: MariaDbTable, key: Mapping[str, str], names: Sequence[str], *, wait_seconds: int = 10
+) -> Mapping[str, str]:
     """Return columns of the row with this key as JSON texts, as they are now; nothing where it has gone on.
 
     A later change of the row comes with an event of its own, so that a value which is newer does no harm. One that is
@@ -250,7 +251,7 @@ def reread(connection: Any, table: MariaDbTable, key: Mapping[str, str], names: 
         return {}
     where = " AND ".join(f"{identifier(name)} = {_literal(text)}" for name, text in key.items())
     try:
-        return _found(connection, table, wanted, f"{where} LIMIT 1 LOCK IN SHARE MODE WAIT {_WAIT_SECONDS}")
+        return _found(connection, table, wanted, f"{where} LIMIT 1 LOCK IN SHARE MODE WAIT {wait_seconds}")
     except CdcViewsError:
         return _found(connection, table, wanted, f"{where} LIMIT 1")
 
