@@ -1,11 +1,11 @@
-"""Rows into a raw table in BigQuery by the Storage Write API: each batch once, whatever is killed or lost.
+"""Writes rows to a raw table in BigQuery by the Storage Write API: each batch lands once, even after a crash or a lost answer.
 
-A writer appends to a stream of its own, every batch at the offset that follows the one before; BigQuery takes an offset
-once. Before it appends, it notes in a small file (the *record*) what, and from where in the source.
-After a crash the next writer finalizes that stream, which says how many rows it has: so it knows whether the last
-batch landed. A writer that was thought dead can append no more to a stream that is final.
+Each writer appends to its own stream, and each batch to the offset after the batch before; BigQuery accepts an offset once.
+Before an append, the writer saves in a small file (the *record*) how far the batch leads in the stream and in the source.
+After a crash, the next writer finalizes that stream: its number of rows shows whether the last batch landed. An old writer
+that still lives cannot append to a finalized stream.
 
-Without its record a source begins again, and rows land twice: no view shows it (rule M1), only the bill.
+Without its record, a source begins again and rows land twice: no view shows it (rule M1), only the bill.
 
 Sources: BigQuery, Stream data using the Storage Write API, "Use committed type for exactly-once semantics", and
 Introduction to the Storage Write API, "Supported protocol buffer and Arrow data types" (TIMESTAMP takes int64 µs, BIGNUMERIC
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from google.cloud.bigquery_storage_v1.writer import AppendRowsStream
 
 MOST_BYTES = 9 * 1024 * 1024
-"""Of one append; a request takes 10 MB. Source: BigQuery, Quotas and limits, Storage Write API."""
+"""The limit of one append; a request takes 10 MB. Source: BigQuery, Quotas and limits, Storage Write API."""
 FRESH = timedelta(minutes=30)
-"""How long ago rows may have been stamped: half of the overlap that a merge script looks back (docs/bigquery-materialize.md)."""
+"""The largest age of a row's stamp: half of the time that a merge script looks back (docs/bigquery-materialize.md)."""
 ATTEMPTS = 5
 _APPEND_SECONDS = 60.0
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -62,14 +62,13 @@ _SCALARS = (
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """What a writer did and is about to do.
+    """What a writer has done and is about to do.
 
     Attributes:
         stream: Name of its stream; empty before the first.
-        offset: Rows in the stream up to `position`.
-        position: The source's position that has landed, itself included; None for nothing.
-        next_offset: Rows in the stream once the batch that was begun has landed; `offset` where none was.
-        next_position: The position that it leads to.
+        offset: Number of rows in the stream up to `position`.
+        position: The last position of the source that has landed; None if nothing has.
+        next_offset: Number of rows after the batch that was begun, which ends at `next_position`; `offset` if none was.
     """
 
     stream: str = ""
@@ -80,25 +79,15 @@ class StreamRecord:
 
 
 class RawWriter:
-    """Appends to one raw table; one writer per source and table. Close it when done."""
+    """A writer to one raw table; use one per source and table, and close it when done."""
 
     def __init__(
         self, client: BigQueryWriteClient, *, table: str, relation: Relation, record: Path, open_seconds: float = 20.0
     ) -> None:
-        """Find out what has landed.
-
-        Args:
-            client: Google's client.
-            table: `projects/P/datasets/D/tables/T`, which exists.
-            relation: The layout of its rows.
-            record: The file that remembers what has landed.
-            open_seconds: The client opens a stream while it holds a lock that its own clean-up waits for. Where that call
-                fails at once, it hangs for ten minutes unless it is given up earlier.
-
-        Raises:
-            SourceFileError: The file is not a record.
-            UnsupportedError: BigQuery has no lists within lists.
-            EngineError: BigQuery says no.
+        """Find out what has landed in `table`, which is named `projects/P/datasets/D/tables/T` and exists.
+        After `open_seconds`, opening a stream is given up. The client can hang for ten minutes there: it holds a lock while it
+        opens a stream, and after a failure its clean-up waits for that lock.
+        Raises `SourceFileError` if the file is not a record, `UnsupportedError` for lists within lists, `EngineError` if refused.
         """
         self._client, self._table, self._file, self._open_seconds = client, table, record, open_seconds
         self._encoder = RowEncoder(relation.arrow_schema())
@@ -108,17 +97,16 @@ class RawWriter:
 
     @property
     def position(self) -> Position | None:
-        """The position that has landed, itself included; None where nothing has."""
+        """The last position that has landed; None if nothing has."""
         return Position(*self._record.position) if self._record.position is not None else None
 
     def append(self, rows: pa.Table, *, through: Position, now: datetime) -> int:
-        """Land rows of the raw layout, and that all up to `through` has; returns how many rows were written.
-
-        A batch at or before `position` has landed and is skipped.
+        """Land rows of the raw layout, which hold everything up to `through`; return how many rows were written.
+        Skips a batch at or before `position`: it has landed.
 
         Raises:
-            UsageError: The batch is larger than a request may be: make it smaller.
-            TransientError: The rows were stamped too long ago, or BigQuery cannot be reached: stamp them anew, try again.
+            UsageError: The batch is larger than a request may be.
+            TransientError: The rows' stamps are too old, or BigQuery cannot be reached: stamp them again and retry.
             EngineError: BigQuery refuses the rows, or another writer took the stream over.
         """
         if self.position is not None and through <= self.position:
@@ -139,13 +127,13 @@ class RawWriter:
         return len(made)
 
     def close(self) -> None:
-        """Close the connection; the stream stays, and the next writer goes on after it."""
+        """Close the connection; the stream stays, and the next writer continues after it."""
         if self._stream is not None and self._stream.is_active:
             self._stream.close()
         self._stream = None
 
     def _send(self, made: list[bytes], begun: StreamRecord) -> None:
-        """Append at the offset; an offset that is taken has our rows, since an answer was lost."""
+        """Append at the offset. If the offset is taken, our rows are there and only the answer was lost."""
         from google.api_core import exceptions as ex
         from google.cloud.bigquery_storage_v1 import types
 
@@ -159,7 +147,7 @@ class RawWriter:
             except ex.AlreadyExists:
                 return
             except _HangsError:
-                self._stream = None  # not closed: that would wait for the same lock
+                self._stream = None  # closing would wait for the same lock
                 if attempt == ATTEMPTS:
                     raise TransientError(f"{self._table}: BigQuery opens no stream; run it again") from None
             except (ex.ServiceUnavailable, ex.Aborted, ex.Unknown, ex.InternalServerError, TimeoutError) as error:
@@ -192,14 +180,14 @@ def _new_stream(client: BigQueryWriteClient, table: str) -> str:
 
 
 def _recovered(client: BigQueryWriteClient, record: StreamRecord) -> StreamRecord:
-    """The record once the stream of the writer before is final: its rows say what landed."""
+    """Finalize the previous writer's stream and return the record of what landed."""
     if not record.stream:
         return record
     try:
         with _client_errors(record.stream):
             rows = int(client.finalize_write_stream(name=record.stream).row_count)
     except _GoneError:
-        rows = record.offset  # the batch that was begun may land twice, which no view shows
+        rows = record.offset  # the begun batch may land twice, which no view shows
     if rows >= record.next_offset and record.next_position is not None:
         return StreamRecord(position=record.next_position)
     if rows < record.offset:
@@ -212,7 +200,7 @@ class _HangsError(Exception):
 
 
 def _within(seconds: float, call: Callable[[], Any]) -> Any:
-    """Return what a call returns, or raise what it raises; `_HangsError` where it has done neither by then, and goes on alone."""
+    """Return or raise what `call` does; raise `_HangsError` if it takes longer, and let it go on in its thread."""
     answer: Future[Any] = Future()
 
     def run() -> None:
@@ -233,7 +221,7 @@ class _GoneError(EngineError):
 
 @contextmanager
 def _client_errors(what: str) -> Iterator[None]:
-    """Errors of the client as ours, without their texts, which may hold values of rows."""
+    """Raise the client's errors as ours, without their texts, which may hold values of rows."""
     from google.api_core import exceptions
 
     try:
@@ -247,7 +235,7 @@ def _client_errors(what: str) -> Iterator[None]:
 
 
 def _kind(error: Exception) -> str:
-    """An error's class and, where it has one, BigQuery's code; never its text."""
+    """Return an error's class and BigQuery's code, if it has one; never its text."""
     from google.cloud.bigquery_storage_v1 import types
 
     parts = (part.code for part in getattr(error, "details", ()) if hasattr(part, "code"))
@@ -280,10 +268,10 @@ def _write(file: Path, record: StreamRecord) -> None:
 
 
 class RowEncoder:
-    """Serializes Arrow rows; `descriptor` says how they read."""
+    """An encoder of Arrow rows as protocol buffers; `descriptor` is their message type."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        """`schema` is the raw table's; raises `UnsupportedError` for lists within lists."""
+        """Take the raw table's schema; raises `UnsupportedError` for lists within lists."""
         self.schema = schema
         self.descriptor = _message(_ROW, list(schema))
         file = descriptor_pb2.FileDescriptorProto(name="row.proto", package="cdc_views", syntax="proto2")
@@ -293,11 +281,8 @@ class RowEncoder:
         self._made: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"cdc_views.{_ROW}"))
 
     def rows(self, table: pa.Table) -> Iterator[bytes]:
-        """Yield each row; what is null is not set, and an empty array is one.
-
-        Raises `UnsupportedError` for an array that holds null, which BigQuery refuses to store.
-        """
-        # instants as µs, exact
+        """Yield each row; a null is an unset field. Raises `UnsupportedError` for a null in an array, which BigQuery refuses."""
+        # timestamps as µs, exactly
         columns = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in table.columns]
         for record in pa.table(columns, names=table.column_names).to_pylist():
             row = self._made()

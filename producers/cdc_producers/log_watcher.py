@@ -1,4 +1,4 @@
-"""Looking at a server every few seconds while its log is followed, by a connection that is not the log's."""
+"""Asks a server for its state every few seconds while its log is followed, over a second connection."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from threading import Event, Thread
 from cdc_views.errors import CdcViewsError
 
 EVERY = 5.0
-"""Seconds from one look to the next."""
+"""Seconds between two checks."""
 
 
 @dataclass
 class LogWatcher:
-    """Looks in a thread of its own; what is seen is for others to read."""
+    """A thread that checks the server; subclasses keep what they see for other threads."""
 
     _stop: Event = field(default_factory=Event, kw_only=True)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Look every few seconds, in a thread and a connection of its own."""
+        """Run the thread while the context is open."""
         watcher = Thread(target=self._run, name="watch", daemon=True)
         watcher.start()
         try:
@@ -31,11 +31,11 @@ class LogWatcher:
             watcher.join(EVERY)
 
     def is_over(self) -> bool:
-        """Whether there is nothing more to look for."""
+        """Return whether there is nothing left to check."""
         return self._stop.is_set()
 
     def look_until_stopped(self) -> None:
-        """Connect, and look until `_stop` is set; called again where the server is away."""
+        """Connect, and check until `_stop` is set; called again after the server was away."""
         raise NotImplementedError
 
     def _run(self) -> None:
@@ -43,5 +43,5 @@ class LogWatcher:
             try:
                 self.look_until_stopped()
             except CdcViewsError:
-                # the source's own connection says what is wrong
+                # the source's own connection reports what is wrong
                 self._stop.wait(EVERY)

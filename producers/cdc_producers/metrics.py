@@ -1,4 +1,4 @@
-"""What a producer counts, for Prometheus, and whether it is well; served on a loopback port."""
+"""A producer's metrics for Prometheus and its health, served on a loopback port."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from cdc_views.errors import UsageError
 
 @dataclass
 class Health:
-    """What is wrong with each part of a producer, by the part's name; nothing: it is well."""
+    """What is wrong with each part of a producer, by the part's name; empty if all is well."""
 
     troubles: dict[str, str] = field(default_factory=dict)
 
     def set(self, part: str, trouble: str) -> None:
-        """Note what is wrong with a part, empty where it is well again."""
+        """Record a part's trouble; an empty text clears it."""
         if trouble:
             self.troubles[part] = trouble
         else:
             self.troubles.pop(part, None)
 
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series a counter, which nobody asks for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # else each counter gets a second series that nobody needs
 
 
 class Metrics:
     """The metrics of one producer."""
 
     def __init__(self, source: str) -> None:
-        """Make them; `source` is a label of each."""
+        """Create the metrics, each with the label `source`."""
         self.registry = CollectorRegistry()
         self.source = source
         self.events = self._counter("events", "Events landed", "table")
@@ -63,7 +63,7 @@ class Metrics:
 
 @contextmanager
 def serving(listen: str | None, metrics: Metrics, health: Health, *, refresh: Callable[[], None]) -> Iterator[str]:
-    """Serve `/healthz` and `/metrics` at `host:port`; yields where, empty for None. `refresh` precedes each answer."""
+    """Serve `/healthz` and `/metrics` at `listen` (host:port), calling `refresh` before each answer; yield the address or ""."""
     if listen is None:
         yield ""
         return
@@ -112,6 +112,6 @@ def _handler(metrics: Metrics, health: Health, refresh: Callable[[], None]) -> t
                 self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing: scrapes are no news."""
+            """Log nothing: scrapes are no news."""
 
     return Handler

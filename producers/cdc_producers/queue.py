@@ -1,4 +1,4 @@
-"""The queue between source and lander, bounded in rows and bytes: a source that is faster waits."""
+"""The queue between source and lander, bounded in rows and bytes; a faster source waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from cdc_producers.source import Emitted, StoppedError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much waits in memory, and when a batch lands: whichever limit of the batch is reached first."""
+    """How much may wait in memory, and when a batch lands: at the first limit of a batch that is reached.
+    `look_seconds` is how often a source that waits for room gives a sign of life; `stop_seconds` is how long a stop waits for
+    a target that is away, or for a source that ignores it.
+    """
 
     queue_rows: int = 50_000
     queue_bytes: int = 64 << 20
@@ -21,37 +24,29 @@ class Limits:
     batch_bytes: int = 16 << 20
     batch_seconds: float = 1.0
     look_seconds: float = 1.0
-    """How often a source that waits for room gives a sign of life."""
     stop_seconds: float = 20.0
-    """How long a stop waits for a target that is away, or a source that ignores it."""
 
 
 @dataclass
 class BoundedQueue:
-    """First in, first out; one thread puts, one takes.
-
-    Attributes:
-        rows: Events that wait.
-        bytes: Bytes they take, about.
-        is_closed: Whether nothing more goes in.
-    """
+    """First in, first out; one thread puts, one takes. `rows` counts the waiting events, `bytes` is about their size."""
 
     limits: Limits
     rows: int = 0
     bytes: int = 0
     is_closed: bool = False
     _items: deque[tuple[Emitted, int, int, float]] = field(default_factory=deque)
-    """What waits, its rows and bytes, and since when."""
+    """The waiting items, each with its rows, its bytes and the time since when it waits."""
     _changed: Condition = field(default_factory=Condition)
 
     @property
     def oldest(self) -> float:
-        """When the change that waits longest happened, epoch seconds; 0: nothing waits, or it is not known."""
+        """Epoch seconds of the change that has waited longest; 0 if nothing waits or the time is unknown."""
         with self._changed:
             return self._items[0][0].happened if self._items else 0.0
 
     def put(self, item: Emitted, *, while_waiting: Callable[[], None]) -> None:
-        """Add an item once there is room; one larger than the whole queue goes in alone."""
+        """Add an item once there is room; an item larger than the whole queue goes in alone."""
         rows, size = item.weight
         while True:
             with self._changed:
@@ -61,7 +56,7 @@ class BoundedQueue:
                     self._items.append((item, rows, size, time.monotonic()))
                     self.rows += rows
                     self.bytes += size
-                    if self._is_batch():  # to wake the taker for less costs more than to read an event
+                    if self._is_batch():  # waking the taker for less costs more than reading an event
                         self._changed.notify_all()
                     return
                 has_changed = self._changed.wait(self.limits.look_seconds)
@@ -69,16 +64,13 @@ class BoundedQueue:
                 while_waiting()
 
     def close(self) -> None:
-        """Take nothing more in; what waits can still be taken out."""
+        """Accept no more items; waiting items can still be taken."""
         with self._changed:
             self.is_closed = True
             self._changed.notify_all()
 
     def take(self) -> list[Emitted]:
-        """Return the next batch, in order, as soon as its first item has waited for the batch's seconds, here or before.
-
-        Empty where nothing came for so long.
-        """
+        """Return the next batch once it is full or its first item has waited `batch_seconds`; empty if nothing came by then."""
         with self._changed:
             begun = self._items[0][3] if self._items else time.monotonic()
             deadline = begun + self.limits.batch_seconds

@@ -1,9 +1,8 @@
-"""Errors reported to Sentry, where `SENTRY_DSN` is set.
+"""Reports errors to Sentry if `SENTRY_DSN` is set.
 
-A report is put together here, part by part, rather than collected by the client's integrations: kinds of errors, the
-places in this program that they came from, and their messages with everything quoted or in brackets left out, since
-that is where a source or a target repeats a row's values. Of errors that are not this project's own only the kind and
-the place are reported. The values of environment variables that hold secrets are left out wherever they turn up.
+A report is built here part by part, not by the client's integrations. It has the kinds of errors, their places in this program,
+and their messages without any quoted or bracketed text, because a source or target repeats values of rows there. Of errors that
+are not this project's it has only kind and place. It never has the values of environment variables that hold secrets.
 """
 
 from __future__ import annotations
@@ -30,17 +29,16 @@ _VALUES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\([^()]*\)|(?<=://)[^/@\s]+@"""
 
 @dataclass
 class Reports:
-    """Reports of one producer; `client` is Sentry's, None: nothing is reported."""
+    """Reports of one producer, if it has a `client` (Sentry's). The same error is reported again after `again_after` seconds."""
 
     source: str
     client: Any = None
     environment: Mapping[str, str] = field(default_factory=dict)
     again_after: float = 300.0
-    """Seconds before the same is reported again."""
     _reported: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def error(self, error: BaseException, *, part: str, is_fatal: bool = False) -> None:
-        """Report an error of a part of the producer: `source`, `target`, a table; the same kind at most every five minutes."""
+        """Report an error of a part of the producer (`source`, `target`, a table), unless the same kind was just reported."""
         if self.client is None or not self._is_due(part, type(error).__name__):
             return
         chain: list[dict[str, Any]] = []
@@ -52,7 +50,7 @@ class Reports:
         self._send({"exception": {"values": chain[::-1]}}, part=part, level="fatal" if is_fatal else "error")
 
     def quarantined(self, table: str, count: int) -> None:
-        """Report that events went to quarantine; quarantine and log say why."""
+        """Report that events went to quarantine; the quarantine and the log have the reasons."""
         if self.client is not None and self._is_due(table, "quarantined"):
             text = f"{count} events went to quarantine; `cdc-views replay` lands them after a repair"
             self._send({"message": {"formatted": text}}, part=table, level="warning")
@@ -78,7 +76,7 @@ class Reports:
         return {"type": type(error).__name__, "value": value, "stacktrace": {"frames": frames}}
 
     def without_values(self, text: str) -> str:
-        """Return a message without what is quoted, in brackets, or a secret of the environment."""
+        """Return a message without quoted text, bracketed text and secrets of the environment."""
         secrets = (value for name, value in self.environment.items() if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET)
         for secret in sorted(secrets, key=len, reverse=True):
             text = text.replace(secret, "…")
@@ -87,10 +85,8 @@ class Reports:
 
 @contextmanager
 def reporting(source: str, environment: Mapping[str, str], *, transport: Any = None) -> Iterator[Reports]:
-    """Yield what reports to Sentry where `SENTRY_DSN` is set, else to nobody; what is under way is sent at the end.
-
-    Raises:
-        UsageError: The value is not a DSN, or sentry-sdk is not installed.
+    """Yield reports to Sentry, or to nobody without `SENTRY_DSN`; at the end, send what is under way.
+    Raises `UsageError` if the value is not a DSN or sentry-sdk is not installed.
     """
     dsn = environment.get(DSN_VARIABLE)
     if not dsn:

@@ -1,4 +1,4 @@
-"""How long to wait before what failed is tried again."""
+"""Pauses between attempts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 
 def pauses(first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> Iterator[float]:
-    """Yield the seconds before each next attempt: doubled, up to the longest."""
+    """Yield the seconds before each next attempt: doubled each time, up to `longest`."""
     pause = first
     while True:
         yield pause

@@ -1,4 +1,4 @@
-"""What sources share whose logs have rows: PostgreSQL and MariaDB."""
+"""Code shared by the sources whose logs have rows: PostgreSQL and MariaDB."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _Value = TypeVar("_Value")
 ORDERS_EACH = 2
 """Each change takes two places in its transaction: an update that moves a row is a deletion and an insert."""
 WHOLE = (1 << 63) - 1
-"""`Position.nth` of a snapshot that is whole."""
+"""`Position.nth` of a whole snapshot."""
 CHUNK_ROWS = 20_000
-"""Rows that a snapshot reads by one query where the table's key has an order."""
+"""Rows that a snapshot reads per query if the table's key has an order."""
 _PROGRESS_ROWS = 1000
 
 
 def in_chunks(
     read: Callable[[_Key | None], Iterator[_Row]], key_of: Callable[[_Row], _Key], *, after: _Key | None, size: int
 ) -> Iterator[_Row]:
-    """Return the rows behind a key, None: all. `read` returns the next `size` of them behind the last one's key."""
+    """Yield the rows after a key, or all if it is None. `read` returns the next `size` rows after the key it is given."""
     while True:
         count = 0
         for row in read(after):
@@ -39,7 +39,7 @@ def in_chunks(
 def emit_rows(
     name: str, rows: Iterable[Emitted], about: int, metrics: Metrics, progress: SnapshotProgress, *, emit: Emit, stop: Event
 ) -> int | None:
-    """Emit the rows of a table's snapshot, about so many; returns how many they were, None where it was stopped."""
+    """Emit a snapshot's rows, about `about` in all; return their number, or None if stopped."""
     counted, count = metrics.snapshot_rows(name), 0
     try:
         for row in rows:
@@ -58,9 +58,8 @@ def emit_rows(
 def completed(
     names: Sequence[str], row: list[_Value], missing: object, ask: Callable[[list[str]], Mapping[str, _Value]]
 ) -> list[_Value]:
-    """Return a row that got another key, with what the log leaves out of it asked of the source.
-
-    No later event has it, for the values that the key's old row was given are another row's in the view.
+    """Return a row whose key changed, with the values that the log leaves out: `ask` reads them from the source.
+    No later event has these values, and in the view the earlier ones belong to the row of the old key.
     """
     lacking = [name for name, value in zip(names, row, strict=True) if value is missing]
     found = ask(lacking) if lacking else {}
@@ -68,7 +67,7 @@ def completed(
 
 
 def warn_of_columns(log: ProducerLog, table: str, before: Collection[str], now: Collection[str], *, remedy: str) -> None:
-    """Say which columns a table's log has, or lacks, unlike before."""
+    """Warn of columns that are new in a table's log or gone from it."""
     if new := sorted(set(now) - set(before)):
         said = f"{table}: the source has new columns: {', '.join(new)}; add them to the schema file{remedy}"
         log.warning(said, table=table, columns=new)

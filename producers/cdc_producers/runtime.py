@@ -1,7 +1,7 @@
-"""What every producer shares: a source's events through a bounded queue into raw tables, rows and position as one.
+"""The runtime of every producer: moves a source's events through a bounded queue into raw tables.
 
-One thread reads the source, one lands. What fails on either side is tried again, later each time, until it works:
-the position moves only with the rows, so nothing is lost meanwhile and nothing lands twice.
+One thread reads the source, one lands. Each tries again after a failure, after longer and longer pauses. Rows and position land
+in one commit, so nothing is lost and nothing lands twice.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from cdc_views.landing.redaction import without_values
 from cdc_views.landing.targets import ProducerOrder
 
 _FOLLOW_EVERY = 10.0
-"""Seconds between two times that an applied view is made to follow."""
+"""Seconds between two updates of an applied view."""
 _NO_LOGS = "snapshot", "lists:"
-"""How streams begin whose positions are no places in a log."""
+"""Beginnings of the names of streams whose positions are no places in a log."""
 _COLLECTED_AFTER = 50_000, 20, 100
 
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Look for cyclic garbage less often: events form no cycles, and looking at those that wait took a third of the time."""
+    """Run the cycle collector less often: events form no cycles, and scanning the waiting ones took a third of the time."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -49,7 +49,7 @@ def collecting_seldom() -> Iterator[None]:
 
 @dataclass
 class Runtime:
-    """Runs one source into its tables until told to stop, or until something fails that waiting cannot mend."""
+    """A run of one source into its tables, until it is stopped or a failure needs somebody to act."""
 
     source: Source
     order: ProducerOrder
@@ -70,7 +70,7 @@ class Runtime:
         self._landings = {target.name: TableLanding(target) for target in self.order.targets}
 
     def run(self) -> None:
-        """Land until `order.stop` is set; what was read by then lands before it returns."""
+        """Land until `order.stop` is set; everything read by then lands first."""
         with reporting(self.metrics.source, os.environ) as self._reports, collecting_seldom():
             try:
                 self._run()
@@ -112,12 +112,12 @@ class Runtime:
                 self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """End: what was read lands first."""
+        """End the run; everything read so far lands first."""
         self._failure = error
         self.order.stop.set()
 
     def _emit(self, item: Emitted) -> None:
-        """Queue what was not queued before: a source that reconnects says again what has not been confirmed."""
+        """Queue an item unless it was queued before: after a reconnect, a source repeats everything unconfirmed."""
         if "source" in self.health.troubles:
             self.health.set("source", "")
             self.order.log.info("the source is followed again", part="source")
@@ -135,7 +135,7 @@ class Runtime:
         deadline = None
         while True:
             if self.order.stop.is_set():
-                # a source that hangs has nothing more to say that counts: it comes again
+                # nothing is lost by leaving a hanging source: its events come again
                 deadline = deadline or time.monotonic() + self.limits.stop_seconds
                 if not reader.is_alive() or time.monotonic() > deadline:
                     self._queue.close()
@@ -157,7 +157,6 @@ class Runtime:
             raise CheckFailedError(f"{bad:,} events went to quarantine, and --on-error is exit; mend the cause and `replay` them")
 
     def _land_table(self, table: str, batches: list[StreamBatch]) -> int:
-        """Land one table's part of a batch, however long it takes; returns how many events were bad."""
         bad = 0
         while batches:
             report, count = self._land_some(table, batches)
@@ -186,7 +185,7 @@ class Runtime:
                 self._wait("target", error, min(next(waits), 1.0) if stopping_since else next(waits))
 
     def _follow(self, *, is_last: bool = False) -> None:
-        """Let views show what has landed, now and then; the events have landed whether or not that works."""
+        """Let views show new events, now and then; a failure here does not affect landing."""
         if not is_last and time.monotonic() - self._followed < _FOLLOW_EVERY:
             return
         self._followed = time.monotonic()
@@ -218,7 +217,7 @@ class Runtime:
             self.metrics.position(table).set(last.through.at)
         raw = self._landings[table].raw
         for rejection in report.rejections:
-            # quarantine has the event's values
+            # the event's values are only in quarantine
             reason = without_values(rejection.reason, raw.relation.schema) if raw is not None else "see quarantine"
             self.order.log.warning(f"{table}: quarantined: {reason}", table=table)
         if report.quarantined:
@@ -243,13 +242,13 @@ class Runtime:
             self.metrics.held_bytes().set(status.held_bytes)
 
     def _lag(self, heard: float) -> float:
-        """Seconds since the oldest change that has not landed; where all has, since the source was last heard."""
+        """Return the seconds since the oldest change that has not landed; if all have, since the server was last heard."""
         since = self._oldest or self._queue.oldest or heard
         return max(0.0, time.time() - since) if since else 0.0
 
 
 def _land_first(landing: TableLanding, batches: Sequence[StreamBatch]) -> tuple[BatchReport, int]:
-    """Land the first of some batches, and with it as many as can be in one commit; also returns how many these are."""
+    """Land the first batch and all others that fit into the same commit; also return how many batches landed."""
     stream, events, through = batches[0]
     lander, now = landing.lander(stream), datetime.now(timezone.utc)
     if isinstance(lander, StreamLander):
@@ -258,7 +257,6 @@ def _land_first(landing: TableLanding, batches: Sequence[StreamBatch]) -> tuple[
 
 
 def _grouped(batch: Sequence[Emitted]) -> dict[str, list[StreamBatch]]:
-    """Return each table's part of a batch, by stream."""
     found: dict[tuple[str, str], list[Emitted]] = {}
     for item in batch:
         if item.table:

@@ -1,4 +1,4 @@
-"""What a source is: it reads one log and emits events; the runtime lands them and says so."""
+"""The interface of a source: it reads one log and emits events; the runtime lands them and reports back."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from cdc_views.landing import EventBlock, Position
 from cdc_views.landing.blocks import DecodedRows
 
 _EACH = 70
-"""Bytes that an event takes beside its own."""
+"""Bytes that an event takes in addition to its content."""
 
 
 class Emitted(NamedTuple):
-    """One thing a source says, in the order of its log.
+    """One item that a source emits, in the order of its log.
 
     Attributes:
-        table: The table it is about, as in the project file; empty for a landmark of all of them.
-        stream: The stream of that table whose positions these are.
-        position: Its place in the log; positions of one table and stream ascend, and what comes again is left out.
-        content: The event in the table's raw format; None where only the position has been reached. Or many events,
-            or the rows of many, the last of them at the position.
-        happened: When the source committed it, or the first of many, epoch seconds; 0 where it is not known.
-        token: For `Source.landed`, once this and everything before it has landed; None: nothing to be said.
+        table: The table's name in the project file; empty for a landmark of all tables.
+        stream: The table's stream that the position belongs to.
+        position: The place in the log. Positions of a table and stream ascend; repeated ones are dropped.
+        content: One event in the table's raw format, or a block of events or rows that ends at the position; None to
+            report only that the position is reached.
+        happened: Commit time of the (first) event at the source, epoch seconds; 0 if unknown.
+        token: Passed to `Source.landed` once this item and everything before it has landed; None for no call.
     """
 
     table: str = ""
@@ -37,7 +37,7 @@ class Emitted(NamedTuple):
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Events that it counts for in the queue, and bytes it takes there, about."""
+        """Number of events, and about how many bytes they take in the queue."""
         content = self.content
         if isinstance(content, EventBlock):
             rows = max(1, content.events)
@@ -45,7 +45,7 @@ class Emitted(NamedTuple):
         return 1, 200 if content is None else len(content) + 200
 
     def after(self, position: Position) -> Emitted:
-        """Return what of it comes after a position before its own: of many events, those."""
+        """Return the item without the events of its block up to `position`, which is before the item's own."""
         if not isinstance(self.content, EventBlock):
             return self
         return self._replace(content=self.content.after(position))
@@ -53,13 +53,8 @@ class Emitted(NamedTuple):
 
 @dataclass(slots=True)
 class BlockBuilder:
-    """Builds one block of many events: an object for each event costs a producer more than reading it.
-
-    They are of one table and stream, and come in the order of their positions.
-
-    Attributes:
-        happened: When the source committed the first of them, epoch seconds.
-        size: Bytes of all of them.
+    """A builder of one block of one stream's events, in order: an object per event costs more than reading the event.
+    `happened` is the commit time of the first event at the source, epoch seconds; `size` counts the bytes of all events.
     """
 
     happened: float
@@ -69,14 +64,14 @@ class BlockBuilder:
     _numbers: list[int] = field(default_factory=list)
 
     def add(self, position: Position, content: bytes) -> None:
-        """Add an event that comes after those there are."""
+        """Add an event, which comes after the earlier ones."""
         self._offsets.append(position.at)
         self._numbers.append(position.nth)
         self._contents.append(content)
         self.size += len(content)
 
     def built(self, table: str, stream: str) -> Emitted:
-        """Return them as one thing to be emitted; there is at least one."""
+        """Return the events as one item; there must be at least one."""
         last = Position(self._offsets[-1], self._numbers[-1])
         alone = self._contents[0] if len(self._contents) == 1 else None
         content = alone if alone is not None else EventBlock(self._offsets, self._contents, self.size, self._numbers)
@@ -84,28 +79,28 @@ class BlockBuilder:
 
 
 Emit = Callable[[Emitted], None]
-"""Blocks while the queue is full, calling `Source.keep_alive`; raises `StoppedError` once the runtime stops."""
+"""Waits while the queue is full, calling `Source.keep_alive`; raises `StoppedError` once the runtime stops."""
 
 
 class LostError(EngineError):
-    """Changes are missing, or will be: waiting mends nothing, somebody has to decide."""
+    """Changes are missing, or soon will be: waiting does not help, somebody has to decide."""
 
 
 class StoppedError(Exception):
-    """The runtime stops: whatever was being emitted comes again at the next start."""
+    """The runtime stops; the item that was being emitted comes again at the next start."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """How far a source has come, as far as it knows.
+    """How far a source has read, as far as it knows.
 
     Attributes:
-        position: Where its log was read to, as the source's tools print it.
-        behind_bytes: Bytes of the log that were written and not yet read and landed; None: not known.
-        held_bytes: Bytes the source's server keeps because this reader has not confirmed them; None: not known.
-        behind_events: Events that were written and not yet read; None: not known.
-        heard: When the server last said anything, epoch seconds.
-        trouble: What is wrong with what is shown, though all that is read lands; empty where nothing is.
+        position: The last position read, in the form that the source's tools print.
+        behind_bytes: Bytes of the log that have not been read and landed yet; None if unknown.
+        held_bytes: Bytes that the server keeps because this reader has not confirmed them; None if unknown.
+        behind_events: Events in the log that have not been read yet; None if unknown.
+        heard: When the server last sent anything, epoch seconds.
+        trouble: Why views may be wrong although everything that is read lands; empty if they are right.
     """
 
     position: str = ""
@@ -117,18 +112,15 @@ class SourceStatus:
 
 
 class Source(Protocol):
-    """A log of changes. All but `status` and `landed` are called by one thread.
-
-    A class that inherits from it leaves out `keep_alive`, `landed` and `close` where there is nothing to do.
-    """
+    """A log of changes; one thread calls all but `status` and `landed`. `keep_alive`, `landed` and `close` are optional."""
 
     def run(self, emit: Emit, stop: Event) -> None:
-        """Read from the last landed position on, until `stop` is set.
+        """Read on from the last landed position until `stop` is set.
 
         Raises:
             LostError: Changes are missing; the producer ends.
             UsageError: Somebody has to change something; the producer ends.
-            EngineError: Source or target are away; the runtime calls again after a while.
+            EngineError: Source or target are away; the runtime calls again later.
         """
 
     def keep_alive(self) -> None:
@@ -136,12 +128,12 @@ class Source(Protocol):
         return
 
     def landed(self, token: object) -> None:
-        """Take note that everything up to the `Emitted` with this token is committed; called by the lander's thread."""
+        """Note that everything up to this token's `Emitted` is committed; called by the lander's thread."""
         return
 
     def status(self) -> SourceStatus:
-        """Return how far the source has come; called by any thread."""
+        """Return how far the source has read; any thread may call it."""
 
     def close(self) -> None:
-        """Confirm what has landed, and let go of the connections. After `run` has returned."""
+        """Confirm what has landed, and close the connections; called after `run` has returned."""
         return

@@ -1,4 +1,4 @@
-"""One table's landers: made anew once the project file or the schema changes, and never for a raw table that went away."""
+"""The landers of one table: created again when the project file or schema changes, but never for a raw table that is gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cdc_views.storage.relation import RawTable
 
 @dataclass
 class TableLanding:
-    """The landers of one table, by stream; for a raw table one lander lands all of its streams."""
+    """The landers of one table, by stream; in a raw table, one lander lands all streams."""
 
     target: StreamTarget
     landers: dict[str, EventLander] = field(default_factory=dict)
@@ -19,11 +19,7 @@ class TableLanding:
     _version: object = None
 
     def lander(self, stream: str) -> EventLander:
-        """Return a lander for the stream, by the files and the forgotten keys as they are now.
-
-        Raises:
-            EngineError: The raw table was there, and is gone.
-        """
+        """Return a lander that uses the current files and forgotten keys; raises `EngineError` if the raw table is gone."""
         if self.raw is not None and not exists(self.raw):
             raise gone(self.raw)
         version = self.target.version()

@@ -1,4 +1,4 @@
-"""Cassandra: one agent beside each node, which lands what the node's commit log holds (CDC), mutation by mutation."""
+"""Cassandra: one agent beside each node lands the mutations of the node's commit log (CDC)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent as one source: the node's commit log, and beside it the snapshot of what was there before."""
+"""The agent as one source: follows the node's commit log, and reads a snapshot of older data beside it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cdc_views.landing.targets import ProducerLog
 
 _LOOK_EVERY = 1.0
 _HEAD_START = 30.0
-"""Seconds that the log waits for the snapshot; a longer one goes on beside it, since an unread log fills the node's disk."""
+"""Seconds that the log waits for the snapshot. A longer snapshot runs beside it, since an unread log fills the node's disk."""
 
 
 @dataclass
 class SnapshotAndLog(Source):
-    """Both at once."""
+    """The snapshot in one thread, the commit log in another."""
 
     snapshot: SnapshotSource
     log_source: Source
@@ -44,7 +44,7 @@ class SnapshotAndLog(Source):
             raise self._failure
 
     def _read(self, emit: Emit, stop: Event) -> None:
-        """Read until it is whole, and again when it has to be; what waiting mends is tried again, else the agent ends."""
+        """Read the snapshot, and again whenever it is due; retry errors that can pass, and end the agent at any other."""
         waits = pauses()
         while not stop.is_set():
             try:
@@ -91,7 +91,7 @@ class SnapshotAndLog(Source):
 
 @dataclass
 class SnapshotOnly(Source):
-    """A snapshot, and the end of the producer."""
+    """A snapshot alone; the producer ends after it."""
 
     snapshot: SnapshotSource
 
@@ -103,4 +103,4 @@ class SnapshotOnly(Source):
         return self.snapshot.status()
 
     def close(self) -> None:
-        self.snapshot.look()  # what was read has landed by now
+        self.snapshot.look()  # everything that was read has landed by now

@@ -1,7 +1,7 @@
-"""Batches of rows from the Java part into rows of a raw table: its arrays are Arrow's, and most values stay as they are.
+"""Turns batches from the Java part into rows of a raw table. Its arrays are Arrow's, and most values stay as they are.
 
-Java knows no types: it hands over integers and serialized values. What a type means is said once, by `cdc_views.rules.codec`;
-here it is applied to each distinct value of a batch.
+Java knows no types: it sends integers and serialized values. `cdc_views.rules.codec` alone defines the types; this module
+applies it once to each distinct value of a batch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LEAVES = {
     Kind.DATE: ("date", pa.int32()),
     Kind.BOOLEAN: ("bool", pa.bool_()),
 }
-"""Types whose physical form is the serialized integer; the others stay serialized."""
+"""Types whose physical form is the serialized integer; others stay serialized."""
 _WIDTHS = {"bytes": pa.binary(), **dict(_LEAVES.values())}
 _HEAD = struct.Struct(">iiiii")
 _SIZE = struct.Struct(">i")
@@ -58,7 +58,7 @@ Layout = Any
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """How rows of one relation come from the Java part; what says of lists anything older than `lists_since` comes as lines."""
+    """How rows of one relation come from the Java part; events on list elements older than `lists_since` come as JSON lines."""
 
     relation: Relation
     node: str
@@ -80,7 +80,7 @@ class ColumnPlan:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What Java reads by: the layout, and which column is where."""
+        """Java's instructions: the layout, and the place of each column."""
         columns = [
             {"name": c.name, "fields": [name for name, _ in c.type.fields] if isinstance(c.type, Udt) else []}
             for c in self._columns
@@ -94,11 +94,7 @@ class ColumnPlan:
         return self.relation.schema.statics + self.relation.schema.regulars
 
     def rows(self, payload: bytes, segment: int) -> tuple[DecodedRows, int]:
-        """Return a frame's rows, and the position of their last event.
-
-        Raises:
-            MalformedEventError: A value is not of its type.
-        """
+        """Return a frame's rows and the position of its last event; raises `MalformedEventError` for a value of another type."""
         _, count, events, first, last = _HEAD.unpack_from(payload)
         found = _array(self._transport, count, _buffers(payload, _HEAD.size))
         try:
@@ -212,7 +208,6 @@ def _comparable(kind: LogicalType, found: pa.Array) -> pa.Array:
 
 
 def _values(kind: LogicalType, found: pa.StructArray) -> pa.Array:
-    """A non-key column, by `Relation.column_type`."""
     if not kind.is_multicell:
         return _cells(kind, found)
     deletion, inside = _inside(found)
@@ -247,12 +242,12 @@ def _cells(kind: LogicalType, found: pa.StructArray) -> pa.Array:
 def _value(kind: LogicalType, found: pa.Array) -> dict[str, pa.Array]:
     made = {"value": _physical(kind, found)}
     if carries_order_bytes(kind):
-        made["bytes"] = pc.fill_null(found, b"")  # a tombstone's
+        made["bytes"] = pc.fill_null(found, b"")  # a tombstone's value
     return made
 
 
 def _inside(found: pa.StructArray) -> list[pa.Array]:
-    """The parts of structs as they are, null where a struct is null because Java wrote them so."""
+    """Return the fields of structs as they are; Java has already written null fields for null structs."""
     return [found.field(i) for i in range(found.type.num_fields)]
 
 

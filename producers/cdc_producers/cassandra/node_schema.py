@@ -1,4 +1,4 @@
-"""A node's schema: table ids, columns with the dropped ones and their times, types; as CQL that makes the same again."""
+"""A node's schema: table ids, columns, dropped columns with their times, types; and the CQL that recreates it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS = {"partition_key": 0, "clustering": 1, "static": 2, "regular": 3}
 
 @dataclass(frozen=True, slots=True)
 class NodeColumn:
-    """A column as system_schema has it; `kind` is partition_key, clustering, static or regular."""
+    """A column as in system_schema; `kind` is partition_key, clustering, static or regular."""
 
     name: str
     type: str
@@ -27,7 +27,7 @@ class NodeColumn:
 
     @property
     def cql(self) -> str:
-        """Its place in a CREATE TABLE."""
+        """The column in a CREATE TABLE."""
         return f"{quoted(self.name)} {self.type}{' static' if self.kind == 'static' else ''}"
 
 
@@ -40,13 +40,13 @@ class NodeDrop:
 
 
 class Logged(NamedTuple):
-    """When the settings that bring a table into the log were last written, and what else was written with them.
+    """When the settings that bring a table into the log were last written, and the times of writes to compare with (µs).
 
     Attributes:
-        cdc_at: Of its `cdc` (µs); any ALTER TABLE writes it.
-        altered_at: Of its newest column or drop (µs): the same as `cdc_at` where the last ALTER TABLE was of columns.
-        durable_at: Of its keyspace's `durable_writes` (µs); any DDL in the keyspace writes it.
-        newest_at: Of the newest CREATE or ALTER TABLE in the keyspace (µs): the same as `durable_at` where the last DDL was one.
+        cdc_at: The table's `cdc`; any ALTER TABLE writes it.
+        altered_at: Its newest column or drop: equals `cdc_at` if the last ALTER TABLE changed columns.
+        durable_at: Its keyspace's `durable_writes`; any DDL in the keyspace writes it.
+        newest_at: The newest CREATE or ALTER TABLE in the keyspace: equals `durable_at` if the last DDL was one.
     """
 
     cdc_at: int
@@ -57,12 +57,8 @@ class Logged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeTable:
-    """A table, or a materialized view, which has an id as well.
-
-    Attributes:
-        is_compact: Of COMPACT STORAGE.
-        is_durable: `durable_writes` of its keyspace: False where nothing of it is in any commit log.
-        logged: What says whether it was logged all the time, see `Logged`; None: not known.
+    """A table or materialized view. `is_durable` is its keyspace's `durable_writes`: if False, no commit log has its writes.
+    `logged` shows whether the table was always logged; None if unknown.
     """
 
     keyspace: str
@@ -77,22 +73,22 @@ class NodeTable:
 
     @property
     def is_logged(self) -> bool:
-        """Whether what is written to it comes to `cdc_raw`."""
+        """Whether its writes come to `cdc_raw`."""
         return self.has_cdc and self.is_durable
 
     @property
     def full_name(self) -> str:
-        """Keyspace and name, as a project file has it."""
+        """Keyspace and name, as in a project file."""
         return f"{self.keyspace}.{self.name}"
 
     @property
     def cql(self) -> tuple[str, ...]:
-        """Statements that make it, with its id and its dropped columns."""
+        """Statements that recreate the table with its id and dropped columns."""
         return (self._create(), *(text for drop in self.dropped for text in self._drop(drop)))
 
     @property
     def place(self) -> str:
-        """Its quoted name."""
+        """The quoted name."""
         return quoted(self.keyspace, self.name)
 
     def _create(self) -> str:
@@ -118,7 +114,7 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True)
 class NodeType:
-    """A user type: its fields' names and types."""
+    """A user type with the names and types of its fields."""
 
     keyspace: str
     name: str
@@ -126,22 +122,22 @@ class NodeType:
 
     @property
     def place(self) -> str:
-        """Its quoted name."""
+        """The quoted name."""
         return quoted(self.keyspace, self.name)
 
     @property
     def cql(self) -> str:
-        """The statement that makes it."""
+        """The statement that recreates the type."""
         return f"CREATE TYPE {self.place} ({', '.join(f'{quoted(name)} {kind}' for name, kind in self.fields)});"
 
     @property
     def names_used(self) -> set[str]:
-        """Every name in its fields' types, user types' among them."""
+        """Every name in the types of its fields, which includes user types."""
         return {(a.replace('""', '"') or b) for _, kind in self.fields for a, b in _NAME.findall(kind)}
 
 
 class Definition(NamedTuple):
-    """Statements that are taken together or not at all; `name` is for messages."""
+    """Statements that are applied together or not at all; `name` is for messages."""
 
     name: str
     cql: tuple[str, ...]
@@ -149,13 +145,8 @@ class Definition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeSchema:
-    """All tables of a node by id, and the definitions of the keyspaces that matter.
-
-    Attributes:
-        version: Differs once anything has changed.
-        ids: Every table the node has, by id; the tables of other keyspaces without columns.
-        types: User types of the keyspaces that matter.
-        definitions: CQL that makes these keyspaces.
+    """All tables of a node by id, without columns in unwanted keyspaces; types and CQL `definitions` of the wanted ones.
+    `version` differs after any change.
     """
 
     version: str
@@ -164,12 +155,12 @@ class NodeSchema:
     definitions: tuple[Definition, ...] = ()
 
     def table(self, full_name: str) -> NodeTable | None:
-        """Return the table of that name; None where the node has none."""
+        """Return the table of that name; None if the node has none."""
         return next((table for table in self.ids.values() if table.full_name == full_name), None)
 
 
 def schema_of(version: str, tables: Sequence[NodeTable], types: Sequence[NodeType], keyspaces: Iterable[str]) -> NodeSchema:
-    """Return the schema, with definitions of these keyspaces: a mutation may hold updates of several of its tables."""
+    """Return the schema with definitions of whole keyspaces, because a mutation may update several tables of one."""
     wanted = sorted(set(keyspaces))
     definitions = [_keyspace(name) for name in wanted]
     definitions += [Definition(kind.place, (kind.cql,)) for kind in _ordered(types)]
@@ -178,13 +169,13 @@ def schema_of(version: str, tables: Sequence[NodeTable], types: Sequence[NodeTyp
 
 
 def _keyspace(name: str) -> Definition:
-    # how it is replicated does not matter to a reader, and its data centers are not known to one
+    # a reader does not need the replication, and cannot know the data centers
     options = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     return Definition(name, (f"CREATE KEYSPACE {quoted(name)} WITH replication = {options};",))
 
 
 def _ordered(types: Sequence[NodeType]) -> list[NodeType]:
-    """Types after those they use."""
+    """Sort types after the types that they use."""
     known = {kind.place: kind for kind in sorted(types, key=lambda kind: kind.place)}
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for kind in known.values():
@@ -194,7 +185,7 @@ def _ordered(types: Sequence[NodeType]) -> list[NodeType]:
 
 
 def quoted(*names: str) -> str:
-    """Return a name, or a name within others, as CQL takes it whatever is in it."""
+    """Return a name, or nested names, quoted for CQL."""
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
@@ -206,12 +197,9 @@ _ID = re.compile(r"\bID\s*=\s*([0-9a-f-]{36})", re.IGNORECASE)
 
 
 def schema_of_text(text: str, where: str) -> NodeSchema:
-    """Return the schema that `DESCRIBE KEYSPACE … WITH INTERNALS` printed.
-
-    A line `-- known: <table id>` is about a table of another keyspace, whose mutations are passed over.
-
-    Raises:
-        UsageError: A table has no id, or there is no table.
+    """Return the schema in the output of `DESCRIBE KEYSPACE … WITH INTERNALS`.
+    A line `-- known: <table id>` names a table of another keyspace, whose mutations are skipped.
+    Raises `UsageError` if a table has no id or there is no table.
     """
     ids: dict[UUID, NodeTable] = {}
     parts: dict[str, list[str]] = {}

@@ -17,7 +17,7 @@ CONSISTENCIES = ("ONE", "TWO", "THREE", "QUORUM", "LOCAL_QUORUM", "EACH_QUORUM",
 
 
 class After(str, Enum):
-    """What becomes of a segment once all of it has landed."""
+    """What happens to a segment once all of it has landed."""
 
     DELETE = "delete"
     ARCHIVE = "archive"
@@ -25,14 +25,14 @@ class After(str, Enum):
 
 
 class FollowSchema(str, Enum):
-    """What becomes of the project's schema file once the node's schema has changed."""
+    """What happens to the project's schema file after the node's schema has changed."""
 
     APPEND = "append"
     WARN = "warn"
 
 
 class SnapshotMode(str, Enum):
-    """Whether rows from before the commit log are read."""
+    """Whether to read rows from before the commit log."""
 
     INITIAL = "initial"
     ONLY = "only"
@@ -44,16 +44,13 @@ class SnapshotOptions:
     """How a snapshot reads.
 
     Attributes:
-        host: The node to connect to; its data center is the one that is read from.
-        port: Of CQL.
-        consistency: A consistency level: what was acknowledged at W is seen from a level R where R + W > RF.
-        page_rows: Rows asked for at once.
-        rows_per_second: At most; 0: as fast as it goes.
-        ranges: Parts the whole token ring is cut into; each is a query of its own.
-        own_ranges: Only the ranges whose first replica is `host`: each node's agent reads its part.
-        passes_over_logged: Whether a table that has had CDC since it was created is passed over: its log has everything, as
-            long as no segment was let go.
-        name: Of the stream that positions are kept under: another name is another snapshot.
+        host: The node to connect to; reads go to its data center.
+        consistency: A consistency level; a read at R sees every write acknowledged at W if R + W > RF.
+        rows_per_second: The limit; 0 for none.
+        ranges: Number of parts of the whole token ring; one query reads a part.
+        own_ranges: Read only the ranges whose first replica is `host`: each node's agent reads its part.
+        passes_over_logged: Skip a table that has had CDC since its creation, if no segment was removed: its log has everything.
+        name: Name of the stream of positions; another name is another snapshot.
     """
 
     host: str = "127.0.0.1"
@@ -84,7 +81,7 @@ def _work_folder(project: ProducerProject, given: Mapping[str, Any]) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class CassandraOptions:
-    """What is chosen of an agent."""
+    """The options of an agent."""
 
     host: str = option("--host", "127.0.0.1", "HOST", help="The node this agent stands beside.")
     port: int = option("--port", 9042, "PORT", help="Its CQL port.")
@@ -135,7 +132,7 @@ class CassandraOptions:
 
     @property
     def of_snapshot(self) -> SnapshotOptions:
-        """How the snapshot reads: beside the log only this node's part, alone everything."""
+        """How the snapshot reads: this node's part if it runs beside the log, everything if it runs alone."""
         is_beside = self.snapshot is SnapshotMode.INITIAL
         return SnapshotOptions(
             host=self.host,

@@ -1,4 +1,4 @@
-"""The Java part as a process: its commands, and the frames it answers with (see `jvm/Frames.java`)."""
+"""The Java part as a process: sends its commands and reads its frames (see `jvm/Frames.java`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ saved_caches_directory: '{folder}/caches'
 hints_directory: '{folder}/hints'
 cdc_raw_directory: '{folder}/cdc'
 """
-"""A tool's configuration: Cassandra's classes ask for one; nothing of it is opened."""
+"""Cassandra's classes require a configuration; nothing named in it is opened."""
 _LOGGING = """\
 <configuration>
   <appender name="ERR" class="ch.qos.logback.core.ConsoleAppender">
@@ -64,11 +64,11 @@ _OPENED = [
     )
     for name in names.split()
 ]
-"""What Cassandra's own `jvm11-server.options` open of it, as far as reading needs it."""
+"""The packages that Cassandra's own `jvm11-server.options` opens, as far as reading needs them."""
 
 
 class ReadEvents(NamedTuple):
-    """An event: the wanted table's number, where it ends in the segment, and its JSON; or many, as rows."""
+    """One event (the wanted table's number, its end in the segment, its JSON), or many as rows."""
 
     table: int
     position: int
@@ -76,15 +76,14 @@ class ReadEvents(NamedTuple):
 
 
 class Ended(msgspec.Struct, frozen=True, rename={"content": "bytes"}):
-    """A range was read, or as much of it as can be.
+    """The end of a range's reading, complete or not.
 
     Attributes:
-        position: Up to where all was read.
-        mutations: Of all tables.
-        why: Empty: all of it; `table`: an id that no schema has; `mutation`: one that cannot be read; `corrupt`.
-        reason: What is wrong.
-        at: Where the mutation that is in the way ends.
-        table_id: Of an unknown table.
+        position: Everything up to here was read.
+        mutations: Number of mutations, of all tables.
+        why: Empty if all was read; `table`: an id is in no schema; `mutation`: one cannot be read; `corrupt`.
+        at: End of the mutation that stopped the reading.
+        table_id: The unknown table.
         content: The mutation's bytes.
     """
 
@@ -98,14 +97,14 @@ class Ended(msgspec.Struct, frozen=True, rename={"content": "bytes"}):
 
 
 class Bad(msgspec.Struct, frozen=True):
-    """A mutation whose checksum is wrong was passed over."""
+    """A mutation with a wrong checksum was skipped."""
 
     reason: str
 
 
 @dataclass
 class CommitLogReader:
-    """The process; a method that raises leaves it ended, and `start` starts another."""
+    """The Java process; after an error it has ended, and `start` starts another."""
 
     options: CassandraOptions
     node: str
@@ -116,7 +115,7 @@ class CommitLogReader:
     _said: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_LINES))
 
     def start(self) -> None:
-        """Start it and wait until it is ready."""
+        """Start the process and wait until it is ready."""
         self.close()
         self._said.clear()
         folder = self.options.work_folder.resolve()
@@ -138,12 +137,8 @@ class CommitLogReader:
         plans: Sequence[ColumnPlan | None] = (),
         passed_over: Sequence[UUID] = (),
     ) -> None:
-        """Give it a schema; events name tables by their place in `wanted`; tables `passed_over` are in no schema.
-
-        A table that has a plan comes as rows, as far as its events fit the plan.
-
-        Raises:
-            EngineError: Cassandra's classes refuse the definition of a wanted table.
+        """Give the process a schema. Events name tables by their index in `wanted`; tables in `passed_over` are in no schema.
+        Events that fit their table's plan come as rows. Raises `EngineError` if Cassandra refuses a wanted table's definition.
         """
         self._plans = [*plans, *[None] * (len(wanted) - len(plans))]
         self._send(
@@ -165,12 +160,9 @@ class CommitLogReader:
     def read(
         self, log: Path, segment: int, *, start: int, limit: int, passes_over: bool = False, as_lines: bool = False
     ) -> Iterator[ReadEvents | Bad | Ended]:
-        """Yield the events of mutations that end after `start` and not after `limit`; `Ended` is the last.
-
-        `passes_over` a mutation whose checksum is wrong, rather than to end at it. `as_lines`: no rows, whatever plans there are.
-
-        Raises:
-            MalformedEventError: A value of rows is not of its type; read on as lines to learn of which event.
+        """Yield the events of mutations that end after `start` and up to `limit`; the last item is `Ended`.
+        With `passes_over`, skips a mutation with a wrong checksum instead of ending at it. With `as_lines`, ignores all plans.
+        Raises `MalformedEventError` if a value in rows is not of its type; read again as lines to find its event.
         """
         command = {"path": str(log.resolve()), "segment": segment, "from": start, "limit": limit}
         self._send({"do": "read", **command, "passes_over": passes_over, "as_lines": as_lines})
@@ -192,7 +184,7 @@ class CommitLogReader:
                 return
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -218,7 +210,7 @@ class CommitLogReader:
         return [str(java()), *_OPENED, *memory, *places, "-cp", class_path, "cdcviews.Main", self.node]
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
-        """Keep what it says on stderr for messages: Java's own words are seldom for users."""
+        """Keep the lines on stderr for messages; Java's own texts seldom help users."""
         if process.stderr is not None:
             for line in process.stderr:
                 said = line.decode(errors="replace").rstrip()

@@ -1,4 +1,4 @@
-"""What an agent remembers from run to run: files in its work folder."""
+"""What an agent remembers between runs, in files of its work folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LET_GO = "has-let-go"
 
 
 def recall(file: Path, kind: type[_T]) -> _T | None:
-    """Return what a file of JSON has; None if there is no such file, or it cannot be read."""
+    """Return the content of a JSON file; None if the file is missing or unreadable."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
     except (OSError, ValueError):
@@ -22,17 +22,17 @@ def recall(file: Path, kind: type[_T]) -> _T | None:
 
 
 def remember(file: Path, what: object) -> None:
-    """Write that to a file as JSON, in the place of what was there."""
+    """Write an object to a JSON file, replacing the file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, msgspec.json.encode(what).decode())
 
 
 def has_let_go(work_folder: Path) -> bool:
-    """Whether an agent with this work folder ever deleted or archived a segment: `cdc_raw` may lack what a table needs."""
+    """Return whether an agent of this work folder ever removed a segment: then `cdc_raw` may lack something of a table."""
     return (work_folder / _LET_GO).exists()
 
 
 def note_let_go(work_folder: Path) -> None:
-    """Note that a segment is about to be deleted; see `has_let_go`."""
+    """Note that a segment is about to be removed; see `has_let_go`."""
     work_folder.mkdir(parents=True, exist_ok=True)
     (work_folder / _LET_GO).touch()

@@ -1,4 +1,4 @@
-"""Whether tables still are what landed of them: not dropped and created again, and not truncated."""
+"""Checks that a table is still the one that landed: not dropped and recreated, and not truncated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TABLES = "tables.json"
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is remembered of a table: its id, its last TRUNCATE (epoch ms; 0: none), the location of its raw table."""
+    """What is remembered of a table: its id, its last TRUNCATE (epoch ms; 0 for none), and its raw table's location."""
 
     id: str
     truncated: int
@@ -29,11 +29,8 @@ class _Known:
 
 @dataclass
 class SameTables:
-    """Remembers each table's id, last TRUNCATE and raw table in the work folder, by the table's name.
-
-    Attributes:
-        folder: The work folder.
-        landed: The tables of which something has landed; others may be anything yet.
+    """A record of each table's id, last TRUNCATE and raw table in the work folder, by the table's name.
+    `landed` are the tables that have landed something; any other table may still change.
     """
 
     folder: Path
@@ -50,14 +47,13 @@ class SameTables:
         self._followed = frozenset(self.landed) | frozenset(found)
 
     def was_followed(self, name: str) -> bool:
-        """Whether an agent with this work folder followed a table of that name before."""
+        """Return whether an agent of this work folder has followed a table of that name."""
         return name in self._followed
 
     def check(self, schema: NodeSchema, raws: Mapping[str, str], truncated: Mapping[UUID, Truncation]) -> dict[str, str]:
-        """Remember the tables as they are, and warn of those that were truncated since; `raws`: each one's raw table.
-
-        Returns what is wrong with tables that were dropped and created again: what has landed is another table's. Such
-        a table is well once it has another raw table, or is the former one again.
+        """Remember the tables, and warn of new TRUNCATEs; return what is wrong with tables that were dropped and recreated.
+        `raws` has the location of each table's raw table. A recreated table is well again once it has another raw table, because
+        the landed rows are the old table's, or once the old table is back.
         """
         was_known = dict(self._known)
         troubles: dict[str, str] = {}
@@ -67,7 +63,7 @@ class SameTables:
                 continue
             known = self._known.get(name)
             if known is not None and known.raw not in ("", raw):
-                known = None  # with another raw table it begins anew
+                known = None  # with another raw table it starts afresh
             if known is not None and known.id != str(table.id):
                 troubles[name] = (
                     f"{name} was dropped and created again (table id {known.id}, now {table.id}): what has landed is of the "
@@ -76,11 +72,11 @@ class SameTables:
                 self._known[name] = replace(known, raw=raw)
                 continue
             before = 0 if known is None else known.truncated
-            # a node that is away says nothing
+            # a node that is away reports no TRUNCATE
             at = truncated[table.id].at if table.id in truncated else before
             is_truncated = known is not None and at > before
             self._warn(name, at if is_truncated else 0)
-            # a warning is repeated after a restart, until there is another raw table
+            # keep the old time: a restart repeats the warning until there is another raw table
             self._known[name] = _Known(str(table.id), before if is_truncated else at, raw)
         self._followed |= frozenset(self._known)
         if self._known != was_known:
@@ -88,7 +84,7 @@ class SameTables:
         return troubles
 
     def _warn(self, name: str, at: int) -> None:
-        """Say when the table was truncated, once; 0: what was said is over."""
+        """Warn once of the truncation; 0 clears the warning."""
         part = f"truncated {name}"
         if self._warned_at.get(name, 0) == at:
             return

@@ -1,7 +1,7 @@
-"""Keeping the project's schema file as the node's schema is: columns added, dropped (with the drop's time) and added again.
+"""Keeps the project's schema file equal to the node's schema: columns added, dropped (with the time) and added again.
 
-The statements go to the end of the user's CQL file, where the order of ALTERs is what they mean; a file of another
-kind is not touched: a warning says what to change.
+Statements go to the end of the user's CQL file, since the order of ALTERs matters. For other kinds of files, a warning
+explains what to change.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ _CQL = (".cql", ".ddl")
 
 
 def changes(project: TableSchema, node: NodeTable, types: Sequence[NodeType]) -> list[str]:
-    """Return the statements that make the project's table what the node's is; none where it is already.
-
-    They change columns and fields only: a key that differs is another table, see `check`.
-    """
+    """Return statements that make the project's table equal to the node's; they change columns and fields only (see `check`)."""
     return [*_fields(project, types), *_columns(project, node, types)]
 
 
@@ -38,7 +35,7 @@ def _fields(project: TableSchema, types: Sequence[NodeType]) -> Iterator[str]:
         if kind.name in known and kind.keyspace == project.keyspace:
             names = {name for name, _ in known[kind.name].fields}
             if not names <= {name for name, _ in kind.fields}:
-                continue  # a field was renamed, as `check` reports: to add it would make another type
+                continue  # a field was renamed, as `check` reports: adding it would make another type
             for name, text in kind.fields:
                 if name not in names:
                     yield f"ALTER TYPE {kind.place} ADD {quoted(name)} {text};"
@@ -81,7 +78,7 @@ def _needed(text: str, keyspace: str, types: Sequence[NodeType]) -> Iterator[Nod
 
 
 def check(project: TableSchema, node: NodeTable, types: Sequence[NodeType]) -> None:
-    """Raise `UsageError` where the project's table, changes included, is another than the node's."""
+    """Raise `UsageError` if the project's table, after `changes`, still differs from the node's."""
     text = "\n".join([*(kind.cql for kind in types if kind.keyspace == node.keyspace), *node.cql])
     wanted = read_cql(text, where="the node's schema").table(node.full_name)
     for here, there in zip(project.row_key, wanted.row_key, strict=False):
@@ -98,7 +95,7 @@ def check(project: TableSchema, node: NodeTable, types: Sequence[NodeType]) -> N
 
 
 def _inside(here: LogicalType, there: LogicalType) -> Iterator[str]:
-    """Where the fields of user types differ that both sides call the same; nothing where the types' texts differ."""
+    """Yield the differences between fields of user types that have the same name on both sides."""
     if isinstance(here, Udt) and isinstance(there, Udt) and here.name == there.name:
         for number, (mine, theirs) in enumerate(zip_longest(here.fields, there.fields), start=1):
             if mine != theirs:
@@ -128,11 +125,7 @@ def _shown(column: Column) -> str:
 
 
 def follow(target: StreamTarget, node: NodeTable, types: Sequence[NodeType], *, mode: FollowSchema, log: ProducerLog) -> None:
-    """Make the project's schema file say what the node's schema says, or say what to change in it.
-
-    Raises:
-        UsageError: Key or types differ: the file is of another table.
-    """
+    """Write the node's changes to the project's schema file, or warn of them. Raises `UsageError` if the key or types differ."""
     wanted = changes(target.schema, node, types)
     path = target.schema_file
     if wanted and mode is FollowSchema.APPEND and path.suffix in _CQL:
@@ -149,10 +142,10 @@ def follow(target: StreamTarget, node: NodeTable, types: Sequence[NodeType], *, 
 
 
 def _append(path: Path, node: NodeTable, types: Sequence[NodeType], *, log: ProducerLog) -> list[str]:
-    """Add the statements to the file; returns those that could not be."""
+    """Add the statements to the file; return those that could not be added."""
     with _locked(path) as descriptor:
         text = path.read_text("utf-8")
-        # as the file is now: another node's agent may have been first
+        # read the file again: another node's agent may have changed it first
         project = read_cql(text, keyspace=node.keyspace, where=str(path)).table(node.full_name)
         wanted = changes(project, node, types)
         if not wanted:
@@ -164,7 +157,7 @@ def _append(path: Path, node: NodeTable, types: Sequence[NodeType], *, log: Prod
             log.warning(f"{path}: cannot take {' '.join(wanted)}: {error}", table=node.full_name)
             return wanted
         check(became, node, types)
-        # one write at the end of the file: who reads it meanwhile sees all of it or nothing
+        # one write at the end of the file: a reader sees all of it or nothing
         os.write(descriptor, added.encode())
         log.info(f"{path}: {node.full_name} follows the node: {' '.join(wanted)}", table=node.full_name, statements=wanted)
         return []

@@ -1,4 +1,4 @@
-"""The schema that mutations are read by: the node's, followed while it changes, and remembered while the node is away."""
+"""The schema for reading mutations: follows the node's, and remembers it while the node is away."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REMEMBERED = "schema.json"
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """What of a node's schema is needed to read its segments; `ids`: keyspace, name and CDC of each table."""
+    """The part of a node's schema that reading its segments needs; `ids` has each table's keyspace, name and CDC."""
 
     facts: NodeFacts
     ids: dict[UUID, tuple[str, str, bool]]
@@ -29,15 +29,13 @@ class _Remembered:
 
 @dataclass
 class Schemas:
-    """The newest schema known of one node.
+    """The newest known schema of one node, remembered in `folder`.
 
     Attributes:
-        node: The node; not asked where `file` is given.
-        keyspaces: Those whose mutations are read.
-        folder: Where the schema is remembered.
-        file: CQL with table ids, in place of the node's.
-        truncated: The last TRUNCATE of tables, by id, as far as the node was asked.
-        unseen: Seconds between the last two times that the node described its schema; infinite before the second.
+        keyspaces: Keyspaces whose mutations are read.
+        file: CQL with table ids, used instead of asking the node.
+        truncated: The last TRUNCATE of each table by id, as far as the node was asked.
+        unseen: Seconds between the node's last two answers about its schema; infinite before the second one.
     """
 
     node: Node
@@ -55,18 +53,14 @@ class Schemas:
 
     @property
     def current(self) -> NodeSchema:
-        """The schema as it was last seen; raises as `refresh` where none was."""
+        """The schema when last seen; without one, asks as `refresh` does."""
         if self._known is None:
             self.refresh()
         assert self._known is not None
         return self._known
 
     def open(self) -> NodeFacts:
-        """Return what the node says of itself, from memory where it is away.
-
-        Raises:
-            TransientError: The node is away, and was never seen.
-        """
+        """Return the node's facts, remembered ones if it is away; raises `TransientError` if it is away and was never seen."""
         if self.file is not None:
             self.facts = NodeFacts("file", self.node.host, "", 0, has_cdc=True, blocks_writes=True)
             self.refresh()
@@ -80,14 +74,14 @@ class Schemas:
             if found is None:
                 raise
             self.facts = found.facts
-            # another version than the node's, so that the first look at it takes its schema
+            # the version differs from the node's, so that the first contact takes its schema
             ids = {table_id: NodeTable(keyspace, name, table_id, cdc) for table_id, (keyspace, name, cdc) in found.ids.items()}
             self._known = NodeSchema("remembered", ids, (), found.definitions)
             self._away(error)
         return self.facts
 
     def refresh(self) -> bool:
-        """Ask the node; returns whether the schema is another than before. Raises `TransientError` where it is away."""
+        """Ask the node; return whether the schema has changed. Raises `TransientError` if the node is away."""
         self._looked = time.monotonic()
         found = self._asked()
         self._note_seen()
@@ -99,7 +93,7 @@ class Schemas:
         return has_changed
 
     def look(self) -> bool:
-        """As `refresh`, about once a second, and a node that is away is only noted."""
+        """Do as `refresh` about once a second, but only note a node that is away."""
         if time.monotonic() - self._looked < _LOOK_EVERY:
             return False
         self._looked = time.monotonic()

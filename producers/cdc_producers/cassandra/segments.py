@@ -1,4 +1,4 @@
-"""The commit log segments that a node leaves in `cdc_raw`: how far each may be read, and what becomes of one that has landed."""
+"""Commit log segments that a node leaves in `cdc_raw`: how far each may be read, and what happens after it has landed."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ _LOG = re.compile(r"CommitLog-\d+-(\d+)\.log\Z")
 _INDEX_ENDS = "_cdc.idx"
 _COMPLETED = "COMPLETED"
 WHOLE = (1 << 31) - 1
-"""Past the end of any segment: positions in one are 31 bits."""
+"""Past the end of any segment: positions in one have 31 bits."""
 _PART = "cdc_raw"
 _ARCHIVE_PART = "archive"
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment as it is now.
+    """The current state of a segment.
 
     Attributes:
-        id: Ascends from segment to segment of a node, over its restarts too.
-        log: The file.
-        limit: Up to where it is on disk for good; None where the index is missing or empty, as while it is rewritten.
-        is_complete: Whether the node has ended it.
-        synced: When its index was written, epoch seconds; 0 where it has none.
+        id: Ascends over all segments of a node, even after restarts.
+        limit: How far it is safely on disk; None if the index is missing or empty, as while it is rewritten.
+        is_complete: Whether the node has finished it.
+        synced: When its index was written, epoch seconds; 0 without an index.
     """
 
     id: int
@@ -46,12 +45,12 @@ class Segment:
 
 
 def index_of(log: Path) -> Path:
-    """Return where the index of a segment's file is: it says how far the segment may be read."""
+    """Return the path of a segment's index, which records how far the segment may be read."""
     return log.with_name(log.name.removesuffix(".log") + _INDEX_ENDS)
 
 
 def segments_in(folder: Path) -> list[Segment]:
-    """Return the segments of a folder, oldest first; raises `TransientError` where the folder cannot be read."""
+    """Return the segments of a folder, oldest first; raises `TransientError` if the folder cannot be read."""
     try:
         logs = [(int(found[1]), path) for path in folder.iterdir() if (found := _LOG.match(path.name))]
     except OSError as error:
@@ -70,7 +69,7 @@ def _segment(number: int, log: Path) -> Segment:
 
 
 def held_bytes(folder: Path) -> int:
-    """Return the bytes of the segments in a folder: what counts against `cdc_total_space`."""
+    """Return the bytes of a folder's segments, which count against `cdc_total_space`."""
     total = 0
     for path in folder.glob("CommitLog-*.log"):
         try:
@@ -82,12 +81,12 @@ def held_bytes(folder: Path) -> int:
 
 @dataclass
 class AfterLanding:
-    """Acts on segments once everything in them is committed, never before.
+    """The deletion or archiving of segments after everything in them is committed, never before.
 
     Attributes:
-        archive: A folder, or a URL that fsspec knows; used where `after` is archive.
-        node: The archive's folder of this node.
-        work_folder: Where it is noted that a segment was let go (`has_let_go`).
+        archive: A folder or a URL of fsspec, if `after` is archive.
+        node: Name of this node's folder in the archive.
+        work_folder: Where it is noted that a segment was removed (`has_let_go`).
     """
 
     after: After
@@ -100,25 +99,25 @@ class AfterLanding:
     _is_near: bool = False
 
     def __post_init__(self) -> None:
-        """Raise `MissingExtraError` at the start, not when the first segment is to be archived."""
+        """Raise `MissingExtraError` at the start, not at the first segment to archive."""
         if self.after is After.ARCHIVE:
             with needs("`--after archive`", extra="producers"):
                 import fsspec  # noqa: F401
 
     def add(self, log: Path) -> None:
-        """Take a segment, all of which has landed."""
+        """Take a segment that has wholly landed."""
         if self.after is not After.KEEP and log not in self._waiting:
             self._waiting.append(log)
 
     def run(self) -> None:
-        """Act on what waits; a segment that an archive does not take stays, and is tried again."""
+        """Act on the waiting segments; one that the archive does not accept stays and is tried again."""
         while self._waiting:
             log = self._waiting[0]
             try:
                 if self.after is After.ARCHIVE and log.exists():
                     self._put(log)
-            except Exception as error:  # whatever a file system of fsspec raises
-                # without what may be a secret in its URL
+            except Exception as error:  # any error of a file system of fsspec
+                # leave out parts of the URL that may be secret
                 place = self.archive.partition("?")[0].rpartition("@")[2]
                 message = (
                     f"{log.name} cannot be archived to {place}: {type(error).__name__}: {error}; it stays, and is tried again"
@@ -129,7 +128,7 @@ class AfterLanding:
                 return
             self.health.set(_ARCHIVE_PART, "")
             note_let_go(self.work_folder)
-            # the index goes last: a segment without one looks as if nothing were in it yet
+            # the index goes last: without it, the segment would look empty
             log.unlink(missing_ok=True)
             index_of(log).unlink(missing_ok=True)
             self._waiting.pop(0)
@@ -143,14 +142,14 @@ class AfterLanding:
         for path in (index_of(log), log):
             if path.exists():
                 to, size = f"{folder}/{path.name}", path.stat().st_size
-                # one that is there with the right size is as good: a segment that has landed never changes
+                # an existing copy of the right size is good: a landed segment never changes
                 if not files.exists(to) or files.size(to) != size:
                     files.put_file(str(path), to)
                     if files.size(to) != size:
                         raise OSError(f"{to} has {files.size(to):,} of {size:,} bytes")
 
     def watch(self, folder: Path, total: int, warns_at: float) -> int:
-        """Return the bytes that count against `cdc_total_space`, and say so when it is nearly full."""
+        """Return the bytes that count against `cdc_total_space`, and warn when it is nearly full."""
         held = held_bytes(folder)
         is_near = total > 0 and held >= total * warns_at
         if is_near:
@@ -169,7 +168,7 @@ class AfterLanding:
 
 
 def set_aside(log: Path, folder: Path) -> Path:
-    """Keep a copy of a segment that could not be read wholly; returns where."""
+    """Copy a segment that could not be read wholly; return the copy's path."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in (log, index_of(log)):
         if path.exists() and not (folder / path.name).exists():

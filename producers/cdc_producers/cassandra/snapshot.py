@@ -1,7 +1,7 @@
-"""The snapshot of a Cassandra table: every row, with the write times and expiries of its cells, by token range.
+"""The snapshot of a Cassandra table: every row, with write times and expiries of its cells, by token range.
 
-Run it beside the commit log's reader, or before it and after the log began to be kept: what changes while it reads comes
-from the log, and the two merge by write time. A snapshot that was stopped goes on at the partition it was at.
+Run it beside the commit log's reader, or before it once the log is kept: changes during the snapshot come from the log, and
+the two merge by write time. A stopped snapshot continues at its last partition.
 """
 
 from __future__ import annotations
@@ -27,15 +27,12 @@ from cdc_views.model.types import ListOf
 
 _REREAD = "lists:"
 _EVENT_ROWS = 100
-"""Rows of one partition in one event, at most."""
+"""The most rows of a partition in one event."""
 
 
 @dataclass
 class SnapshotSource(Source):
-    """Reads each table that has no whole snapshot yet.
-
-    `run` returns once every table is whole (`is_whole`), or when `stop` is set. `standing`: how far it has come.
-    """
+    """Snapshots of tables that have no whole one. `run` returns once all are whole (`is_whole`); `standing` is the progress."""
 
     targets: Mapping[str, StreamTarget]
     options: SnapshotOptions
@@ -64,16 +61,16 @@ class SnapshotSource(Source):
             self.is_whole = not stop.is_set()
 
     def _tell_lists(self, reader: SnapshotReader) -> None:
-        """Note up to when lists are emitted, before the log goes on: what it has of them from before then may be hidden."""
+        """Note up to when lists are emitted, before the log goes on: the snapshot may hide older events of them in the log."""
         for name, target in self.targets.items():
             if reader.tells_elements and lists_of(target.schema):
                 if self._is_needed(name):
                     self.lists.tell(name, self.log_since(name))
-                elif not self.lists.is_known(name):  # by an agent that did not note it
+                elif not self.lists.is_known(name):  # its snapshot is by an agent that did not record this
                     self.lists.tell(name, self.begun)
 
     def read_lists_again(self, emit: Emit) -> None:
-        """Read the lists again that the log has said something old of; `lists` says why."""
+        """Read again the lists for which the log has shown something old; see `lists`."""
         self._note_reread()
         under_way = {row for row, _, _ in self._rereading}
         rows = [row for row in self.lists.due() if row.name in self.targets and row not in under_way]
@@ -95,7 +92,6 @@ class SnapshotSource(Source):
             )
 
     def _note_reread(self) -> None:
-        """Let go of rows whose replacement has landed."""
         stream, waiting = _REREAD + self._host_id, []
         landed = {name: self.targets[name].lander(stream).position() for name in {row.name for row, _, _ in self._rereading}}
         for row, found_before, position in self._rereading:
@@ -107,7 +103,7 @@ class SnapshotSource(Source):
         self._rereading = waiting
 
     def look(self) -> None:
-        """Note what has landed of snapshots that were due again, and whether any table needs one now (`is_whole`)."""
+        """Note repeated snapshots that have landed, and update `is_whole`."""
         for name in self.gaps.due():
             if name in self.targets and self._host_id and self._landed(name) == WHOLE:
                 self.gaps.taken(name)
@@ -122,7 +118,7 @@ class SnapshotSource(Source):
         return False
 
     def _key(self, name: str) -> tuple[str, str, str]:
-        """What a table's snapshot is whole for: another raw table needs another one."""
+        """Return what identifies a whole snapshot: another raw table needs another snapshot."""
         raw = self.targets[name].raw
         return name, self.stream_of(name), "" if raw is None else raw.location
 
@@ -145,7 +141,7 @@ class SnapshotSource(Source):
         return self.standing
 
     def next_reading(self, name: str) -> tuple[RingPosition | None, int]:
-        """Return where a table's snapshot goes on, and a number above those of its earlier readings."""
+        """Return where a table's snapshot continues, and a number above those of its earlier readings."""
         landed = self._landed(name)
         place = None if landed is None else RingPosition.of(landed)
         reading = max(self._readings.get(name, -1), -1 if place is None else place.reading) + 1
@@ -153,7 +149,7 @@ class SnapshotSource(Source):
         return place, reading
 
     def stream_of(self, name: str) -> str:
-        """Return the stream that a table's positions are kept under."""
+        """Return the stream of a table's positions."""
         stream = f"{self.options.name}:{self._host_id}" if self.options.own_ranges else self.options.name
         retake = self.gaps.retake(name)
         return f"{stream}:{retake}" if retake else stream
@@ -170,8 +166,6 @@ class SnapshotSource(Source):
 
 @dataclass
 class _TableSnapshot:
-    """One reading of one table."""
-
     source: SnapshotSource
     reader: SnapshotReader
     name: str
@@ -193,7 +187,7 @@ class _TableSnapshot:
             node=source.stream_of(name),
             segment=time.time_ns() // 1_000_000,
             log_since=source.log_since(name),
-            # where the log probably has everything, it says which rows were inserted
+            # if the log probably has everything, it also shows which rows were inserted
             marks_rows=source.gaps.is_sure(name),
             lacks_from=source.gaps.lacks_from(name),
         )
@@ -213,7 +207,7 @@ class _TableSnapshot:
             source.log.info(f"{name}: snapshot: read all {self.rows:,} rows", table=name, rows=self.rows)
 
     def _emit_page(self, page: Page, writer: SnapshotEventWriter, reading: int) -> None:
-        """Emit a page's rows, those of one partition together; a partition may go on in the next page."""
+        """Emit a page's rows grouped by partition; a partition may continue in the next page."""
         for partition, of_partition in groupby(page.rows, writer.partition_of):
             while rows := list(islice(of_partition, _EVENT_ROWS)):
                 token = int.from_bytes(rows[0][0] or b"", "big", signed=True)
@@ -246,7 +240,7 @@ class _TableSnapshot:
 
 
 def _covered(ranges: Iterable[tuple[int, int]], place: RingPosition | None) -> int:
-    """How many tokens of the ranges are at or below a place."""
+    """Return how many tokens of the ranges are at or below a place."""
     if place is None:
         return 0
     return sum(max(0, min(through, place.token) - after) for after, through in ranges)

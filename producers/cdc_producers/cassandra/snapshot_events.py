@@ -1,12 +1,12 @@
-"""Rows that a SELECT gave as events of the format `cassandra-mutation/1`.
+"""Writes the rows of a SELECT as events of the format `cassandra-mutation/1`.
 
-What CQL does not return is chosen so that the log's own events, which are exact, prevail wherever they are:
+CQL does not return everything. The missing parts are chosen so that the log's events, which are exact, prevail:
 
-- the *row marker*: its write time is 0, below any event, and a row all of whose cells are from `log_since` on has none
-  but the log's. It expires with the last cell where every cell expires. A snapshot that is taken again marks rows that have
-  a cell of the gap, at the write time of the oldest such cell: a deletion from before it has not deleted them.
-- a *list's paths*: made up, between those of elements prepended and appended later. Elements from `log_since` on are
-  left to the log, which has them with their paths; older ones replace what the log may have of them (rule D3).
+- the *row marker*: its write time is 0, below any event. A row whose cells are all from `log_since` on gets none, as the log
+  has its marker. It expires with the last cell if every cell expires. A repeated snapshot marks a row that has cells from
+  the gap, at the write time of the oldest such cell: a deletion from before that cell has not deleted the row.
+- a *list's paths*: made up, between those of elements prepended and appended later. Elements from `log_since` on are left to
+  the log, which has their paths; older elements replace what the log may have of them (rule D3).
 - elements of collections on a server before 5.0: their write time is 0 and they do not expire.
 """
 
@@ -26,28 +26,28 @@ from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.codec.serialized import deserialize
 
 UNTOLD = 0
-"""The write time where CQL returns none: below any event of the log."""
+"""The write time if CQL returns none: below any event of the log."""
 _WRITTEN, _LEFT = ListOf(Scalar(Kind.BIGINT)), ListOf(Scalar(Kind.INT))
 _BETWEEN = 0x1B21DD213814000 + 1_262_304_000 * 10_000_000
 """2010 in a timeuuid's 100 ns: paths of prepended elements count down from there (Cassandra's `Lists.java`)."""
 
 
 class Moment(NamedTuple):
-    """When a page was read: the second at the coordinator, and whether that is certain (else it may be one less)."""
+    """When a page was read: the coordinator's second; unless `is_certain`, it may be one less."""
 
     seconds: int
     is_certain: bool = True
 
 
 class _Cell(NamedTuple):
-    """A live cell; `left` are the seconds until it expires, None where it does not."""
+    """A live cell; `left` is the seconds until it expires, None if it does not."""
 
     written: int
     left: int | None
 
 
 class _Element(NamedTuple):
-    """An element of a collection: its path and its value as JSON; a user type's missing field has no value."""
+    """A collection's element, with path and value as JSON; a user type's missing field has no value."""
 
     path: str
     text: str | None
@@ -56,16 +56,15 @@ class _Element(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEventWriter:
-    """Writes events of one table.
+    """A writer of one table's events.
 
     Attributes:
-        selection: What the rows hold.
-        node: What the events name as their node.
-        segment: Likewise; differs from run to run, so that (node, segment, position) is unique.
-        log_since: The log has the elements of lists written from here on (µs); see above.
-        marks_rows: Whether a row that has live cells is taken for inserted, and so gets a row marker (rule W1).
-        lacks_from: The log lacks only what was written from here on (µs), until `log_since`: rows from before have their
-            markers from it, and lists replace those that another snapshot emitted. None: it is the first snapshot.
+        node: The node that the events name.
+        segment: The segment that they name; differs in each run, so that (node, segment, position) is unique.
+        log_since: The log has list elements written from here on (µs); see above.
+        marks_rows: Whether a row with live cells counts as inserted, and so gets a row marker (rule W1).
+        lacks_from: The log lacks writes only from here (µs) to `log_since`, so it has the markers of older rows. Lists
+            replace those that another snapshot emitted. None for the first snapshot.
     """
 
     selection: Selection
@@ -76,7 +75,7 @@ class SnapshotEventWriter:
     lacks_from: int | None = None
 
     def partition_of(self, row: RawRow) -> RawRow:
-        """Return what rows of one partition have in common."""
+        """Return the row's partition key."""
         return row[2 : 2 + len(self.selection.table.partition)]
 
     def event(self, rows: Sequence[RawRow], moment: Moment, *, number: int, with_static: bool) -> bytes:
@@ -88,7 +87,7 @@ class SnapshotEventWriter:
         return event_of(table, partition, list(filter(None, written)), node=self.node, position=(self.segment, number))
 
     def _is_row(self, row: RawRow) -> bool:
-        """Whether it is more than a partition's static columns, which come without a clustering key (rule W3)."""
+        """Return False if it holds only a partition's static columns: then it has no clustering key (rule W3)."""
         table = self.selection.table
         at = 2 + len(table.partition)
         return not table.clustering or row[at] is not None
@@ -101,12 +100,12 @@ class SnapshotEventWriter:
         return f'{{"kind":"row","clustering":{clustering}{marker},"cells":[{",".join(cells)}]}}'
 
     def _marker(self, cells: list[_Cell], moment: Moment) -> str:
-        """Say that the row was inserted, where the log may lack that; without a cell, nothing else can show it."""
+        """Return a row marker if the log may lack it; a row without cells shows only by its marker."""
         if self.lacks_from is None:
             is_marked = not cells or (self.marks_rows and any(cell.written < self.log_since for cell in cells))
             return _marker(UNTOLD, cells, moment) if is_marked else ""
         if not cells:
-            # what the log has of deletions before the gap has not deleted it
+            # deletions in the log from before the gap have not deleted it
             return _marker(self.lacks_from, [], moment)
         lost = [cell for cell in cells if self.lacks_from <= cell.written < self.log_since]
         return _marker(min(cell.written for cell in lost), lost, moment) if lost and self.marks_rows else ""
@@ -116,7 +115,7 @@ class SnapshotEventWriter:
         return f'{{"kind":"static","cells":[{",".join(cells)}]}}' if cells else ""
 
     def _cells(self, columns: Sequence[Selected], row: RawRow, moment: Moment) -> tuple[list[str], list[_Cell]]:
-        """Return a row's cells as text, and each live one, those left to the log included."""
+        """Return a row's cells as text, and all live cells, even those left to the log."""
         texts: list[str] = []
         found: list[_Cell] = []
         for selected in columns:
@@ -142,7 +141,7 @@ class SnapshotEventWriter:
                 if text is not None:
                     texts.append(f'{_head(selected.column.name, cell, moment)},"path":{path}{text}}}')
         elif old := [element.cell.written for element in elements if element.cell.written < self.log_since]:
-            # what the log does not have, after a deletion of what it may have of it
+            # the elements that the log lacks, after a deletion of those that it may have
             newest = max(old) if self.lacks_from is None else self.log_since - 2
             texts += _replacing(selected, elements, self.log_since, newest + selected.has_times, moment)
 
@@ -155,17 +154,14 @@ def event_of(table: TableSchema, partition: str, rows: Sequence[str], *, node: s
 
 
 def replaced_list(selected: Selected, row: RawRow | None, until: int, moment: Moment) -> Iterator[str]:
-    """Yield what replaces a list's elements that are older than `until` (µs); of a row that is gone, nothing is left.
-
-    What is younger is left to the log.
-    """
+    """Yield the replacement of a list's elements older than `until` (µs): of a row that is gone, only their deletion."""
     value = None if row is None else row[selected.place]
     elements = [] if row is None or value is None else _elements_of(selected, row, value)
     return _replacing(selected, elements, until, until - 1, moment)
 
 
 def _replacing(selected: Selected, elements: list[_Element], before: int, written: int, moment: Moment) -> Iterator[str]:
-    """Yield a list's elements from before (µs), as written then, after a deletion of what is older than that."""
+    """Yield a deletion of everything older than `written` (µs), then the elements older than `before`, written then."""
     name = selected.column.name
     if selected.has_times:
         yield f'{{"column":{quote(name)},"deletion":{{"written":{written - 1},"deleted_at":{moment.seconds}}}}}'
@@ -210,13 +206,13 @@ def _elements_of(selected: Selected, row: RawRow, value: bytes) -> list[_Element
         if len(written) > len(entries) or len(written) != len(left):
             raise MalformedEventError(f"{name!r}: {len(entries)} elements with {len(written)} write times")
         cells = [_Cell(UNTOLD if at is None else at, seconds) for at, seconds in zip(written, left, strict=True)]
-    # a field added to a user type later has none either
+    # a field that was added to a user type later has no times either
     cells += [_Cell(UNTOLD, None)] * (len(entries) - len(cells))
     return [_Element(path, text, cell) for (path, text), cell in zip(entries, cells, strict=True)]
 
 
 def _entries(kind: LogicalType, value: bytes) -> Iterator[tuple[str, str | None]]:
-    """Yield the path and the value of each element, as JSON; a user type's missing fields too, without a value."""
+    """Yield the path and the value of each element as JSON; a user type's missing fields too, without a value."""
     match kind:
         case SetOf():
             for part in _parts(value[4:]):

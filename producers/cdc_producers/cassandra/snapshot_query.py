@@ -1,8 +1,7 @@
-"""What a snapshot asks for: the token ring in ascending ranges, a SELECT of each, and how far it has come as a landed position.
+"""A snapshot's queries: the token ring in ascending ranges, a SELECT for each, and the progress as a position that lands.
 
-A position is the token of a partition, which reading it that was, and which of its events. A partition that is read
-again (its reading stopped half way) gets positions above all of the earlier reading: rows may have come or gone
-meanwhile, so the n-th event of the one is not the n-th of the other.
+A position is a partition's token, the number of the reading, and the event's number in it. A partition that was half read is
+read again, with positions above the earlier reading's: rows may have come or gone, so the n-th events can differ.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from cdc_views.landing import Position
 from cdc_views.model.schema import Column, Role, TableSchema
 
 RawRow = tuple[bytes | None, ...]
-"""A row as the protocol carries it: each column serialized, None where null."""
+"""A row as in the protocol: each column serialized, None for null."""
 _NO_ELEMENT = b"\xff\xff\xff\xff"
 FIRST_TOKEN, LAST_TOKEN = -(1 << 63), (1 << 63) - 1
 """Murmur3's tokens; no partition has the first."""
 WHOLE = Position((1 << 63) - 1, (1 << 63) - 1)
-"""The position of a snapshot that has read everything."""
+"""The position of a complete snapshot."""
 _ORDINAL_BITS = 40
 _READING_BITS = 22
 
 
 class TokenRange(NamedTuple):
-    """Partitions whose token is above `after`, up to `through` itself."""
+    """Partitions whose token is above `after` and at most `through`."""
 
     after: int
     through: int
 
 
 class RingPosition(NamedTuple):
-    """How far a snapshot has come: the token, which reading of it, and the event's number in that reading."""
+    """A snapshot's progress: the token, the number of its reading, and the event's number in that reading."""
 
     token: int
     reading: int = 0
@@ -50,9 +49,9 @@ class RingPosition(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """The place as the two numbers that a commit records; ascending as places do."""
+        """The place as the two numbers of a commit, which ascend with places."""
         above = self.token - FIRST_TOKEN
-        # a token has 64 bits, a number of a commit 63: the last bit leads the second one
+        # a token has 64 bits, a commit's number 63: the token's last bit leads the second number
         nth = (above & 1) << (_ORDINAL_BITS + _READING_BITS) | self.reading << _ORDINAL_BITS | self.ordinal
         return Position(above >> 1, nth)
 
@@ -63,18 +62,18 @@ def whole_ring() -> list[TokenRange]:
 
 
 def primary_ranges(owners: Sequence[tuple[int, str]], node: str) -> list[TokenRange]:
-    """Return the ranges whose first replica is `node`, ascending; `owners` are each token of the ring and whose it is."""
+    """Return the ascending ranges whose first replica is `node`; `owners` has each token of the ring and its node."""
     ring = sorted(owners)
     if not ring:
         return whole_ring()
     ranges = [TokenRange(before, token) for (before, _), (token, owner) in pairwise(ring) if owner == node]
-    if ring[0][1] == node:  # its range goes around the end
+    if ring[0][1] == node:  # its range goes around the ring's end
         ranges = [TokenRange(FIRST_TOKEN, ring[0][0]), *ranges, TokenRange(ring[-1][0], LAST_TOKEN)]
     return [found for found in ranges if found.after < found.through]
 
 
 def split(ranges: Iterable[TokenRange], parts: int) -> Iterator[TokenRange]:
-    """Cut ranges so that the whole ring would be about `parts` of them."""
+    """Cut ranges so that the whole ring would have about `parts` of them."""
     size = (1 << 64) // max(parts, 1)
     for after, through in ranges:
         while through - after > size:
@@ -84,7 +83,7 @@ def split(ranges: Iterable[TokenRange], parts: int) -> Iterator[TokenRange]:
 
 
 def remaining(ranges: Iterable[TokenRange], place: RingPosition | None) -> list[TokenRange]:
-    """Return what is left to read, the partition of `place` itself included."""
+    """Return the ranges left to read, including the partition of `place`."""
     if place is None:
         return list(ranges)
     after = max(place.token - 1, FIRST_TOKEN)
@@ -93,7 +92,7 @@ def remaining(ranges: Iterable[TokenRange], place: RingPosition | None) -> list[
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Where a column's value is in a row; `written` and `ttl` follow it where the server has them (`has_times`)."""
+    """Where a column's value is in a row; `written` and `ttl` follow it if the server has them (`has_times`)."""
 
     column: Column
     place: int
@@ -101,18 +100,18 @@ class Selected:
 
     @property
     def written(self) -> int:
-        """Where its write time is, or that of each element."""
+        """The place of its write time or of its elements' write times."""
         return self.place + 1
 
     @property
     def ttl(self) -> int:
-        """Where the seconds left are, or those of each element."""
+        """The place of its seconds left or of its elements' seconds left."""
         return self.place + 2
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is selected of one table.
+    """The SELECT of one table.
 
     Grain: one row per row of the table, and one per partition that has static columns only; column 0 is the token,
     column 1 the coordinator's clock (ms), then the keys, then the cells.
@@ -127,7 +126,7 @@ class Selection:
 
     @classmethod
     def of(cls, table: TableSchema, *, tells_elements: bool) -> Selection:
-        """Select everything; `tells_elements`: the server has write times of the elements of collections (5.0)."""
+        """Select everything; `tells_elements`: the server returns write times of collection elements (5.0)."""
         keys = table.row_key
         token = f"token({', '.join(quoted(column.name) for column in table.partition)})"
         parts = [token, "toUnixTimestamp(now())", *(quoted(column.name) for column in keys)]
@@ -141,11 +140,11 @@ class Selection:
         return cls(table, keys, tuple(chosen[Role.STATIC]), tuple(chosen[Role.REGULAR]), select, token)
 
     def over(self, tokens: TokenRange) -> str:
-        """Return the text for a range."""
+        """Return the statement for a range."""
         return f"{self.select} WHERE {self.token} > {tokens.after} AND {self.token} <= {tokens.through}"
 
     def has_expiring(self, rows: Sequence[RawRow]) -> bool:
-        """Whether any cell of these rows expires."""
+        """Return whether any cell of these rows expires."""
         return any(
             _is_expiring(row[found.ttl], is_multicell=found.column.type.is_multicell)
             for found in (*self.statics, *self.regulars)

@@ -1,7 +1,4 @@
-"""The cluster as a snapshot reads it: one connection, pages of rows as the protocol carries them, one page ahead.
-
-And one row's lists, where they have to be read again (see `lists`).
-"""
+"""Reads the cluster for a snapshot: pages of undecoded rows, one page ahead. Also reads one row's lists again (see `lists`)."""
 
 from __future__ import annotations
 
@@ -33,11 +30,11 @@ _REREADS = 5
 _NEVER = Moment(0)
 _PAGE_SECONDS = 60.0
 _TELLS_ELEMENTS = 5
-"""The first version of Cassandra that has WRITETIME and TTL of a collection's elements."""
+"""The first version of Cassandra with WRITETIME and TTL of collection elements."""
 
 
 class _RawResult(ResultMessage):  # type: ignore[misc]  # the driver has no types
-    """Rows undecoded: their bytes are what rule C2.6 compares, and the driver cannot decode nulls inside a list."""
+    """Undecoded rows: rule C2.6 compares their bytes, and the driver cannot decode nulls in a list."""
 
     def recv_results_rows(self, f: Any, protocol_version: int, user_type_map: Any, result_metadata: Any, policy: Any) -> None:
         self.recv_results_metadata(f, user_type_map)
@@ -52,7 +49,7 @@ class _RawHandler(ProtocolHandler):  # type: ignore[misc]
 
 
 class Page(NamedTuple):
-    """Rows of one page, when they were read, and the range they are of; `is_last` of that range."""
+    """The rows of a page, when they were read, and their range; `is_last` in that range."""
 
     rows: list[RawRow]
     moment: Moment
@@ -62,12 +59,7 @@ class Page(NamedTuple):
 
 @dataclass
 class SnapshotReader:
-    """Reads tables at the chosen consistency level.
-
-    Attributes:
-        host_id: Of the node that it is connected to.
-        tells_elements: Whether the server has write times of the elements of collections.
-    """
+    """A reader at the chosen consistency level; `tells_elements`: the server returns write times of collection elements."""
 
     options: SnapshotOptions
     session: Session
@@ -77,14 +69,14 @@ class SnapshotReader:
     @classmethod
     @contextmanager
     def connected(cls, options: SnapshotOptions) -> Iterator[SnapshotReader]:
-        """Yield a reader; raises `TransientError` where no node answers, `UsageError` where they refuse."""
+        """Yield a reader; raises `TransientError` if no node answers, `UsageError` if a node refuses."""
         profile = ExecutionProfile(
             load_balancing_policy=DCAwareRoundRobinPolicy(),
             consistency_level=getattr(ConsistencyLevel, options.consistency),
             request_timeout=_PAGE_SECONDS,
             row_factory=tuple_factory,
         )
-        # every version from 4.0 on speaks V4, and it is all that is needed
+        # every version from 4.0 on supports V4, which has all that is needed
         cluster = cluster_at(options.host, options.port, profile, protocol_version=ProtocolVersion.V4)
         try:
             with cassandra_errors(options, "connecting"):
@@ -98,7 +90,7 @@ class SnapshotReader:
                 cluster.shutdown()
 
     def ranges(self) -> list[TokenRange]:
-        """Return what this snapshot is to read: everything, or what its node is the first replica of."""
+        """Return the ranges of this snapshot: everything, or those whose first replica is its node."""
         if not self.options.own_ranges:
             return whole_ring()
         tokens = self.session.cluster.metadata.token_map
@@ -106,9 +98,8 @@ class SnapshotReader:
         return primary_ranges(owners, self.host_id)
 
     def is_logged_whole(self, table: TableSchema) -> bool:
-        """Whether the table has had CDC since it was created: the server keeps when each setting was last written.
-
-        Never where the node deletes segments that nobody has read (`cdc_block_writes: false`).
+        """Return whether the table has had CDC since its creation, by the write times of its settings.
+        Always False if the node deletes segments that nobody has read (`cdc_block_writes: false`).
         """
         if not self._blocks_writes():
             return False
@@ -118,13 +109,13 @@ class SnapshotReader:
             columns = self.session.execute(f"SELECT kind, WRITETIME(kind) FROM system_schema.columns {where}", place)
             created = [written for kind, written in columns if kind == b"partition_key"]
         if found is None:
-            # the log's part sets the table aside, or refuses it
+            # the log's part sets the table aside or refuses it
             raise TransientError(f"the cluster has no table {table.full_name}; correct the project file, or create the table")
-        # one statement writes all of it at one time, and no ALTER writes the keys again
+        # CREATE TABLE writes all of it at one time, and no ALTER writes the keys again
         return found[1] == b"\x01" and found[0] is not None and created == [found[0]] * len(table.partition)
 
     def _blocks_writes(self) -> bool:
-        """`cdc_block_writes` of the node; 4.0 has no such setting and always blocks."""
+        """Return the node's `cdc_block_writes`; 4.0 has no such setting and always blocks."""
         text = "SELECT value FROM system_views.settings WHERE name = 'cdc_block_writes'"
         with cassandra_errors(self.options, "looking at settings"):
             try:
@@ -134,7 +125,7 @@ class SnapshotReader:
         return found is None or found[0] != b"false"
 
     def pages(self, selection: Selection, ranges: Iterable[TokenRange], stop: Event) -> Iterator[Page]:
-        """Yield every page of these ranges, in order; the next one is on its way while one is worked on."""
+        """Yield every page of these ranges in order; requests each page while the caller works on the one before."""
         wanted = iter(ranges)
         first = next(wanted, None)
         ahead = None if first is None else _Request.of(self, selection, first)
@@ -153,12 +144,12 @@ class SnapshotReader:
                 stop.wait(max(0.0, begun + count / self.options.rows_per_second - time.monotonic()))
 
     def _reread(self, selection: Selection, request: _Request, rows: list[RawRow]) -> tuple[list[RawRow], Moment]:
-        """Read a page again until it was read within one second, so that the seconds left say when a cell expires."""
+        """Read a page again until that takes place within one second, so that the seconds left give each cell's expiry."""
         for _ in range(_REREADS):
             again = _Request.of(self, selection, request.tokens, state=request.begun_at)
             found = again.rows()
             if again.paging_state != request.paging_state:
-                break  # rows came or went: the page that follows this one is on its way
+                break  # rows came or went, but the next page is already requested
             if again.moment.is_certain or not found:
                 return found, again.moment
         return rows, request.moment
@@ -166,8 +157,6 @@ class SnapshotReader:
 
 @dataclass
 class _Request:
-    """One page that was asked for."""
-
     options: SnapshotOptions
     tokens: TokenRange
     begun_at: bytes | None
@@ -179,7 +168,7 @@ class _Request:
 
     @classmethod
     def of(cls, reader: SnapshotReader, selection: Selection, tokens: TokenRange, *, state: bytes | None = None) -> _Request:
-        """Ask for a range's page that begins at `state`; None: the first."""
+        """Request a range's page that begins at `state`; None for the first."""
         statement = SimpleStatement(selection.over(tokens), fetch_size=reader.options.page_rows)
         begun = time.monotonic()
         with cassandra_errors(reader.options, f"reading {selection.table.full_name}"):
@@ -195,7 +184,7 @@ class _Request:
         self.paging_state = found.paging_state
         rows: list[RawRow] = list(found.current_rows)
         if rows:
-            # the second in which the server began to read: certain where that and the first row fall into one second
+            # the second in which the server began to read; certain if the first row falls into the same second
             clock, took = int.from_bytes(rows[0][1] or b"", "big"), ((self.ended or time.monotonic()) - self.begun) * 1000
             self.moment = Moment(clock // 1000, clock % 1000 >= took)
         return rows
@@ -206,14 +195,14 @@ class _Request:
 
 @contextmanager
 def cassandra_errors(options: SnapshotOptions, doing: str) -> Iterator[None]:
-    """Raise what a server or its absence raises as `UsageError` or `TransientError`, with what was being done."""
+    """Raise errors of a server, or of its absence, as `UsageError` or `TransientError` with what was being done."""
     where = f"{options.host}:{options.port}"
     try:
         yield
     except (Unauthorized, AuthenticationFailed) as error:
         raise UsageError(f"{where}: {doing}: {error}; {USER} and {PASSWORD} name an account that may SELECT") from error
     except InvalidRequest as error:
-        # a column that was dropped or added just now is in the project's schema soon
+        # the project's schema will soon have a column that was just dropped or added
         raise TransientError(f"{where}: {doing}: {error}; does the project's schema match the cluster's?") from error
     except AWAY as error:
         raise TransientError(f"{where}: {doing} at {options.consistency}: {message_of(error)}") from error
@@ -221,8 +210,7 @@ def cassandra_errors(options: SnapshotOptions, doing: str) -> Iterator[None]:
 
 def list_event(reader: SnapshotReader, table: TableSchema, key: ListRow, *, node: str, position: Position) -> tuple[bytes, int]:
     """Return an event that replaces a row's lists, and up to when (µs); a row that is gone loses its elements.
-
-    The server has write times of elements.
+    The server must return write times of elements.
     """
     wanted = Role.REGULAR if key.row else Role.STATIC
     names = set(lists_of(table))
@@ -236,7 +224,7 @@ def list_event(reader: SnapshotReader, table: TableSchema, key: ListRow, *, node
 
 
 def _read_row(reader: SnapshotReader, table: TableSchema, text: str) -> tuple[RawRow | None, Moment]:
-    """Read the row within one second, if that can be, so that the seconds left say when a cell expires."""
+    """Read the row within one second if possible, so that the seconds left give each cell's expiry."""
     for attempt in range(_REREADS):
         begun = time.time()
         with cassandra_errors(reader.options, f"reading lists of {table.full_name} again"):

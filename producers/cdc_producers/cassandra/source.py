@@ -32,12 +32,12 @@ from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _WATCH_EVERY = 1.0
 _OLDEST = 4
-"""Before, segments came to cdc_raw only once their tables were flushed, without an index."""
+"""In earlier versions, segments came to cdc_raw only after their tables were flushed, and without an index."""
 
 
 @dataclass
 class CassandraSource(Source):
-    """Follows a node's `cdc_raw`. What it learns of `gaps` and `lists`, the snapshot beside it has to know."""
+    """A node's `cdc_raw` as a source. The snapshot beside it uses its `gaps` and `lists`."""
 
     targets: Mapping[str, StreamTarget]
     options: CassandraOptions
@@ -75,7 +75,7 @@ class CassandraSource(Source):
         same = SameTables(options.work_folder, landed, log, health)
         _check_node(facts, options.host, log)
         for name in self.targets:
-            # one that was followed before is set aside later, and the others go on
+            # a table that was followed before is set aside later, and the others go on
             refusal = _refusal(name, schemas.current.table(name))
             if refusal and not same.was_followed(name):
                 raise UsageError(refusal)
@@ -98,12 +98,12 @@ class CassandraSource(Source):
         return _Work(self, schemas, reader, follower, after, same, aside)
 
     def _pass_over_truncated(self, schemas: Schemas, stream: str) -> None:
-        """Begin behind a table's TRUNCATE, as the node itself does when it replays its log."""
+        """Begin behind a table's TRUNCATE, as the node does when it replays its log."""
         for name, target in self.targets.items():
             table, lander = schemas.current.table(name), target.lander(stream)
             found = None if table is None else schemas.truncated.get(table.id)
             if found is not None:
-                # does nothing where the table has landed further; by itself, so that what comes next is cut there
+                # has no effect if the table has landed further; a commit of its own, so that the next batch is cut there
                 lander.land([], through=Position(found.segment, found.position), now=datetime.now(timezone.utc))
 
     def _folder(self, facts: NodeFacts) -> Path:
@@ -116,7 +116,7 @@ class CassandraSource(Source):
 
     def keep_alive(self) -> None:
         if self._work is not None:
-            self._work.act()  # while the target is slow or away the folder fills
+            self._work.act()  # while the target is slow or away, the folder fills
 
     def landed(self, token: object) -> None:
         if isinstance(token, Landmark) and self._work is not None:
@@ -134,8 +134,6 @@ class CassandraSource(Source):
 
 @dataclass
 class _Work:
-    """What one call of `CassandraSource.run` works with."""
-
     source: CassandraSource
     schemas: Schemas
     reader: CommitLogReader
@@ -154,7 +152,7 @@ class _Work:
     _lists: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def push(self) -> None:
-        """Give the reader the schema as it is now; before, the project's files, so that they have what events will name."""
+        """Give the reader the current schema, after updating the project's files: they must have all columns of events."""
         source, schema = self.source, self.schemas.current
         self._pushed = self._versions
         troubles = self._troubles(schema)
@@ -162,7 +160,7 @@ class _Work:
         plans: list[ColumnPlan | None] = []
         for name, target in source.targets.items():
             table = schema.table(name)
-            # nothing has this id: a table's number is its place
+            # no table has this id, but each table's number is its index
             wanted.append(uuid5(NAMESPACE_OID, name) if table is None else table.id)
             raw = None if name in troubles else target.lander(self.follower.stream).raw
             lists = lists_of(target.schema)
@@ -187,7 +185,7 @@ class _Work:
         return {**self.same.check(schema, raws, self.schemas.truncated), **troubles}
 
     def _trouble(self, target: StreamTarget, schema: NodeSchema) -> str:
-        """Say why a table's events cannot land now, where they cannot; first, let its schema file follow the node."""
+        """Update a table's schema file from the node; return why its events cannot land, or ""."""
         table = schema.table(target.name)
         if table is None or table.is_compact:
             return _refusal(target.name, table)
@@ -200,11 +198,11 @@ class _Work:
 
     @property
     def _versions(self) -> list[object]:
-        """Versions of the project's files, by which rows are made, and of what is known of lists."""
+        """Versions of what rows depend on: the project's files and the known lists."""
         return [self.source.lists.version, *(target.version() for target in self.source.targets.values())]
 
     def follow(self, emit: Emit, stop: Event) -> None:
-        """Emit what the folder has, until `stop` is set."""
+        """Emit the folder's events until `stop` is set."""
 
         def note(item: Emitted) -> None:
             if item.table in self.aside.troubles:
@@ -217,7 +215,7 @@ class _Work:
             looked_at(item)
 
         def looked_at(item: Emitted) -> None:
-            """Emit an event, kept before or not, once its lists were looked at."""
+            """Emit an event, kept earlier or not, after checking its lists."""
             if isinstance(item.content, bytes) and self._lists.get(item.table):
                 self._note_lists(item.table, item.content)
             emit(item)
@@ -246,10 +244,10 @@ class _Work:
             )
 
     def act(self) -> None:
-        """Do what is due after landing, and look how full the folder is."""
+        """Act on segments that have landed, and check how full the folder is."""
         while self.landed:
             through = self.landed.popleft()
-            # compared by place: what lands may have been emitted before the reader was started again
+            # compare places, because what lands may have been emitted before the reader was restarted
             while self._emitted and self._emitted[0][:2] <= through[:2]:
                 landmark = self._emitted.popleft()
                 if landmark.is_done:
@@ -263,7 +261,7 @@ class _Work:
             self.held = self.after.watch(self.follower.folder, facts.total_space, self.source.options.warns_at)
 
     def close(self) -> None:
-        """Act on what has landed, and let go of the node and the reader."""
+        """Act on landed segments, and release the node and the reader."""
         self.act()
         self.aside.close()
         self.reader.close()
@@ -271,7 +269,6 @@ class _Work:
 
 
 def _check_node(facts: NodeFacts, host: str, log: ProducerLog) -> None:
-    """Refuse a node that no agent can follow, and warn of settings that lose changes."""
     if facts.version and int(facts.version.partition(".")[0]) < _OLDEST:
         raise UsageError(
             f"the node at {host} is Cassandra {facts.version}: its log cannot be followed while it is written; "
@@ -289,7 +286,7 @@ def _check_node(facts: NodeFacts, host: str, log: ProducerLog) -> None:
 
 
 def _refusal(name: str, found: NodeTable | None) -> str:
-    """Say why a table cannot be followed; empty where it can."""
+    """Return why a table cannot be followed, or ""."""
     if found is None:
         return f"the node has no table {name}; correct the project file, or create the table"
     if not found.has_cdc:

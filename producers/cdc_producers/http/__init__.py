@@ -1,4 +1,4 @@
-"""The HTTP receiver: events that Debezium Server, or any client, posts; answered once they have landed.
+"""The HTTP receiver: takes events that Debezium Server or any client posts, and answers once they have landed.
 
 ====================  =============================================================================
 module                does

@@ -1,6 +1,6 @@
-"""What the receiver answers: always JSON, and where something was not done `{"error": …}` says what to do.
+"""The receiver's answers: always JSON; if something was not done, `{"error": …}` states what to do.
 
-The status says who has the event now:
+The status shows who has the event now:
 
 ======  ============================================================================================
 200     it has landed
@@ -10,9 +10,8 @@ The status says who has the event now:
 503     the sender has it: send again after `Retry-After` seconds
 ======  ============================================================================================
 
-202 and not 4xx for an event that does not decode: Debezium Server sends an event that was not answered with 2xx again,
-`retries` times in all, and then ends for good, so that one bad event would stop every table behind it.
-
+An event that does not decode gets 202, not 4xx: Debezium Server repeats an event without a 2xx answer `retries` times and
+then ends for good, so that one bad event would stop every table behind it.
 Source: Debezium Server 3.6, `HttpChangeConsumer.handle`, `HttpUtil.isSuccessStatusCode`.
 """
 
@@ -27,26 +26,25 @@ _SHOWN = 20
 
 
 class RefusedError(Exception):
-    """A request that is answered with an error; `message` is for the sender and holds nothing of what was sent."""
+    """A request that is answered with an error; `message` goes to the sender and repeats nothing of the request."""
 
     def __init__(self, status: int, message: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
 
     def answer(self) -> Response:
-        """Return what the sender is answered."""
+        """Return the response."""
         return JSONResponse({"error": self.message}, self.status, self.headers)
 
 
 def try_later(status: int, message: str, *, seconds: float) -> RefusedError:
-    """Return a refusal that says when to send again; at least one second."""
+    """Return a refusal with the time to send again, at least one second."""
     return RefusedError(status, message, headers={"Retry-After": str(max(1, math.ceil(seconds)))})
 
 
 def answer(reasons: Mapping[int, str], *, count: int, landed: int, where: str) -> Response:
-    """Answer what became of `count` events; `reasons`: why some were kept aside, by their index in the request.
-
-    `success` and `error` are what clients of Memphis' gateway look at.
+    """Return the answer for `count` events; `reasons` explains why some were kept aside, by their index in the request.
+    Clients of Memphis' gateway read `success` and `error`.
     """
     if not reasons:
         return JSONResponse({"success": True, "error": None, "landed": landed})

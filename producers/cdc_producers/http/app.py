@@ -1,4 +1,4 @@
-"""The routes: who may post, what is taken, what is answered. See `answers` for the statuses."""
+"""The routes: who may post, what is accepted and what is answered. See `answers` for the statuses."""
 
 from __future__ import annotations
 
@@ -26,26 +26,23 @@ from cdc_producers.http.tokens import Tokens
 
 _LONGEST_SIGN_IN = 16 << 10
 _PATIENCE_SECONDS = 30.0
-"""For a body to come."""
+"""The longest wait for a body."""
 _DRAINED = 8
-"""A body that is too large is read up to so many times the limit, so that its sender reads the answer."""
+"""A body that is too large is read up to this many times the limit, so that its sender gets to read the answer."""
 _TYPES = ("application/json", "text/json", "text/plain", "application/x-www-form-urlencoded", "")
-"""The third as Memphis' clients send it, the fourth as `curl -d` does; what is posted is JSON in any case."""
+"""Memphis' clients send the third type, `curl -d` the fourth; the body is JSON in any case."""
 _NOBODY = "nobody"
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Answers requests: who and what is let in.
+    """The handlers of requests, which check sender and content. `longest` is a request's largest size in bytes.
 
     Attributes:
-        receiver: What takes events in.
-        tokens: None: whoever can reach the port may post.
-        rate: Requests a second and user; None for no limit.
-        failures: Failed sign-ins a second and address.
-        room: Requests and bytes taken in at once.
-        longest: Bytes of a request.
+        tokens: None if everybody who can reach the port may post.
+        rate: Requests per second and user; None for no limit.
+        failures: Failed sign-ins per second and address.
     """
 
     receiver: Receiver
@@ -56,16 +53,16 @@ class Routes:
     longest: int
 
     async def health(self, _: Request) -> Response:
-        """`GET /healthz`: 503 while a table cannot be landed into."""
+        """Answer `GET /healthz`: 503 while landing fails for a table."""
         failing = self.receiver.failing()
         return JSONResponse({"status": "failing" if failing else "ok", "failing": failing}, 503 if failing else 200)
 
     async def metrics(self, _: Request) -> Response:
-        """`GET /metrics`, in Prometheus' text format."""
+        """Answer `GET /metrics` in Prometheus' text format."""
         return Response(generate_latest(self.receiver.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     async def take(self, request: Request, *, split: Callable[[bytes], Sequence[bytes]]) -> Response:
-        """Take in what was posted: `split` makes events of it, of the address's station or of the tables that they name."""
+        """Accept a posted body; `split` cuts it into events of the address's station, or of the tables that they name."""
         if self.tokens is None:
             _check_is_no_web_page(request)
         user = _NOBODY if self.tokens is None else self.tokens.check_header(request.headers.get("authorization"))
@@ -78,7 +75,7 @@ class Routes:
             return await self.receiver.take(split(content), station=station, path=request.url.path, headers=request.headers)
 
     async def sign_in(self, request: Request, *, ask: Callable[[Tokens, Mapping[str, Any]], dict[str, Any]]) -> Response:
-        """Answer with tokens; a sign-in that fails is counted."""
+        """Answer with tokens, and count failed sign-ins."""
         if self.tokens is None:
             raise RefusedError(404, "this receiver was started with --no-auth; post without a token")
         try:
@@ -95,9 +92,8 @@ class Routes:
             raise
 
     def _count_failure(self, request: Request) -> None:
-        """Note a failed sign-in; raises `RefusedError` 429 where there were many from its address.
-
-        Only those that fail: many clients may have one address, and one of them must not lock the others out.
+        """Count a failed sign-in; raises `RefusedError` 429 after many failures from one address.
+        Successes are not limited: clients may share an address, and one client must not lock out the others.
         """
         address = request.client.host if request.client else _NOBODY
         if wait := self.failures.wait(address):
@@ -138,13 +134,13 @@ def make_app(routes: Routes) -> Starlette:
         exception_handlers={HTTPException: _no_route, Exception: _broken},
         lifespan=_running(routes.receiver),
     )
-    # a redirect would answer before anybody has shown a token
+    # a redirect would answer before the sender has shown a token
     app.router.redirect_slashes = False
     return app
 
 
 def _elements(content: bytes) -> list[bytes]:
-    """The events of an array; anything else is one event, and goes to quarantine whole."""
+    """Return the events of an array; any other content is one event, which goes to quarantine whole."""
     found = elements(content)
     return [content] if found is None else found
 
@@ -179,10 +175,8 @@ def _type_of(request: Request) -> str:
 
 
 def _check_is_no_web_page(request: Request) -> None:
-    """Refuse what any page in a browser of this machine could post, where nobody has to sign in.
-
-    A browser asks before it posts JSON to another origin, and the answer is no; a name that was made to lead here is
-    another host's origin.
+    """Refuse, where nobody signs in, any request that a web page in a browser of this machine could send.
+    A browser does not post JSON to another origin unless allowed; the host check stops foreign names that point here.
     """
     if _type_of(request) != _TYPES[0]:
         raise RefusedError(415, f"without authentication only {_TYPES[0]} is taken; set the header content-type to it")
@@ -200,7 +194,7 @@ def _check_type(request: Request) -> None:
 
 
 def _declared(request: Request, longest: int) -> int:
-    """How many bytes to make room for; a body that is too large is never kept."""
+    """Return the bytes to reserve; a body that is too large is never kept."""
     length = request.headers.get("content-length", "")
     return min(int(length), longest) if length.isdecimal() else longest
 

@@ -1,7 +1,4 @@
-"""Connections of the receiver: each has a time by which its request is there, and there are no more than fit.
-
-A connection costs an open file, even one that sends nothing. Once all files are open, nobody is answered.
-"""
+"""Limits the time and number of the receiver's connections: each takes an open file, and without files nobody gets an answer."""
 
 from __future__ import annotations
 
@@ -14,26 +11,25 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0
-"""For a request's line and headers, from its first byte on; the first of a connection: from when that was made."""
+"""Time for a request's line and headers, from its first byte; for a connection's first request, from when it was made."""
 BODY_SECONDS = 45.0
-"""For what follows them: longer than a handler is patient, which answers 408."""
+"""Time for the body: longer than a handler waits, which answers 408."""
 _MOST = 1000
 _OTHER_FILES = 128
-"""Open files of the process beside its connections."""
+"""Open files of the process besides its connections."""
 _HEAD_ENDS = b"\r\n\r\n"
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _LONGEST_HEAD = 64 << 10
 
 
 def most_connections() -> int:
-    """Return how many connections may be open at once: as many as the process may open files, but for its own."""
+    """Return how many connections may be open at once: the limit of open files, less those the process needs."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST if files == resource.RLIM_INFINITY else max(16, min(_MOST, files - _OTHER_FILES))
 
 
 class StrictConnection(h11.Connection):
-    """HTTP/1.1 without what two programs in a row may read in different ways: where a request ends, and a line.
-
+    """HTTP/1.1 that refuses what two programs in a row may read differently: where a request or a line ends.
     Source: RFC 9112, 6.1 and 2.2; RFC 9112, 11.2 on request smuggling.
     """
 
@@ -41,7 +37,7 @@ class StrictConnection(h11.Connection):
     _is_ambiguous = False
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes in; of those of a head, look at how its lines end."""
+        """Take bytes in, and check the line ends of a head."""
         if self.their_state is h11.IDLE and len(self._head) < _LONGEST_HEAD:
             self._head = (self._head + data).lstrip(b"\r\n")
             head, _, _ = self._head.partition(_HEAD_ENDS)
@@ -49,7 +45,7 @@ class StrictConnection(h11.Connection):
         super().receive_data(data)
 
     def next_event(self) -> Any:
-        """Return what comes next; raises `h11.RemoteProtocolError` for what is not taken."""
+        """Return the next event; raises `h11.RemoteProtocolError` for an ambiguous request."""
         if self._is_ambiguous:
             raise h11.RemoteProtocolError("a line ends in LF alone")
         event = super().next_event()
@@ -62,10 +58,7 @@ class StrictConnection(h11.Connection):
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 as uvicorn speaks it, with limits of time and number.
-
-    At the limit of number the connection that has waited longest for a request is closed for a new one.
-    """
+    """uvicorn's HTTP/1.1 with limits; above `most`, a new connection closes the one that has waited longest for a request."""
 
     most = most_connections()
     head_seconds, body_seconds = HEAD_SECONDS, BODY_SECONDS
@@ -76,11 +69,11 @@ class BoundedProtocol(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._phase: tuple[str, int] | None = None
         self.since = 0.0
-        """When it was made, or last answered; seconds of the loop's clock."""
+        """When it was made or last answered, in seconds of the loop's clock."""
 
     @property
     def awaits_request(self) -> bool:
-        """Whether nothing of it is being answered."""
+        """Whether no request is being answered."""
         return self.cycle is None or bool(self.cycle.response_complete)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -106,12 +99,12 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def end(self) -> None:
-        """Close it, whatever it was about to say."""
-        self.connections.discard(self)  # at once: others may come before `connection_lost` is called
+        """Close the connection at once."""
+        self.connections.discard(self)  # at once: others may arrive before `connection_lost` is called
         self.transport.abort()
 
     def _watch(self) -> None:
-        """Begin to wait for what the client has to send; what has come of it does not prolong that."""
+        """Start the timer for what the client has to send next; partial data does not extend it."""
         phase, seconds = self._awaited()
         if phase == self._phase:
             return
@@ -124,7 +117,7 @@ class BoundedProtocol(H11Protocol):
         state = self.conn.their_state
         if state is h11.SEND_BODY:
             return ("body", id(self.cycle)), self.body_seconds
-        # an idle connection between two requests is uvicorn's to close
+        # uvicorn closes connections that are idle between two requests
         if state is h11.IDLE and (self.cycle is None or self.conn.trailing_data[0]):
             return ("head", id(self.cycle)), self.head_seconds
         return None, 0.0

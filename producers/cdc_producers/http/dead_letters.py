@@ -1,4 +1,4 @@
-"""Events that belong to no table of the project: kept in a file of JSON lines, so that none is lost.
+"""Keeps events that belong to no table of the project in a file of JSON lines, so that none is lost.
 
 `<warehouse>/http/<receiver>/dead_letters.jsonl`, flushed to the disk before the sender is answered:
 
@@ -34,23 +34,19 @@ _REMEMBERED = 10_000
 
 @dataclass(slots=True)
 class DeadLetters:
-    """Appends to one file; an event that comes again is kept once while this process remembers it."""
+    """The file of events without a table; has a repeated event once while this process remembers it."""
 
     file: Path
     _lock: Lock = field(default_factory=Lock)
     _known: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
 
     def keep(self, content: bytes, *, path: str, table: str | None, reason: str, now: datetime) -> bool:
-        """Keep an event; returns False where it is kept already.
-
-        Raises:
-            EngineError: It could not be written.
-        """
+        """Keep an event; return False if it is kept already. Raises `EngineError` if it cannot be written."""
         identity = hashlib.sha256(f"{path}\0{table}\0".encode() + content).digest()
         fields = {"received_at": now.astimezone(timezone.utc).isoformat(), "path": path, "table": table, "reason": reason}
         with self._lock:
             if not self.file.exists():
-                self._known.clear()  # its owner has taken it away
+                self._known.clear()  # somebody removed the file
             if identity in self._known:
                 return False
             try:
@@ -67,14 +63,14 @@ class DeadLetters:
         with self.file.open("a+b") as out:
             start = out.seek(0, os.SEEK_END)
             out.seek(max(0, start - 1))
-            # a newline where a process was killed inside its last line
+            # a newline first if a kill cut the last line
             before = b"" if out.read(1) in (b"", b"\n") else b"\n"
             try:
                 out.write(before + line.encode())
                 out.flush()
                 os.fsync(out.fileno())
             except OSError:
-                out.truncate(start)  # no half line, as of a disk that is full
+                out.truncate(start)  # leave no half line, as after a full disk
                 raise
 
 
@@ -84,5 +80,5 @@ def _as_member(content: bytes) -> str:
         parse_json(text)
     except (UnicodeDecodeError, MalformedEventError):
         return f'"bytes": "{base64.b64encode(content).decode()}"'
-    # between the parts of a JSON text a line may end, within them never
+    # line ends in JSON text occur only between its parts, never within them
     return '"key": null, "value": ' + text.replace("\r", " ").replace("\n", " ")

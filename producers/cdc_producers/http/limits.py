@@ -1,4 +1,4 @@
-"""How much is taken in: requests at once, and so many a second."""
+"""Limits of requests: per second, and at once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _MOST_BUCKETS = 10_000
 
 @dataclass(slots=True)
 class Rate:
-    """Token buckets by name: each fills at `per_second` up to `burst`; those longest unused are forgotten first.
-
+    """Token buckets by name: each fills at `per_second` up to `burst`; the longest unused are forgotten first.
     `clock` gives monotonic seconds.
     """
 
@@ -26,9 +25,8 @@ class Rate:
     _levels: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
 
     def wait(self, name: str, *, count: float = 1) -> float:
-        """Return 0 and take `count`, or return in how many seconds there will be as much, and take nothing.
-
-        More than the burst is let through once the bucket is full, and owed for afterwards.
+        """Take `count` and return 0, or take nothing and return the seconds until so many are there.
+        A count above the burst passes once the bucket is full; the bucket then owes the rest.
         """
         now, needed = self.clock(), min(count, self.burst)
         level, since = self._levels.get(name, (self.burst, now))
@@ -44,7 +42,7 @@ class Rate:
 
 @dataclass(slots=True)
 class RequestRoom:
-    """How many requests, of how many bytes in all, are taken in at once; more are told to come again."""
+    """A limit on the number and total bytes of requests at once; others are refused and may come again."""
 
     requests: int
     bytes: int
@@ -54,7 +52,7 @@ class RequestRoom:
 
     @contextmanager
     def taken(self, size: int) -> Iterator[None]:
-        """Hold room for a request; raises `RefusedError` 503 where there is none."""
+        """Hold room for a request; raises `RefusedError` 503 if there is none."""
         if self._requests >= self.requests or (self._requests and self._bytes + size > self.bytes):
             raise try_later(503, "too many requests wait for their events to land; send it again later", seconds=1)
         self._change(1, size)

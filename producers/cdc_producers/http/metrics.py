@@ -1,4 +1,4 @@
-"""What the receiver counts beside what every producer does. Labels are tables of the project and routes, never what was sent."""
+"""The receiver's own metrics. Labels are tables of the project and routes, never what was sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ class HttpMetrics(Metrics):
     """The metrics of one receiver."""
 
     def __init__(self) -> None:
-        """Make them."""
         super().__init__("http")
         of: dict[str, Any] = {"registry": self.registry, "namespace": "cdc_views", "subsystem": "http"}
         self.requests = Counter("requests", "Requests answered.", ["route", "status"], **of)
@@ -40,7 +39,7 @@ class HttpMetrics(Metrics):
         self.last_landed.labels(table).set(time.time())
 
     def failed(self, table: str) -> None:
-        """Count an attempt that failed."""
+        """Count a failed attempt."""
         self.failures(table).inc()
         self.landing_failures.labels(table).inc()
         self.failing.labels(table).set(1)

@@ -11,13 +11,13 @@ from cdc_views.errors import UsageError
 from cdc_views.landing.producers import option, switch
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Names of this machine that others cannot reach."""
+"""Names of this machine that other machines cannot reach."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _LONGEST_HOLD = 3600
 
 
 class UnknownTable(str, Enum):
-    """What an event of a table is answered that the project lacks."""
+    """The answer to an event of a table that the project lacks."""
 
     REFUSE = "refuse"
     KEEP = "keep"
@@ -25,7 +25,7 @@ class UnknownTable(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """What is chosen of a receiver; `rate` None: no limit; without `tls_cert` and `tls_key` it speaks plain HTTP."""
+    """The options of a receiver. `rate` None: no limit; without `tls_cert` and `tls_key` it serves plain HTTP."""
 
     host: str = option("--host", "127.0.0.1", "HOST", help="Address to listen on.")
     port: int = option("--port", 4444, "PORT", at_least=0, help="Port; 0: any that is free.")
@@ -59,7 +59,7 @@ class HttpOptions:
             raise UsageError(f"--hold-seconds is {self.hold_seconds:g}; a number of seconds below {_LONGEST_HOLD} was expected")
 
     def stations(self, tables: Sequence[str]) -> dict[str, str | None]:
-        """Return the table of each station; raises `UsageError` for a table that the project does not have."""
+        """Return the table of each station; raises `UsageError` for a table that the project lacks."""
         found: dict[str, str | None] = {}
         for text in self.station:
             name, equals, table = text.partition("=")

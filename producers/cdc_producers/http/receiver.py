@@ -1,4 +1,4 @@
-"""One receiver: takes in a request's events, sends each to its table, and says what became of them."""
+"""A receiver: sends each event of a request to its table, and reports what became of it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from cdc_views.errors import EngineError
 from cdc_views.landing.targets import ProducerLog
 
 _NO_TABLE = ""
-"""The label of what belongs to no table."""
+"""The label for events without a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Tables, each with its queue, and what keeps the events of none of them.
-
-    `keeps_unknown`: an event that names a table which the project does not have, or none, is answered 202, not 422; it is
-    kept either way.
+    """A queue for each table, and the dead letters for events that belong to none.
+    With `keeps_unknown`, an event of an unknown or unnamed table is answered 202 instead of 422; it is kept either way.
     """
 
     queues: Mapping[str, TableQueue]
@@ -38,10 +36,7 @@ class Receiver:
     keeps_unknown: bool
 
     async def take(self, contents: Sequence[bytes], *, station: str | None, path: str, headers: Mapping[str, str]) -> Response:
-        """Take in events of a station; None: of the tables that they name.
-
-        Those of a table land at once, all tables beside each other.
-        """
+        """Land the events of a station; if `station` is None, of the tables that the events name. All tables land in parallel."""
         of_all = Route() if station is None else self.router.station(station)
         says_itself = of_all.table is None and not of_all.reason
         routes = [self.router.event(content, headers) if says_itself else of_all for content in contents]
@@ -62,16 +57,16 @@ class Receiver:
         return answer(dict(sorted(reasons.items())), count=len(contents), landed=landed, where=where)
 
     async def run(self) -> None:
-        """Land what comes, until cancelled."""
+        """Land events until cancelled."""
         await asyncio.gather(*(queue.run() for queue in self.queues.values()))
 
     def stop(self) -> None:
-        """Hold nothing back any longer for a target that fails."""
+        """Stop holding events for a target that fails."""
         for queue in self.queues.values():
             queue.stop()
 
     def failing(self) -> list[str]:
-        """The tables whose last attempt to land failed."""
+        """Return the tables whose last attempt to land failed."""
         return [name for name, queue in self.queues.items() if queue.failure]
 
     async def _put(self, name: str, contents: Sequence[bytes], indexes: Sequence[int]) -> dict[int, str]:
@@ -79,7 +74,7 @@ class Receiver:
         return {indexes[index]: reason for index, reason in reasons.items()}
 
     async def _dead(self, contents: Sequence[bytes], routes: Sequence[Route], *, path: str) -> dict[int, str]:
-        """Keep the events without a table; returns why they have none, by index."""
+        """Keep the events without a table; return the reasons by index."""
         reasons: dict[int, str] = {}
         for index, route in enumerate(routes):
             if route.reason:

@@ -1,4 +1,4 @@
-"""Which table an event belongs to: by the station it was posted to, or by what it says of itself.
+"""Finds the table of an event: by the station it was posted to, or by what the event names.
 
 =========================================================  ============================================
 an event says so in                                        it is of
@@ -10,7 +10,7 @@ headers `X-DEBEZIUM-__TABLE` and so on (base64 of JSON)    the same, as `add.hea
 `keyspace`, `table` of a `cassandra-mutation`              these
 =========================================================  ============================================
 
-`{schema, payload}` and `{key, value}` around it are looked through. Debezium Server posts no topic and no key.
+`{schema, payload}` and `{key, value}` around an event are removed. Debezium Server posts no topic and no key.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ _TABLE = ("table", "table_name")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where an event goes: a table of the project, or nowhere, for a reason.
+    """Where an event goes: to a table of the project, or to none for a reason.
 
     Attributes:
-        table: The project's name of the table; None where there is none.
-        named: The table that the event or the address names; None where neither does.
-        reason: Why it has no table; empty where it has one, or needs none.
+        named: The table that the event or the address names; None if neither does.
+        reason: Why it has no table; empty if it has one or needs none.
         is_notice: Whether it says nothing about rows (a heartbeat, a transaction, a schema change).
-        is_event: Whether mending the project or the sender may give it a table; False for anything but a JSON object.
+        is_event: False for anything but a JSON object: no change of the project or the sender can give it a table.
     """
 
     table: str | None = None
@@ -52,13 +51,13 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Knows the tables of a project, and which station is which table; None for a station of many tables."""
+    """A project's tables and the table of each station; None for a station of many tables."""
 
     tables: Sequence[str]
     stations: Mapping[str, str | None]
 
     def station(self, name: str) -> Route:
-        """Return the route of a station; without a table, reason or notice where its events say themselves."""
+        """Return the route of a station; without table, reason and notice if its events name their tables."""
         if name in self.stations:
             return Route(self.stations[name], name)
         if name in self.tables:
@@ -68,7 +67,7 @@ class Router:
         return Route(None, name, f"there is no station {name!r}; {remedy}{did_you_mean(name, known)}")
 
     def event(self, content: bytes, headers: Mapping[str, str]) -> Route:
-        """Return the route of an event by what it says; header names are in small letters."""
+        """Return the route of an event by its content and headers, whose names are in lower case."""
         try:
             value = _inner(parse_json(content.decode()))
         except UnicodeDecodeError as error:
@@ -98,7 +97,7 @@ class Router:
 
 
 def _is_same(name: str, parts: tuple[str, ...]) -> bool:
-    """Whether a project's table is the one named: all its parts, without the database, or as far as it was said."""
+    """Return whether `parts` name the table: all parts, all but the database, or as many as the project's name has."""
     mine = tuple(name.split("."))
     if len(parts) == 1:
         return mine[-1:] == parts
@@ -106,7 +105,6 @@ def _is_same(name: str, parts: tuple[str, ...]) -> bool:
 
 
 def _inner(value: Any) -> Any:
-    """The value inside `{schema, payload}` and `{key, value}`."""
     for _ in range(2):
         if isinstance(value, dict) and value.keys() == {"schema", "payload"}:
             value = value["payload"]
@@ -131,7 +129,7 @@ def _header_parts(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _header(text: str) -> Any:
-    """The value of a header: JSON in base64, or its text where `headers.encode.base64` is off."""
+    """Return a header's value: JSON in base64, or plain text if `headers.encode.base64` is off."""
     with suppress(binascii.Error, UnicodeDecodeError):
         text = base64.b64decode(text, validate=True).decode()
     try:

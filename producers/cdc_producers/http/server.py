@@ -1,4 +1,4 @@
-"""The server around the application: tables, address, certificate, and how it ends."""
+"""The server around the application: tables, address, certificate and shutdown."""
 
 from __future__ import annotations
 
@@ -28,18 +28,15 @@ from cdc_views.errors import ConfigError, EngineError, UsageError
 from cdc_views.landing.targets import ProducerLog, ProducerOrder
 
 _PROXIES = "FORWARDED_ALLOW_IPS"
-"""uvicorn's: the addresses whose X-Forwarded-For is believed; unset: none."""
+"""A variable of uvicorn: the addresses whose X-Forwarded-For is trusted; unset: none."""
 _FAILURES_BURST, _FAILURES_PER_SECOND = 10, 0.2
 _GRACE_SECONDS = 30
 _KEEP_ALIVE_SECONDS = 300
 
 
 def receive(order: ProducerOrder, options: HttpOptions, *, listens: Callable[[int], None] = lambda port: None) -> None:
-    """Receive events until told to stop; `listens` is called with the port once requests are taken.
-
-    Raises:
-        UsageError: An option, the environment, or a raw table that cannot be landed into.
-        EngineError: The address cannot be listened on.
+    """Receive events until stopped; calls `listens` with the port once it accepts requests.
+    Raises `UsageError` if an option, the environment or a raw table does not fit, `EngineError` if it cannot listen.
     """
     with reporting("http", os.environ) as reports:
         routes = _routes(options, order, reports)
@@ -55,7 +52,6 @@ def receive(order: ProducerOrder, options: HttpOptions, *, listens: Callable[[in
 
 
 def _routes(options: HttpOptions, order: ProducerOrder, reports: Reports) -> Routes:
-    """The receiver of a project's tables, and who it lets in; raises `UsageError` for what cannot be."""
     tokens = None if options.no_auth else Tokens(Credentials.read(os.environ))
     metrics = HttpMetrics()
     queues: dict[str, TableQueue] = {}
@@ -76,18 +72,16 @@ def _routes(options: HttpOptions, order: ProducerOrder, reports: Reports) -> Rou
 
 
 class _Server(uvicorn.Server):
-    """Answers the requests at hand, and ends, once the order is to stop."""
-
     def __init__(self, config: uvicorn.Config, receiver: Receiver, order: ProducerOrder) -> None:
         super().__init__(config)
         self._receiver, self._order = receiver, order
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        yield  # takes none: signals are the command line's
+        yield  # no signal handlers: the command line has its own
 
     async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second."""
+        """Check for a stop; called ten times a second."""
         if self._order.stop.is_set() and not self.should_exit:
             self.should_exit = True
             self._receiver.stop()
@@ -95,7 +89,7 @@ class _Server(uvicorn.Server):
 
 
 def _server(routes: Routes, options: HttpOptions, order: ProducerOrder) -> _Server:
-    """HTTP/1.1 only: Java's client offers an upgrade to h2c with every request, which is passed over."""
+    """Return an HTTP/1.1 server: Java's client offers an upgrade to h2c with every request, which is ignored."""
     _check_certificate(options.tls_cert, options.tls_key)
     _log_failures_of_uvicorn(order.log)
     config = uvicorn.Config(
@@ -106,7 +100,7 @@ def _server(routes: Routes, options: HttpOptions, order: ProducerOrder) -> _Serv
         log_config=None,
         access_log=False,
         server_header=False,
-        # who may say of whom a request comes is for the operator to say: any process of this machine could
+        # only the operator may name trusted proxies: else any process of this machine could forge a sender's address
         proxy_headers=bool(os.environ.get(_PROXIES)),
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
@@ -117,7 +111,7 @@ def _server(routes: Routes, options: HttpOptions, order: ProducerOrder) -> _Serv
 
 
 def _log_failures_of_uvicorn(log: ProducerLog) -> None:
-    """Say what the server itself fails at, and nothing else of it: it warns at every offer of an upgrade."""
+    """Log only uvicorn's own failures: it also warns at every offered upgrade."""
 
     class Forwarding(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

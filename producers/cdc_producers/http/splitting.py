@@ -1,4 +1,4 @@
-"""The events of a batch, letter by letter: an array is cut, not parsed and printed, so that no number changes."""
+"""Cuts a batch into events letter by letter, without parsing and printing, so that no number changes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import re
 
 _OPENS, _PARTS, _CLOSES = (re.compile(rf"[ \t\r\n]*{mark}[ \t\r\n]*") for mark in (r"\[", ",", r"\]"))
-# only where a value ends matters here: numbers of any length are left alone
+# only the ends of values matter here, so numbers of any length stay as they are
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 def elements(content: bytes) -> list[bytes] | None:
-    """Return the texts of the elements of a JSON array; None where it is none.
+    """Return the texts of the elements of a JSON array; None if it is not an array.
 
     >>> elements(b'[{"a": 1.10}, 2]')
     [b'{"a": 1.10}', b'2']

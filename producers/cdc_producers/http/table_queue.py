@@ -1,12 +1,12 @@
-"""Requests wait here until their events have landed: those that wait together are landed together.
+"""Holds requests until their events have landed; requests that wait together land together.
 
-A commit costs about the same for one event as for hundreds, so while one is made, the next collects.
-Where the target fails, requests are held and tried again, and answered 503 once they have waited `--hold-seconds`:
-Debezium Server sends an event five times within as many seconds and then ends, but waits 60 seconds for an answer.
+A commit costs about the same for one event as for hundreds, so the next events collect while one commit is made.
+While the target fails, requests are held and tried again, and answered 503 after `--hold-seconds`: Debezium Server sends an
+event five times within five seconds and then ends, but waits 60 seconds for each answer.
 
-A client that posts has no position, so the receiver counts: an event's number is the clock in µs, and above every
-number of the table's stream. Both parts of its position are that number, as a format that knows no position of its
-own orders by it. An event that is posted twice, as after an answer that was lost, lands twice: the merge takes it once.
+A client that posts has no position, so the receiver makes one: an event's number is the clock in µs, and above every number
+of the table's stream. Both parts of its position are that number, because a format without positions of its own orders by it.
+An event that is posted twice, as after a lost answer, lands twice: the merge takes it once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cdc_views.landing.targets import ProducerLog, StreamTarget
 from cdc_views.rules.instants import micros
 
 _BATCH_EVENTS = 2_000
-"""Events a commit holds, give or take one request."""
+"""Events per commit, give or take one request."""
 _BATCH_BYTES = 16 << 20
 _ATTEMPTS = 20
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -40,7 +40,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 @dataclass(slots=True, eq=False)
 class Arrival:
-    """One event on its way; `number` is 0 until it is first tried, `reason` says why it went to quarantine."""
+    """One posted event; `number` is 0 until it is first tried, `reason` explains why it went to quarantine."""
 
     content: bytes
     number: int = 0
@@ -49,7 +49,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class TableWriter:
-    """Lands into one table, from one thread at a time."""
+    """A writer of events to one table, used by one thread at a time."""
 
     table: StreamTarget
     stream: str
@@ -61,19 +61,15 @@ class TableWriter:
         self._landing = TableLanding(self.table)
 
     def open(self) -> None:
-        """Check a raw table that is there; one that is not is created for its first event.
-
-        Raises:
-            UsageError: The raw table is another table's, of another format, or of a newer version.
+        """Check the raw table if it exists; otherwise the first event creates it.
+        Raises `UsageError` if the raw table is another table's, of another format, or of a newer version.
         """
         if self.table.raw is not None and exists(self.table.raw):
             self._opened()
 
     def land(self, events: Sequence[Arrival]) -> None:
-        """Land events in this order, or put them into quarantine for a reason.
-
-        Raises:
-            EngineError: Nothing is promised to have landed: the target failed, or other writers kept committing first.
+        """Land events in this order, or put them into quarantine with a reason.
+        Raises `EngineError` if the target fails or other writers keep committing first; some events may have landed then.
         """
         lander, pending = self._opened(), events
         self._number(event for event in events if not event.number)
@@ -83,7 +79,7 @@ class TableWriter:
             report = lander.land(content, through=content[-1].position, now=datetime.now(timezone.utc))
             for rejection in report.rejections:
                 sent[rejection.line].reason = rejection.reason
-            # a receiver of the same name has landed others under later numbers: what was skipped gets new ones
+            # a receiver of the same name has used later numbers: skipped events get new ones
             pending = pending[: report.skipped]
             if not pending:
                 return
@@ -109,8 +105,6 @@ class TableWriter:
 
 @dataclass(slots=True, eq=False)
 class _Posted:
-    """The events of one request for one table."""
-
     events: list[Arrival]
     answer: asyncio.Future[dict[int, str]]
     since: float
@@ -119,7 +113,7 @@ class _Posted:
 
 @dataclass(slots=True, eq=False)
 class TableQueue:
-    """One table's requests, in the order they came; `writer` lands them, in a thread."""
+    """One table's requests, in order of arrival; `writer` lands them in a thread."""
 
     writer: TableWriter
     metrics: HttpMetrics
@@ -139,10 +133,8 @@ class TableQueue:
         return self.writer.table.name
 
     async def put(self, contents: Sequence[bytes]) -> dict[int, str]:
-        """Return once the events have landed: why some went to quarantine, by index.
-
-        Raises:
-            RefusedError: 503, after the option's seconds, or at once where the receiver stops. They may have landed.
+        """Wait until the events have landed; return why some went to quarantine, by index.
+        Raises `RefusedError` 503 after `hold_seconds`, or at once if the receiver stops; the events may have landed.
         """
         answer: asyncio.Future[dict[int, str]] = asyncio.get_running_loop().create_future()
         posted = _Posted([Arrival(content) for content in contents], answer, time.monotonic(), sum(map(len, contents)))
@@ -153,12 +145,12 @@ class TableQueue:
         try:
             return await asyncio.wait_for(asyncio.shield(answer), self.options.hold_seconds)
         except asyncio.TimeoutError:
-            with suppress(ValueError):  # it is being tried at the moment
+            with suppress(ValueError):  # it is just being tried
                 self._posted.remove(posted)
             raise self._unavailable() from None
 
     async def run(self) -> None:
-        """Land what comes, until cancelled."""
+        """Land requests until cancelled."""
         while True:
             await self._has_some.wait()
             if len(self._posted) < _BATCH_EVENTS:
@@ -169,13 +161,13 @@ class TableQueue:
             events = [event for posted in batch for event in posted.events]
             try:
                 await asyncio.to_thread(self.writer.land, events)
-            except Exception as error:  # whatever it is, the sender still has the events
+            except Exception as error:  # after any error, the sender still has the events
                 await self._failed(batch, error)
             else:
                 self._landed(batch)
 
     def stop(self) -> None:
-        """Give back what waits for a target that fails: nobody should wait for it now."""
+        """Refuse the requests that wait for a failing target."""
         self._is_stopping = True
         if self.failure:
             self._give_back()

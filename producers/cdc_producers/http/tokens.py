@@ -1,8 +1,7 @@
-"""Tokens as Debezium Server's HTTP sink asks for them, and as Memphis' REST gateway gave them.
+"""Tokens as Debezium Server's HTTP sink asks for them and Memphis' REST gateway gave them.
 
-A token is a JWT signed with HS256 and nothing else; its kind says what it is good for, so that a refresh token posts
-no events. Nothing is kept: a token holds until it expires, over restarts too, as long as the secret is the same.
-
+A token is a JWT signed with HS256 only; its kind limits its use, so that a refresh token posts no events. Nothing is
+stored: a token is valid until it expires, even after a restart, if the secret stays the same.
 Source: Debezium Server 3.6, `JWTAuthenticator`, `JWTAuthorizationResponse` (snake case; `expires_in` is added to the
 clock as milliseconds, and the token renewed after 0.9 of it), `JWTAuthorizationInitialRequest`.
 """
@@ -24,16 +23,16 @@ from cdc_producers.http.answers import RefusedError
 from cdc_views.errors import ConfigError
 
 USER, PASSWORD, SECRET = (f"CDC_VIEWS_HTTP_{name}" for name in ("USER", "PASSWORD", "SECRET"))
-"""The environment variables."""
+"""Names of environment variables."""
 _ALGORITHM = "HS256"
 _ISSUER = "cdc-views http receiver"
 _SHORTEST_SECRET = 32
 _BEARER = re.compile(r"bearer:? +(?P<token>\S+) *\Z", re.IGNORECASE)
-"""Debezium Server writes `Bearer: <jwt>`, RFC 6750 says `Bearer <jwt>`."""
+"""Debezium Server writes `Bearer: <jwt>`, RFC 6750 has `Bearer <jwt>`."""
 
 
 class TokenKind(str, Enum):
-    """What a token is good for."""
+    """What a token permits."""
 
     ACCESS = "access"
     REFRESH = "refresh"
@@ -41,7 +40,7 @@ class TokenKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who may post, and the key that tokens are signed with; none of it is ever printed."""
+    """Who may post, and the key that signs tokens; neither is ever printed."""
 
     user: str = field(repr=False)
     password: str = field(repr=False)
@@ -49,7 +48,7 @@ class Credentials:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Credentials:
-        """Return what the environment says; raises `ConfigError` naming what is missing, never its value."""
+        """Return the credentials from the environment; raises `ConfigError` that names a missing variable, never a value."""
         missing = [name for name in (USER, PASSWORD, SECRET) if not environment.get(name)]
         if missing:
             raise ConfigError(
@@ -64,24 +63,24 @@ class Credentials:
         return cls(environment[USER], environment[PASSWORD], environment[SECRET])
 
     def match(self, user: str, password: str) -> bool:
-        """Whether both are right, in a time that does not depend on where they differ."""
+        """Return whether both are right, in a time that does not depend on where they differ."""
         return _equal(user, self.user) & _equal(password, self.password)
 
 
 def _equal(given: str, expected: str) -> bool:
-    # the digests are of one length, so that the length of what is expected shows in no time either
+    # digests have equal lengths, so the time does not show the length of the expected text either
     digests = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in (given, expected))
     return hmac.compare_digest(*digests)
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Gives tokens and checks them."""
+    """The issuer and checker of tokens."""
 
     credentials: Credentials
 
     def authenticate(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to `auth/authenticate`; raises `RefusedError` 401 where user and password do not match."""
+        """Return the answer to `auth/authenticate`; raises `RefusedError` 401 if user and password do not match."""
         user, password = asked.get("username"), asked.get("password")
         if not isinstance(user, str) or not isinstance(password, str):
             raise RefusedError(400, "username and password, two texts, were expected; send both as JSON")
@@ -90,7 +89,7 @@ class Tokens:
         return self._pair(asked)
 
     def refresh(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to `auth/refreshToken`; raises `RefusedError` 401 for anything but a good refresh token."""
+        """Return the answer to `auth/refreshToken`; raises `RefusedError` 401 for anything but a valid refresh token."""
         token = asked.get("jwt_refresh_token")
         if not isinstance(token, str):
             raise RefusedError(400, "jwt_refresh_token, a text, was expected; send what auth/authenticate answered as such")
@@ -107,9 +106,9 @@ class Tokens:
         return self._check(found["token"], TokenKind.ACCESS)
 
     def _check(self, token: str, kind: TokenKind) -> str:
-        """The user of a token of this kind; raises `RefusedError` 401 saying what is wrong with it."""
+        """Return the user of a token of this kind; raises `RefusedError` 401 with what is wrong with it."""
         try:
-            # the algorithm is ours, whatever the token's header says
+            # the algorithm is ours: the token's header does not choose it
             claims = jwt.decode(
                 token,
                 self.credentials.secret,

@@ -1,4 +1,4 @@
-"""Kafka: topics into raw tables, each partition's offset in the commit of its rows."""
+"""Kafka: topics into raw tables; each partition's offset is in the commit of its rows."""
 
 from __future__ import annotations
 

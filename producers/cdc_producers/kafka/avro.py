@@ -1,8 +1,7 @@
-"""Avro values as Kafka Connect's JSON converter would write them, with what a schema beside them has to say.
+"""Writes Avro values as Kafka Connect's JSON converter does, with a Connect schema if it is needed.
 
-Values are decoded without Avro's logical types, which would make Python's dates and lose years past 9999; what they
-mean goes into the Connect schema, which the raw formats read. It names the columns only that need it.
-
+Values are decoded without Avro's logical types, as these would become Python's dates and lose years past 9999. The logical
+types go into the Connect schema, which the raw formats read; it names only the columns that need it.
 Source: Apache Avro 1.12, specification; Confluent `avro-data` 7.x (`connect.name`, `connect.parameters`).
 """
 
@@ -25,7 +24,7 @@ Json = Any
 Write = Callable[[Any], str]
 Connect = dict[str, Any]
 Compiled = tuple[Write, Connect | None]
-"""A writer, and the Connect schema where it says more than the value does."""
+"""A writer, and the Connect schema if it adds to the value."""
 
 _CONNECT = "org.apache.kafka.connect.data"
 _TIME = "io.debezium.time"
@@ -47,20 +46,14 @@ _CONNECT_TYPES = {"int": "int32", "long": "int64", "float": "float", "double": "
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Reads one schema's values.
-
-    Attributes:
-        parsed: The schema as fastavro takes it.
-        write: Writes a value as JSON.
-        declared: The Connect schema in JSON, empty where it would say nothing.
-    """
+    """A reader of one schema's values; `declared` is the Connect schema in JSON, empty if it adds nothing to them."""
 
     parsed: Any
     write: Write
     declared: str
 
     def text(self, data: bytes) -> str:
-        """Return a value as JSON, in an envelope where there is something to declare; raises `MalformedEventError`."""
+        """Return a value as JSON, in an envelope if `declared` is set; raises `MalformedEventError`."""
         stream = BytesIO(data)
         try:
             value = fastavro.schemaless_reader(stream, self.parsed, None)
@@ -73,7 +66,7 @@ class Codec:
 
 
 def codec(schema: Json) -> Codec:
-    """Return the codec of a parsed Avro schema; raises `UnsupportedError` for what Avro does not know."""
+    """Return the codec of a parsed Avro schema; raises `UnsupportedError` for anything Avro does not define."""
     write, connect = _Compiler().compile(schema, namespace="")
     try:
         parsed = fastavro.parse_schema(physical(schema))
@@ -83,7 +76,7 @@ def codec(schema: Json) -> Codec:
 
 
 def physical(schema: Json) -> Json:
-    """Return a schema without logical types, which fastavro would turn into Python's own."""
+    """Return a schema without logical types, which fastavro would convert to Python types."""
     if isinstance(schema, list):
         return [physical(part) for part in schema]
     if not isinstance(schema, dict):
@@ -99,7 +92,7 @@ def physical(schema: Json) -> Json:
 
 @dataclass
 class _Compiler:
-    """Turns a schema into a writer; named types are kept by their full name, for they may be used again."""
+    """A compiler from schemas to writers; keeps named types by full name, because a schema may use them again."""
 
     named: dict[str, Compiled] = field(default_factory=dict)
 
@@ -140,7 +133,7 @@ class _Compiler:
         def write(value: Any) -> str:
             return "{" + ",".join(f"{key}:{written(value[name])}" for name, key, written in writers) + "}"
 
-        # it may contain itself: what that says is left out
+        # a type may contain itself; its Connect schema is left out there
         self.named[name] = write, None
         for part in schema.get("fields") or ():
             written, described = self.compile(part.get("type"), namespace=inner)
@@ -167,7 +160,7 @@ class _Compiler:
         return write, {"type": "map", "values": described} if described else None
 
     def _union(self, branches: list[Json], namespace: str) -> Compiled:
-        """Of null and one other type: the other's. Of several: the value's Python type decides."""
+        """A union of null and one type is that type. With several types, the value's Python type decides."""
         rest = [branch for branch in branches if branch not in ("null", {"type": "null"})]
         compiled = [self.compile(branch, namespace=namespace) for branch in rest]
         if len(compiled) == 1:
@@ -188,7 +181,7 @@ _PYTHON: Mapping[Any, type] = {
     "boolean": bool, "int": int, "long": int, "float": float, "double": float, "bytes": bytes, "fixed": bytes,
     "string": str, "enum": str, "array": list,
 }  # fmt: skip
-"""What fastavro makes of a type; of every other one a dict."""
+"""The Python type that fastavro returns; dict for all others."""
 
 
 def _full_name(schema: Json, namespace: str) -> str:
@@ -215,14 +208,14 @@ def _scalar(schema: Json) -> Compiled:
 
 
 def real_text(value: float) -> str:
-    """Return a number as JSON; what is no number, or infinite, as a text."""
+    """Return a number as JSON; NaN and infinity as texts."""
     if math.isfinite(value):
         return repr(value)
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
 def _duration(value: bytes) -> str:
-    """Avro's `duration` of months, days and milliseconds as ISO 8601."""
+    """Return Avro's `duration` (months, days and milliseconds) as ISO 8601."""
     months, days, millis = (int.from_bytes(value[at : at + 4], "little") for at in (0, 4, 8))
     return f'"P{months}M{days}DT{millis // 1000}.{millis % 1000:03d}S"'
 

@@ -1,7 +1,7 @@
-"""A message of a topic as an event of the table's raw format: `{key, value, topic, partition, offset, …}` on one line.
+"""Writes a message as an event of the table's raw format: `{key, value, topic, partition, offset, …}` on one line.
 
-JSON goes through letter by letter, so no number changes. A `cassandra-mutation` is its message's value. What cannot
-be read becomes a line that says so (`_problem`), which goes to quarantine with the message's bytes.
+JSON is copied letter by letter, so no number changes. A `cassandra-mutation` event is the message's value itself.
+An unreadable message becomes a line with a `_problem`, which goes to quarantine with the message's bytes.
 """
 
 from __future__ import annotations
@@ -23,18 +23,16 @@ MUTATION = "cassandra-mutation"
 _MAGIC = 0
 _WHOLE_ID = 5
 Text = str
-"""JSON text."""
 Registered = Callable[[bytes], Text]
-"""What a schema registry makes of a message's part; raises `MalformedEventError`."""
+"""Decodes a key or value by a schema registry and returns its JSON; raises `MalformedEventError`."""
 
 
 class ReadBlock(NamedTuple):
-    """What messages of a partition say.
+    """The events of a partition's messages.
 
     Attributes:
-        events: Their events.
-        through: The offset of the last of them; None where there was none.
-        happened: When the first was written, epoch seconds; 0 where it is not known.
+        through: The offset of the last message; None if there was none.
+        happened: When the first message was written, epoch seconds; 0 if unknown.
     """
 
     events: EventBlock
@@ -44,15 +42,14 @@ class ReadBlock(NamedTuple):
 
 @dataclass
 class LineWriter:
-    """Writes the messages of one topic and partition.
+    """A writer for the messages of one topic and partition.
 
     Args:
-        topic: The topic; None where events do not say it: its last part is not the table's name, as a topic's is by
-            which deletions are told apart.
-        epoch: How often the topic was made anew (see `topics`): later ones order behind.
+        topic: None if its last part is not the table's name: then events leave it out, since deletions are matched by that name.
+        epoch: How often the topic was recreated (see `topics`); later epochs order behind earlier ones.
         format_name: The table's raw format.
-        registered: Reads what is framed with a schema's id; None without a registry.
-        has_text_keys: Whether keys are plain text even where they look like JSON.
+        registered: Decodes parts that are framed with a schema's id; None without a registry.
+        has_text_keys: Whether keys are plain text even if they look like JSON.
     """
 
     topic: str | None
@@ -69,7 +66,7 @@ class LineWriter:
         self._place = f'{{{named}"partition":{self.partition},{epoch}'
 
     def block(self, messages: Iterable[Message]) -> tuple[ReadBlock, CdcViewsError | None]:
-        """Return the events of messages, and what was wrong with the one behind them: a registry that is away."""
+        """Return the events up to the first message that cannot be read now, and its error (a registry that is away)."""
         offsets: list[int] = []
         contents: list[bytes] = []
         size, through, happened = 0, None, 0.0
@@ -91,7 +88,7 @@ class LineWriter:
         return ReadBlock(EventBlock(offsets, contents, size), through, happened), trouble
 
     def content(self, message: Message) -> bytes | None:
-        """Return the event; None for what says nothing about rows: a tombstone among mutations."""
+        """Return the event; None if it says nothing about rows (a tombstone among mutations)."""
         key, value = message.key(), message.value()
         if self.format_name == MUTATION:
             return value

@@ -10,14 +10,14 @@ from cdc_views.landing.producers import option, switch
 
 
 class Beginning(str, Enum):
-    """Where reading a topic begins before anything of it has landed."""
+    """Where to begin reading a topic from which nothing has landed."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
 class KeyFormat(str, Enum):
-    """How the keys of messages are read."""
+    """How to read the keys of messages."""
 
     AUTO = "auto"
     TEXT = "text"
@@ -25,7 +25,7 @@ class KeyFormat(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """What is chosen of a source; `topic`: `TOPIC=TABLE`; empty brokers or registry: those of the environment."""
+    """The options; each of `topic` is `TOPIC=TABLE`. Empty brokers or registry: the environment's."""
 
     topic: tuple[str, ...] = option(
         "--topic", (), "TOPIC=TABLE",

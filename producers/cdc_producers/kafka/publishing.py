@@ -1,7 +1,7 @@
-"""Kafka as the target of any source: each table's events into a topic, each once.
+"""Kafka as the target of any source: publishes each table's events to a topic, each event once.
 
-A lander here is to the runtime what a raw table's is: it knows how far its stream has come, and takes events and
-position as one. What cannot be published goes to `<topic>__quarantine` in the same transaction, with its reason.
+The runtime uses a lander here like a raw table's: it knows how far its stream has come, and writes events and position in one
+transaction. An event that cannot be published goes to `<topic>__quarantine` in the same transaction, with the reason.
 """
 
 from __future__ import annotations
@@ -33,10 +33,8 @@ _SHOWN = 5
 
 
 def published(order: ProducerOrder) -> ProducerOrder:
-    """Return the order with topics as its targets; an entry point of group `cdc_views.targets`.
-
-    Raises:
-        UsageError: The address, the format or a setting cannot be.
+    """Return the order with topics as its targets; the entry point of group `cdc_views.targets`.
+    Raises `UsageError` if the address, the format or a setting is invalid.
     """
     to = order.to
     if to is None or not to.address.startswith(_SCHEME):
@@ -56,7 +54,7 @@ def published(order: ProducerOrder) -> ProducerOrder:
 
 @dataclass
 class TopicTarget(StreamTarget):
-    """One table's topic."""
+    """The topic of one table."""
 
     table: StreamTarget
     topic: str
@@ -92,10 +90,10 @@ class TopicTarget(StreamTarget):
         return self.table.version()
 
     def follow(self) -> None:
-        """Nothing: there is no view of a topic."""
+        """Do nothing: a topic has no view."""
 
     def write(self) -> Write:
-        """Return how an event becomes records, by the schema as it is; makes the topic, and registers its schemas."""
+        """Return the function that makes an event's records by the current schema; create the topic and register its schemas."""
         if self._write is None or self._version != self.version():
             self._version = self.version()
             is_rows, schema = self.format.name != MUTATION, self.schema
@@ -109,7 +107,7 @@ class TopicTarget(StreamTarget):
 
 @dataclass
 class TopicLander(EventLander):
-    """One stream of one table."""
+    """The publisher of one stream of one table."""
 
     target: TopicTarget
     stream: str
@@ -164,7 +162,7 @@ class TopicLander(EventLander):
         except CdcViewsError as error:
             raise MalformedEventError(str(error)) from error
         except Exception as error:
-            # as when landing: a hole in a decoder costs one event
+            # as in landing: a bug in a decoder costs one event only
             raise MalformedEventError(f"it cannot be written as a row: {type(error).__name__}: {error}") from error
 
     def _dead(self, event: StreamEvent, reason: str) -> Outgoing:

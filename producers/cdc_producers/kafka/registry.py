@@ -1,7 +1,4 @@
-"""A schema registry (Confluent's REST interface): schemas by id, and schemas registered after a check.
-
-While a registry is away its callers ask again, and skip nothing.
-"""
+"""A client of schema registries (Confluent's REST interface). While a registry is away, callers try again and skip nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ def _json(data: bytes) -> str:
 
 @dataclass
 class Registry:
-    """A client of one registry; keeps its answers, since an id never changes its schema."""
+    """Client of one registry; caches its answers, as an id never changes its schema."""
 
     address: str
     _client: Any = None
@@ -42,7 +39,7 @@ class Registry:
 
     @classmethod
     def of(cls, address: str) -> Registry | None:
-        """Return the registry at an address, or at the environment's; None where there is none."""
+        """Return the registry at an address, or at the environment's; None if there is neither."""
         found = address or os.environ.get(ADDRESS, "")
         return cls(found) if found else None
 
@@ -57,10 +54,7 @@ class Registry:
 
     def read(self, part: bytes) -> str:
         """Return the JSON of a key or value that is framed with its schema's id.
-
-        Raises:
-            MalformedEventError: The registry has no such schema, or the bytes are none of its values.
-            TransientError: The registry does not answer.
+        Raises `MalformedEventError` if there is no such schema or the bytes do not fit it, `TransientError` without an answer.
         """
         number = int.from_bytes(part[1 : 1 + _ID_BYTES], "big")
         reader = self._readers.get(number)
@@ -91,11 +85,8 @@ class Registry:
             raise MalformedEventError(f"schema {number}: {error}") from error
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
-        """Return the id of a schema, registered under `subject` once the registry finds it compatible.
-
-        Raises:
-            UsageError: It is not compatible with what the subject has.
-            TransientError: The registry does not answer.
+        """Register a schema under `subject` and return its id.
+        Raises `UsageError` if it is not compatible with the subject's earlier schemas, `TransientError` without an answer.
         """
         text = json.dumps(schema, separators=(",", ":"))
         with self._errors(f"registering {subject}"):
@@ -120,5 +111,5 @@ class Registry:
             if error.http_status_code in (401, 403):
                 raise UsageError(f"{said}; set {CREDENTIALS} to user:password") from error
             raise TransientError(said) from error
-        except Exception as error:  # httpx, ssl, json: whatever lies between here and an answer
+        except Exception as error:  # httpx, ssl, json: anything may fail before an answer
             raise TransientError(f"schema registry {self.address} does not answer ({type(error).__name__}: {error})") from error

@@ -1,7 +1,7 @@
-"""Events as records of a topic: a row under its key, or null where it is deleted, so that log compaction works.
+"""Events as records of a topic: a row under its key, or null if the row is deleted, so that log compaction works.
 
-Whatever the event's own format: what it says of a row is decoded first, then written as a whole row, in JSON that the raw
-format `key-value` reads back exactly. Numbers are exact, times are ISO text, bytes are hex after `0x`.
+An event of any format is decoded and written as a whole row, in JSON that the raw format `key-value` reads back exactly:
+numbers are exact, times are ISO text, bytes are hex after `0x`.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class Record(NamedTuple):
 
 
 class Encoder(Protocol):
-    """Writes keys and rows of one table."""
+    """A writer of keys and rows of one table."""
 
     def key(self, values: Sequence[Any]) -> bytes:
-        """A row key's native values, in its order."""
+        """Return a key from the native values of the row key, in its order."""
 
     def row(self, values: dict[str, Any]) -> bytes:
-        """Native values by column; None is null, a column that is missing was left as it was."""
+        """Return a row from native values by column; None is null, a missing column was not changed."""
 
 
 Write = Callable[[SourceLine], list[Record]]
-"""The records of an event; raises `MalformedEventError` for one that no record can say."""
+"""Returns the records of an event; raises `MalformedEventError` if no record can express it."""
 
 
 def writer(raw_format: RawFormat, schema: TableSchema, encoder: Encoder) -> Write:
-    """Return how a table's events become records; raises `UnsupportedError` for a raw format that has no whole rows."""
+    """Return how a table's events become records; raises `UnsupportedError` for a raw format without whole rows."""
     if raw_format.name == MUTATION:
         return lambda event: [_mutation(event)]
     if raw_format.order is not WriteOrder.LOG_POSITION:
@@ -58,7 +58,7 @@ def writer(raw_format: RawFormat, schema: TableSchema, encoder: Encoder) -> Writ
 
 
 def _mutation(event: SourceLine) -> Record:
-    """A mutation as it is, under its partition key: it is a change, not a row, so its topic must not be compacted."""
+    """Return a mutation unchanged under its partition key. It is a change, not a row, so its topic must not be compacted."""
     document = parse_json(event.text)
     if not isinstance(document, dict) or not isinstance(document.get("partition"), dict):
         raise MalformedEventError("a mutation has no partition key")
@@ -102,7 +102,7 @@ class JsonEncoder(Encoder):
 
 
 def _text(kind: LogicalType, value: Any) -> str:
-    """JSON as `key-value` reads it; unlike `SELECT JSON` it keeps NaN, and a JSON column's own text."""
+    """Return JSON as `key-value` reads it; unlike `SELECT JSON`, it keeps NaN and a JSON column's own text."""
     if value is None:
         return "null"
     match kind:

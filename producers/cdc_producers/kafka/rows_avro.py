@@ -1,8 +1,7 @@
-"""Rows in Avro, their schemas registered after the registry found them compatible with the topic's earlier ones.
+"""Rows in Avro; schemas are registered after the registry found them compatible with the topic's earlier ones.
 
-Every column but the key's may be null and has null as its default, so columns can be added and taken away; another type is
-refused by the registry. A large value that an update left as it was is Debezium's placeholder for it, as there is no other
-way to leave a field out.
+Every column outside the key is nullable with null as its default, so columns can be added and removed; the registry refuses
+a changed type. Avro cannot leave a field out, so a large value that an update did not change is Debezium's placeholder.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class AvroEncoder(Encoder):
     """Keys and rows of one topic, framed with their schemas' ids."""
 
     def __init__(self, schema: TableSchema, topic: str, registry: Registry) -> None:
-        """Register both schemas; raises as `Registry.register` does, and `UnsupportedError` for a type Avro has not."""
+        """Register both schemas; raises as `Registry.register` does, and `UnsupportedError` for a type that Avro lacks."""
         space = re.sub(r"[^A-Za-z0-9_.]", "_", topic)
         self._key_names = [column.name for column in schema.row_key]
         self._key = _Framed(schema, schema.row_key, f"{space}.Key", f"{topic}-key", registry)
@@ -50,7 +49,7 @@ class AvroEncoder(Encoder):
 
 
 class _Framed:
-    """One registered record schema of some columns, and its values in the wire format."""
+    """One registered record schema of some columns; writes their values in the wire format."""
 
     def __init__(self, table: TableSchema, columns: Sequence[Column], name: str, subject: str, registry: Registry) -> None:
         self._table = table.full_name
@@ -62,7 +61,7 @@ class _Framed:
         self._head = b"\0" + registry.register(subject, schema).to_bytes(4, "big")
 
     def framed(self, values: dict[str, Any], *, absent: Mapping[str, Any] | None = None) -> bytes:
-        """Return a record's bytes; `absent`: Avro's values of columns without a value."""
+        """Return a record's bytes; `absent` has the Avro values of columns without a value."""
         record = {**(absent or {}), **{name: _or_null(self._converts[name], value) for name, value in values.items()}}
         stream = BytesIO(self._head)
         stream.seek(len(self._head))
@@ -113,7 +112,7 @@ def _or_null(convert: Convert, value: Any) -> Any:
 
 
 def _placeholder(kind: LogicalType) -> Any:
-    """What a column that was left as it was holds; only large values are ever left out of a log."""
+    """Return the value of a column that was not changed; logs leave out only large values."""
     if isinstance(kind, Scalar):
         return {Kind.TEXT: _MARK, Kind.ASCII: _MARK, Kind.JSON: _MARK, Kind.BLOB: _MARK.encode()}.get(kind.kind)
     return [_MARK] if isinstance(kind, ListOf) and kind.element == Scalar(Kind.TEXT) else None

@@ -1,7 +1,7 @@
-"""The connection to Kafka, from the environment, and its errors as this project's.
+"""The connection to Kafka from the environment, and Kafka's errors as this project's.
 
-`CDC_VIEWS_KAFKA_SASL_PASSWORD` is the client's setting `sasl.password`, and so is every variable of that prefix: a
-secret is never on a command line. Source of the settings' names: librdkafka 2.16, `CONFIGURATION.md`.
+Every variable with the prefix `CDC_VIEWS_KAFKA_` is a setting of the client: `CDC_VIEWS_KAFKA_SASL_PASSWORD` is `sasl.password`,
+so no secret is on a command line. Source of the settings' names: librdkafka 2.16, `CONFIGURATION.md`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaErr
 
 
 def connection(bootstrap: str = "", *, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the settings of a client; raises `UsageError` where no broker is named, or one is set that is ours."""
+    """Return a client's settings; raises `UsageError` if no broker is named, or for a setting that is this program's own."""
     given = os.environ if environment is None else environment
     found = {
         name.removeprefix(PREFIX).lower().replace("_", "."): value for name, value in given.items() if name.startswith(PREFIX)
@@ -47,7 +47,7 @@ def connection(bootstrap: str = "", *, environment: Mapping[str, str] | None = N
 
 
 def error_of(error: KafkaError, *, doing: str) -> CdcViewsError:
-    """Return a client's error as this project's: `UsageError` where somebody must change something, else transient."""
+    """Return a client's error as this project's: `UsageError` if somebody must change something, else transient."""
     if error.code() in _AWAY:
         return TransientError(f"no broker of Kafka answers ({doing}: {error.str()})")
     said = f"Kafka: {doing}: {error.str()}"
@@ -58,7 +58,7 @@ def error_of(error: KafkaError, *, doing: str) -> CdcViewsError:
 
 @contextmanager
 def kafka_errors(doing: str) -> Iterator[None]:
-    """Turn what the client raises into this project's errors."""
+    """Raise the client's errors as this project's."""
     try:
         yield
     except KafkaException as error:
@@ -66,7 +66,7 @@ def kafka_errors(doing: str) -> Iterator[None]:
 
 
 def client(make: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
-    """Make a client; raises `UsageError` for a setting that there is not."""
+    """Create a client; raises `UsageError` for an unknown setting."""
     try:
         return make(settings)
     except KafkaException as error:

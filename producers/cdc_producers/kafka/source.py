@@ -1,4 +1,4 @@
-"""The Kafka source: the topics of the tables, read by a consumer group, each partition from behind what has landed."""
+"""The Kafka source: a consumer group reads the tables' topics, each partition from behind what has landed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _MOST_AT_ONCE, _LEAST_AT_ONCE = 5_000, 50
-"""Messages that are asked for at once: to ask costs a turn at the interpreter, which the lander has at that time."""
+"""Messages per request: each request takes the interpreter away from the lander for a moment."""
 _BYTES_AT_ONCE = 4 << 20
 _POLL = 0.05
 _LOOK_EVERY = 10.0
 _TOKEN_EVERY = 1.0
 _AWAY_AFTER_MS = 10_000
-"""When the group gives the partitions of a process that was killed to another; `group.instance.id` makes it at once."""
+"""After this time the group gives away the partitions of a killed process; `group.instance.id` makes that immediate."""
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _PASSING = frozenset({KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
@@ -37,12 +37,12 @@ _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 
 
 Place = tuple[str, int]
-"""A topic, and the number of a partition of it."""
+"""A topic and a partition's number."""
 
 
 @dataclass
 class _Partition:
-    """A partition that is read: `next` and `confirmed` are offsets of messages after those read, and those told to the group."""
+    """A partition that is read: `next` is the offset after the last message read, `confirmed` the offset that the group has."""
 
     table: str
     stream: str
@@ -53,7 +53,7 @@ class _Partition:
 
 @dataclass
 class KafkaSource(Source):
-    """Follows topics; `topics`: the table of each topic that somebody named."""
+    """Topics as a source; `topics` has the table of each topic that the options or the project file name."""
 
     targets: Mapping[str, StreamTarget]
     options: KafkaOptions
@@ -107,7 +107,7 @@ class KafkaSource(Source):
                 "group.id": self.options.group,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                # where a partition begins is said at its assignment, so an offset that is not there is never passed over
+                # each assignment sets the offset itself, so a missing offset is never skipped silently
                 "auto.offset.reset": "error",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "allow.auto.create.topics": False,
@@ -124,14 +124,13 @@ class KafkaSource(Source):
         try:
             self._look_again()
         except TransientError:
-            # only callbacks say why brokers do not answer: a wrong password, a certificate
+            # only callbacks report why brokers do not answer (a wrong password, a certificate)
             self._consumer.poll(0)
             if self._trouble is not None and not isinstance(self._trouble, TransientError):
                 raise self._trouble from None
             raise
 
     def _look_again(self) -> None:
-        """Find topics that came, went or were made anew, now and then."""
         if time.monotonic() - self._looked < _LOOK_EVERY:
             return
         with kafka_errors("asking for the topics"):
@@ -160,10 +159,9 @@ class KafkaSource(Source):
         self.log.info(f"following {pairs} as group {self.options.group}", group=self.options.group, topics=names)
 
     def _join_again(self) -> None:
-        """Once, after the first assignment: join the group anew where that is of topics other than those subscribed to.
-
-        A member of a name of its own (`group.instance.id`) that comes back before it is missed gets what it had, whatever
-        it subscribes to now. Source: Kafka, KAFKA-12759.
+        """Once, after the first assignment: join the group again if it assigned other topics than those subscribed to.
+        A member with a fixed name (`group.instance.id`) that returns before its timeout gets its former assignment, even after
+        its subscription has changed. Source: Kafka, KAFKA-12759.
         """
         if not (self._is_given and self._joins_again):
             return
@@ -212,7 +210,6 @@ class KafkaSource(Source):
         return found
 
     def _take(self, found: Iterable[Any], emit: Emit) -> None:
-        """Emit messages, those of a partition together, up to an error."""
         parts: dict[Place, list[Any]] = {}
         for message in found:
             error = message.error()
@@ -231,10 +228,10 @@ class KafkaSource(Source):
             self._at_once = min(_MOST_AT_ONCE, max(_LEAST_AT_ONCE, _BYTES_AT_ONCE // each))
 
     def _emit_block(self, place: Place, messages: Sequence[Any], emit: Emit) -> int:
-        """Emit what a partition's messages say; of one that cannot be read now, those before it. Returns its bytes."""
+        """Emit the messages of a partition up to the first that cannot be read now; return their bytes."""
         part = self._parts.get(place)
         if part is None:
-            return 0  # it was taken away while it was read
+            return 0  # the partition was revoked meanwhile
         block, trouble = part.writer.block(messages)
         if block.through is not None:
             emit(Emitted(part.table, part.stream, Position(block.through), block.events, block.happened))
@@ -254,7 +251,7 @@ class KafkaSource(Source):
         raise error_of(error, doing=f"reading {topic or 'topics'}")
 
     def _note_statistics(self, text: str) -> None:
-        """Take what the client says of itself. Source: librdkafka 2.16, `STATISTICS.md`."""
+        """Read the client's statistics. Source: librdkafka 2.16, `STATISTICS.md`."""
         found = json.loads(text)
         if any(broker.get("state") == "UP" for broker in found.get("brokers", {}).values()):
             self._heard = time.time()
@@ -263,16 +260,16 @@ class KafkaSource(Source):
         self._behind = sum(lags) if lags else None
 
     def _note_error(self, error: KafkaError) -> None:
-        """Hear of trouble with the connection; raised by the thread that reads."""
+        """Keep an error of the connection; the thread that reads raises it."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._trouble = TransientError(f"no broker of Kafka answers ({error.str()})")
         elif error.code() not in _PASSING and not error.retriable():
             self._trouble = error_of(error, doing="talking to the brokers")
 
     def _assign(self, consumer: Any, parts: list[TopicPartition]) -> None:
-        """Rewind each new partition to what has landed; the group's own offsets are for monitoring only."""
+        """Set each new partition to what has landed; the group's own offsets are for monitoring only."""
         if self._consumer is None:
-            return  # it closes
+            return  # closing
         try:
             mine = [part for part in parts if self._is_there(part)]
             for part in mine:
@@ -280,11 +277,11 @@ class KafkaSource(Source):
             consumer.incremental_assign(mine)
             self._is_given = self._is_given or bool(parts)
         except (CdcViewsError, KafkaException) as error:
-            # raised by the thread that reads, which is the caller; librdkafka's own frames lie between
+            # the reading thread, which is the caller, raises it later: librdkafka's frames lie between
             self._trouble = error if isinstance(error, CdcViewsError) else error_of(error.args[0], doing="taking a partition")
 
     def _is_there(self, part: TopicPartition) -> bool:
-        """Whether a partition is of a topic that is read, as it is now; a member that comes back may be given others."""
+        """Return whether the partition exists in a topic that is read; a returning member may get others."""
         topic = self._topics.get(part.topic)
         if topic is None or part.partition < topic.partitions:
             return topic is not None
@@ -318,7 +315,7 @@ class KafkaSource(Source):
             del self._parts[part.topic, part.partition]
 
     def keep_alive(self) -> None:
-        """Stay in the group while nothing more fits into the queue."""
+        """Stay in the group while the queue is full."""
         if self._consumer is None:
             return
         with kafka_errors("waiting"):
@@ -330,12 +327,12 @@ class KafkaSource(Source):
         self._confirm()
 
     def landed(self, token: object) -> None:
-        """A token is the next offset of each partition."""
+        """Take a token, which is the next offset of each partition."""
         if isinstance(token, dict):
             self._landed = token
 
     def _confirm(self, *, waits: bool = False) -> None:
-        """Tell the group how far has landed, so that its tools show the lag; nothing is read from there."""
+        """Tell the group what has landed, so that its tools show the lag; reading never starts from there."""
         fresh = [(place, offset) for place, offset in self._landed.items() if place in self._parts]
         fresh = [(place, offset) for place, offset in fresh if self._parts[place].confirmed != offset]
         if not fresh:
@@ -343,24 +340,23 @@ class KafkaSource(Source):
         try:
             self._consumer.commit(offsets=[TopicPartition(*place, offset) for place, offset in fresh], asynchronous=not waits)
         except KafkaException:
-            return  # a rebalance, or a broker that is away: the next one says it again
+            return  # a rebalance, or a broker that is away: the next call repeats it
         for place, offset in fresh:
             if place in self._parts:
                 self._parts[place].confirmed = offset
 
     def _note_commit(self, error: KafkaError | None, parts: list[TopicPartition]) -> None:
-        """Say again, at the next time, what the group was told while it shared out the partitions, and did not take."""
+        """Mark offsets that the group did not take, as in a rebalance; the next commit repeats them."""
         for part in parts:
             known = self._parts.get((part.topic, part.partition))
             if known is not None and (error is not None or part.error is not None):
                 known.confirmed = None
 
     def _offsets(self) -> dict[Place, int]:
-        """The next offset of each partition; asked by other threads, too."""
+        """Return the next offset of each partition; other threads call this, too."""
         return {place: part.next for place, part in list(self._parts.items())}
 
     def status(self) -> SourceStatus:
-        """The position is the next offset of each partition."""
         position = ", ".join(f"{topic}/{part}:{offset}" for (topic, part), offset in sorted(self._offsets().items()))
         return SourceStatus(position, behind_events=self._behind, heard=self._heard)
 

@@ -1,7 +1,7 @@
-"""Which topic is which table's, and where reading it begins: behind what has landed, as the raw table's own commits say.
+"""Maps topics to tables, and finds where to begin reading: behind what has landed, as the raw table's own commits record.
 
-A topic that was deleted and made again has the same name and other offsets. Its id tells it apart (Kafka 2.8), so a
-table keeps, for each topic, the id that it lands from and how many there have been before: the *epoch*.
+A topic that was deleted and recreated has the same name but other offsets; its id shows the difference (Kafka 2.8). So a
+table records, for each topic, the id that it lands from and the number of earlier ids: the *epoch*.
 
 ======================================  =================================================================
 stream                                  position
@@ -34,7 +34,7 @@ _BITS_63 = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is: its table, 63 bits of its id, and how many partitions it has."""
+    """An existing topic: its table, 63 bits of its id, and its number of partitions."""
 
     name: str
     table: str
@@ -43,9 +43,8 @@ class Topic:
 
 
 def matched(tables: Iterable[str], named: Mapping[str, str], existing: Iterable[str]) -> dict[str, str]:
-    """Return the table of each topic: those `named`, and for a table without one the topic that ends in its name.
-
-    A table whose topic does not exist yet has none. Raises `UsageError` where a table could have several.
+    """Return the table of each topic: those `named`, and for any other table the topic that ends in the table's name.
+    Leaves out a table whose topic does not exist yet; raises `UsageError` if several topics fit.
 
     >>> matched(["public.orders"], {}, ["lab.public.orders", "lab.public.users"])
     {'lab.public.orders': 'public.orders'}
@@ -66,11 +65,7 @@ def matched(tables: Iterable[str], named: Mapping[str, str], existing: Iterable[
 def topics_named(
     given: Iterable[str], of_project: Mapping[str, Iterable[str]], tables: Mapping[str, StreamTarget]
 ) -> dict[str, str]:
-    """Return the table of each topic that `--topic` or the project file names.
-
-    Raises:
-        UsageError: A text given is not TOPIC=TABLE, of one of the tables.
-    """
+    """Return the table of each topic that `--topic` or the project file names; raises `UsageError` if not TOPIC=TABLE."""
     topics: dict[str, str] = {}
     for text in given:
         topic, _, name = text.partition("=")
@@ -84,7 +79,7 @@ def topics_named(
 
 
 def describe(admin: AdminClient, tables: Mapping[str, str]) -> dict[str, Topic]:
-    """Return the topics that exist, by name; `tables`: the table of each topic."""
+    """Return the existing topics by name; `tables` has the table of each topic."""
     wanted = sorted(tables)
     found: dict[str, Topic] = {}
     if not wanted:
@@ -104,7 +99,7 @@ def describe(admin: AdminClient, tables: Mapping[str, str]) -> dict[str, Topic]:
 
 
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """Return the first offset that a partition still has, and the one that its next message gets."""
+    """Return the first offset that a partition still has, and the offset of its next message."""
     with kafka_errors(f"asking where topic {topic} begins and ends"):
         first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWERS_WITHIN)
     return int(first), int(end)
@@ -112,7 +107,7 @@ def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int
 
 @dataclass
 class Positions:
-    """Knows, for the topics that are read, the epoch of each and where each partition goes on."""
+    """The epoch of each topic and the next offset of each partition."""
 
     targets: Mapping[str, StreamTarget]
     options: KafkaOptions
@@ -120,14 +115,12 @@ class Positions:
     epochs: dict[str, int] = field(default_factory=dict)
 
     def begin(self, topic: Topic, consumer: Consumer) -> None:
-        """Find a topic's epoch before its first partition is read; a new one is noted.
-
-        Where nothing has landed and reading begins at the latest message, that place is noted for each partition, so
-        that the next start does not take a later one for the beginning.
+        """Find a topic's epoch before its first partition is read, and record a new one.
+        If nothing has landed and reading begins at the latest message, this records each partition's end for the next start.
 
         Raises:
-            LostError: The topic is not the one that has landed, and no gap is accepted.
-            TransientError: Another process noted another one meanwhile.
+            LostError: The topic was recreated since it landed, and no gap is accepted.
+            TransientError: Another process recorded another topic meanwhile.
         """
         target = self.targets[topic.table]
         known = target.lander(f"kafka:{topic.name}").position()
@@ -151,15 +144,11 @@ class Positions:
                 lander.land([], through=Position(end - 1), now=datetime.now(timezone.utc))
 
     def stream(self, topic: str, partition: int) -> str:
-        """The stream of a partition."""
+        """Return the stream of a partition."""
         return _stream(topic, partition, epoch=self.epochs[topic])
 
     def next_offset(self, topic: Topic, partition: int, consumer: Consumer) -> int:
-        """Return the offset that a partition is read from.
-
-        Raises:
-            LostError: The broker no longer has it, or never had it, and no gap is accepted.
-        """
+        """Return the offset to read from; raises `LostError` if the broker does not have it and no gap is accepted."""
         landed = self.targets[topic.table].lander(self.stream(topic.name, partition)).position()
         first, end = watermarks(consumer, topic.name, partition)
         if landed is None:
@@ -188,7 +177,7 @@ def _stream(topic: str, partition: int, *, epoch: int) -> str:
 
 
 def _begin_epoch(topic: Topic, target: StreamTarget) -> int:
-    """Note that the table lands from this topic, where that is not noted yet; returns its epoch."""
+    """Record, unless it is recorded, that the table lands from this topic; return its epoch."""
     lander = target.lander(f"kafka:{topic.name}")
     known = lander.position()
     if known is not None and known.nth == topic.id:

@@ -1,7 +1,7 @@
-"""The transactional producer: messages and the position that they reach, in one transaction.
+"""The transactional producer: publishes messages and the position that they reach in one transaction.
 
-Positions are messages of a compacted topic of their own, read back at each start: key `{table, stream}`, value
-`{at, nth}`. A transactional id fences whoever wrote under it before, so what that left open is over before they are read.
+Positions are messages of a compacted topic, read back at each start: key `{table, stream}`, value `{at, nth}`. A transactional
+id fences every earlier user of it, so their open transactions end before positions are read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog
 
 _BEGINS_WITHIN, _COMMITS_WITHIN = 60.0, 15.0
-"""Beginning waits for the broker to end what a predecessor left open."""
+"""The beginning waits until the broker has ended a predecessor's open transaction."""
 _READS_WITHIN = 60.0
 _FULL_WAIT = 0.1
 _HANGS = (
@@ -34,7 +34,7 @@ _HANGS = (
 
 
 class Outgoing(NamedTuple):
-    """One message on its way."""
+    """One message to publish."""
 
     topic: str
     key: bytes | None
@@ -44,9 +44,8 @@ class Outgoing(NamedTuple):
 
 @dataclass
 class Publisher:
-    """Writes transactions under one transactional id; used by two threads, one at a time.
-
-    What fails is begun anew with a new producer, which reads back how far its predecessor came.
+    """A writer of transactions under one transactional id; two threads use it, one at a time.
+    After a failure it makes a new producer, which reads back how far the previous one came.
     """
 
     settings: dict[str, Any]
@@ -59,13 +58,13 @@ class Publisher:
     _one_at_a_time: RLock = field(default_factory=RLock)
 
     def position(self, name: str) -> Position | None:
-        """Return how far a stream has been published; None where nothing of it has."""
+        """Return how far a stream has been published; None if nothing has."""
         with self._one_at_a_time:
             self._connected()
             return self._positions.get(name)
 
     def create(self, topic: str, *, cleanup_policy: str = "") -> None:
-        """Make a topic where there is none; its clean-up policy is the broker's where none is given."""
+        """Create a topic unless it exists; without a clean-up policy it gets the broker's."""
         with self._one_at_a_time:
             if topic in self._topics:
                 return
@@ -87,11 +86,11 @@ class Publisher:
                 raise
 
     def commit(self, name: str, through: Position, messages: Sequence[Outgoing]) -> None:
-        """Write messages and that the stream has come `through`, all or nothing.
+        """Write the messages and the stream's new position `through`, all or nothing.
 
         Raises:
             UsageError: Another producer writes under the same transactional id.
-            TransientError: It did not work, or nobody knows; `position` tells.
+            TransientError: It failed, or the result is unknown; `position` shows it.
         """
         with self._one_at_a_time:
             producer = self._connected()
@@ -129,10 +128,7 @@ class Publisher:
             producer.abort_transaction(ANSWERS_WITHIN)
 
     def _read_back(self) -> dict[str, Position]:
-        """Return the newest position of each stream: the topic up to where it ended when this began.
-
-        Another producer's open transaction hides what was committed behind it, so its end is waited for.
-        """
+        """Return each stream's newest position. Waits for other producers' open transactions, which hide later positions."""
         reading = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
         settings = {**self.settings, **reading, "group.id": self.identity, "isolation.level": "read_committed"}
         found: dict[str, Position] = {}
