@@ -66,7 +66,7 @@ class PostgresEventWriter:
     def event(
         self, op: str, place: ChangePosition, *, before: Sequence[Field] | None = None, after: Sequence[Field] | None = None
     ) -> bytes:
-        """Return an event of Debezium's `op` c, u (`after` must be `filled`), d, t, or r: a snapshot's row, outside transactions."""
+        """Return an event of Debezium's `op`: c, u (`after` must be `filled`), d, t, or r: a row of a snapshot, not of a transaction."""
         begin, order = place
         snapshot, number, transaction = "true", "null", "null"
         if op != "r":
@@ -211,7 +211,7 @@ class PostgresTransactions:
         self._bytes += len(content)
 
     def _writer(self, relation: Relation, target: StreamTarget) -> PostgresEventWriter:
-        """Return the table's writer: a new one if the source's columns or, before this transaction, the project's schema changed."""
+        """Return the table's writer: a new one if the source's columns changed, or, before the transaction, the schema."""
         checked = self._checked.get(relation.number)
         if checked is not None and checked[0] is relation:
             return checked[1]

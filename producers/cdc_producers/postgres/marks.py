@@ -56,7 +56,7 @@ class Marks:
             )
 
     def check(self, name: str, landed: Landed, *, confirmed: int) -> None:
-        """Raise `LostError` if a table misses changes; the slot is at `confirmed`, 0 for a table that is about to be read whole."""
+        """Raise `LostError` if a table misses changes; the slot is at `confirmed`, 0 if the table is to be read whole."""
         missing = self._position(name, "missing")
         if missing is not None and (landed.snapshot is None or landed.snapshot.at <= missing.at):
             raise LostError(
