@@ -66,7 +66,7 @@ class PostgresEventWriter:
     def event(
         self, op: str, place: ChangePosition, *, before: Sequence[Field] | None = None, after: Sequence[Field] | None = None
     ) -> bytes:
-        """Return an event of Debezium's `op`: c, u (`after` must be `filled`), d, t, or r: a row of a snapshot, not of a transaction."""
+        """Return an event of Debezium's `op`: c, u (`after` must be `filled`), d, t, or r for a row of a snapshot."""
         begin, order = place
         snapshot, number, transaction = "true", "null", "null"
         if op != "r":
