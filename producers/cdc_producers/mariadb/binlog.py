@@ -218,6 +218,7 @@ class TableName(NamedTuple):
 
     @property
     def full_name(self) -> str:
+        """`database.table`."""
         return f"{self.database}.{self.table}"
 
 

@@ -103,10 +103,12 @@ class MariaDbTable:
 
     @property
     def full_name(self) -> str:
+        """`database.table`."""
         return f"{self.database}.{self.name}"
 
     @property
     def types(self) -> dict[str, str]:
+        """The catalog's name of each column's type."""
         return {column.name: column.type for column in self.columns}
 
 

@@ -53,12 +53,14 @@ class Mark(NamedTuple):
 
     @property
     def position(self) -> Position:
+        """The two integers; raises `EngineError` if a part is too large for them."""
         if not (0 <= self.epoch < _EPOCHS and 0 <= self.sequence < 1 << SEQUENCE_BITS and self.ordinal <= MOST_ORDINALS):
             raise EngineError(f"{self}: an epoch below 2^15, a GTID's sequence below 2^48 and at most 2^31 rows are supported")
         return Position(self.epoch << SEQUENCE_BITS | self.sequence, self.previous << _ORDINAL_BITS | self.ordinal)
 
     @classmethod
     def of(cls, position: Position) -> Mark:
+        """Return the parts of a position."""
         at, nth = position
         sequence, ordinal = at & (1 << SEQUENCE_BITS) - 1, nth & MOST_ORDINALS
         return cls(at >> SEQUENCE_BITS, sequence, nth >> _ORDINAL_BITS, ordinal)

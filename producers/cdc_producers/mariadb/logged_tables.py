@@ -128,6 +128,7 @@ class LoggedTable:
         self._readers = [_reader(c, kinds[c.name], nulls_zero=nulls_zero_dates, where=where) for c in columns]
 
     def writer(self, stream: str, epoch: int) -> MariaDbEventWriter:
+        """Return the writer of its events."""
         if self._writer is None or (self._writer.stream, self._writer.epoch) != (stream, epoch):
             keys = [column.name for column in self.target.schema.row_key]
             self._writer = MariaDbEventWriter(stream, self.name.database, self.name.table, epoch, self.names, keys)
@@ -207,6 +208,7 @@ class LoggedTables:
         return self._numbers.get(number)
 
     def completed(self, table: LoggedTable, row: Row) -> Row:
+        """As `row_log.completed`."""
         known = dict(zip(table.names, row, strict=True))
         keys = {c.name: text for c in table.target.schema.row_key if (text := known.get(c.name)) is not None}
         return completed(table.names, row, None, lambda missing: self.reread(table.target.name, keys, missing))

@@ -132,6 +132,7 @@ class BinlogStream:
         return LostError(f"the server cannot read its binlog on: {said}; if that stays so, {_MEND}")
 
     def close(self) -> None:
+        """Disconnect."""
         self._connection._force_close()
 
 

@@ -104,10 +104,12 @@ class PostgresTable:
 
     @property
     def full_name(self) -> str:
+        """`schema.table`."""
         return f"{self.namespace}.{self.name}"
 
     @property
     def sql_name(self) -> str:
+        """The name in SQL's form."""
         return f"{identifier(self.namespace)}.{identifier(self.name)}"
 
     @property

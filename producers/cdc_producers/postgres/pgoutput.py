@@ -47,6 +47,7 @@ class Relation(NamedTuple):
 
     @property
     def full_name(self) -> str:
+        """`schema.table`."""
         return f"{self.namespace}.{self.name}"
 
 

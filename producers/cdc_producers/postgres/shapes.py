@@ -37,13 +37,14 @@ _COLUMN_BITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The table that was read, and the highest number of its columns that was; a position of `SLOT:columns` holds both."""
+    """The table that was read, by its number, and the highest number of its columns that was."""
 
     table: int
     column: int
 
     @classmethod
     def at(cls, position: Position) -> Covered:
+        """Return what a position of `SLOT:columns` holds."""
         return cls(position.nth >> _COLUMN_BITS, position.nth & ((1 << _COLUMN_BITS) - 1))
 
     @classmethod
@@ -52,6 +53,7 @@ class Covered:
         return cls(table.number, max((column.number for column in table.columns), default=0))
 
     def position(self, lsn: int) -> Position:
+        """Return the position that holds this, of a snapshot at `lsn`."""
         return Position(lsn, self.table << _COLUMN_BITS | self.column)
 
 

@@ -92,6 +92,7 @@ class ReplicationStream:
             select.select([self._connection.socket], [], [], seconds)
 
     def close(self) -> None:
+        """Disconnect."""
         self._owner.close()
 
 
@@ -226,6 +227,7 @@ class SlotStream:
         self._confirmed_at = time.monotonic()
 
     def close(self) -> None:
+        """Confirm and disconnect."""
         with suppress(EngineError):  # what is not confirmed comes again, and is skipped
             self.confirm()
         self._connection.close()
