@@ -101,10 +101,7 @@ class Connection:
         return DryRun(int(job.total_bytes_processed or 0), tuple(map(_field, job.schema or ())))
 
     def load(self, rows: pa.Table, table: str, *, what: str) -> str:
-        """Append rows to a table by one load job, which bills nothing and lands all rows or none; return its id.
-
-        Raises `UnsupportedError`, before anything is sent, for rows that BigQuery cannot store (`storable`).
-        """
+        """Append all rows or none to a table by a load job, which bills nothing; return its id. Raises as `check_storable`."""
         check_storable(rows, table=table)
         from io import BytesIO
 
@@ -197,7 +194,6 @@ class Connection:
 
     @property
     def _patience(self) -> dict[str, Any]:
-        """The timeout of a call, and how long a call is repeated that fails for a moment."""
         from google.cloud.bigquery.retry import DEFAULT_RETRY
 
         timeout = float(span_seconds(self.config.timeout, option="timeout", example="10m", digits=6))

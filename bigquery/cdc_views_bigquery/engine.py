@@ -78,7 +78,6 @@ class BigQueryEngine(WarehouseEngine):
         return text
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
-        """See `Engine.rows`; `sources` is a whole raw table."""
         renderer = Renderer(dialect(DIALECT), table=quoted(full_name(sources.raw)))
         text = renderer.sql(prune(lower(plan, strategy="aggregate")))
         check_statement(text, what=f"a query of {sources.raw.relation.schema.full_name}")
@@ -133,7 +132,6 @@ class BigQueryEngine(WarehouseEngine):
         self.connection.run(made.sql, what=f"creating {made.kind.value} {made.name}")
 
     def _complete(self, found: Deployed, relation: Relation) -> None:
-        """Add what a raw table lacks; raises `EngineError` if it holds something else."""
         _check_layout(found, relation)
         wanted = ddl.raw_fields(relation)
         additions, conflicts = differences(found.fields, wanted)
@@ -258,7 +256,6 @@ class BigQueryEngine(WarehouseEngine):
 
 
 def _diff(name: str, deployed: Deployed | None, query: str) -> str:
-    """Return a unified diff from the view's text to the planned one; empty if they are equal."""
     before = "" if deployed is None else deployed.query.strip()
     names = (f"{name} (deployed)", f"{name} (planned)")
     return "\n".join(difflib.unified_diff(before.splitlines(), query.strip().splitlines(), *names, lineterm=""))

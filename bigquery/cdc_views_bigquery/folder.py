@@ -66,5 +66,4 @@ def _scripts(state: Kept, config: BigQueryConfig) -> dict[str, str]:
 
 
 def _fit(name: str) -> str:
-    """Return a valid file name for any file system."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else f"-{ord(c):02x}" for c in name)

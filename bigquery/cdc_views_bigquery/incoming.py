@@ -33,10 +33,7 @@ Marks = Mapping[str, str]
 
 
 def rows_that_fit(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[pa.Table, dict[int, str]]:
-    """Return the rows of all events that BigQuery can keep, and the reason for each other event, by its index.
-
-    Source: BigQuery, Data types, Array type, "Nulls and the array type": a table holds no array with a null in it.
-    """
+    """Return the rows of all events that BigQuery can keep, and the reason (`storable`) for each other event, by its index."""
     rows, misfits = rows_of_events(decoder, events)
     with_null = rows_with_null(rows)
     if not with_null:

@@ -1,7 +1,6 @@
 """BigQuery's limits of size, checked before anything is sent; no other module has these numbers.
 
-Source of every number: Google Cloud, BigQuery, "Quotas and limits" (cloud.google.com/bigquery/quotas), section and limit as
-named below.
+Source of every number: Google Cloud, BigQuery, "Quotas and limits" (cloud.google.com/bigquery/quotas), by section and limit.
 """
 
 from __future__ import annotations

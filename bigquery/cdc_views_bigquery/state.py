@@ -283,7 +283,6 @@ class StateTables:
         return UsageError(f"{name} does not fit the schema of {self.table}: {told}; {advice}")
 
     def _check_identity(self, state: Deployed | None) -> None:
-        """Refuse a state of another key, because its rows could not be identified."""
         known = None if state is None else state.labels.get(IDENTITY_LABEL)
         if state is None or known in (None, identity_of(self.relation)):
             return

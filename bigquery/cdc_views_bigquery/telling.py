@@ -94,7 +94,6 @@ def _worded(error: Any, *, what: str, job: Any, is_analysis: bool) -> EngineErro
 
 
 def _of(job: Any, error: Any = None) -> str:
-    """Return which job it was, also if it was refused when it was sent."""
     found = job if job is not None else getattr(error, "query_job", None)
     if found is None or not getattr(found, "job_id", None):
         return ""

@@ -53,7 +53,6 @@ class Field:
 Fields = tuple[Field, ...]
 
 _LEGACY = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL", "RECORD": "STRUCT"}
-"""The API's names of types."""
 
 
 def standard(name: str) -> str:

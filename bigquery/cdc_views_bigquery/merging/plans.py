@@ -47,10 +47,7 @@ _OF_EVENTS = ("_origin", names.LANDED)
 
 
 def identified(relation: Relation, merging: Merging, *, source: str, also: tuple[str, ...] = (), is_reduced: bool = False) -> str:
-    """Return the query of `source`, a FROM clause: facts, the columns `also`, and what identifies a fact in a state.
-
-    If the source `is_reduced`, columns that only events have are null.
-    """
+    """Return the query of a FROM's facts with columns `also` and a state's own; `is_reduced` nulls columns of events."""
     kept = [_kept(column, is_reduced=is_reduced) for column in raw_columns(relation)]
     kept += [exp.column(identifier(name)) for name in also]
     known = [exp.alias_(owner_of(relation), identifier(OWNER)), exp.alias_(fact_of(relation), identifier(FACT))]

@@ -39,10 +39,7 @@ _REMEDY = "leave columns out of the schema file, keep no serving table, or mater
 
 
 def setup_script(relation: Relation, merging: Merging) -> str:
-    """Return the script that makes the missing tables, and the view of state and tail.
-
-    Raises `UnsupportedError` for columns that BigQuery has no type for, and for texts beyond its limits.
-    """
+    """Return the script of missing tables and the view of state and tail; raises `UnsupportedError` beyond BigQuery's limits."""
     table = relation.schema.full_name
     keys = [physical_name(column.name) for column in relation.schema.row_key]
     users, served = dict(shown_columns(relation)), serving_columns(relation)
@@ -130,10 +127,9 @@ def _lateness(relation: Relation, merging: Merging, names: list[str], *, full: b
 
 
 def facts_view(relation: Relation, merging: Merging, *, since: str = EVERYTHING, only_if_missing: bool = False) -> str:
-    """Return the statement that makes the view of the state and of what landed at or after `since`.
+    """Return the statement that makes the view of the state and of what landed at or after `since`, in the raw layout.
 
-    It has the raw layout: a table's view over it shows the same as one over raw, and reads less. A bound older than the state's
-    shows the same.
+    A table's view over it shows the same as one over raw, and reads less; so it does with a bound older than the state's.
     """
     names = [column.name for column in raw_columns(relation)]
     landed = f"SELECT {_listed(names)} FROM {merging.raw} AS _raw WHERE _raw._landed_at >= TIMESTAMP '{since}'"

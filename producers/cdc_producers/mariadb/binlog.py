@@ -284,7 +284,6 @@ def _string(first: int, second: int) -> tuple[Code, tuple[int, ...]]:
 
 
 def _each(content: bytes, read: Callable[[bytes, int], tuple[_T, int]]) -> Iterator[_T]:
-    """Read items one after another; `read` returns the item at a position, and where it ends."""
     position = 0
     while position < len(content):
         one, position = read(content, position)
@@ -311,7 +310,6 @@ def _labels(content: bytes, position: int) -> tuple[list[bytes], int]:
 
 
 def _charsets(types: list[tuple[Code, tuple[int, ...]]], facts: Mapping[int, bytes], collations: Mapping[int, str]) -> list[str]:
-    """Return each column's character set, empty if it has none."""
     found = [""] * len(types)
     for family, default, listed in (
         (_CHARACTER, _DEFAULT_CHARSET, _CHARSETS),

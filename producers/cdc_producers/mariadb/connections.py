@@ -101,12 +101,7 @@ def _tls() -> ssl.SSLContext | None:
 
 
 def connect(access: Access, *, read_timeout: float | None = None) -> Any:
-    """Return a connection to the first host that answers; each statement commits.
-
-    Raises:
-        UsageError: The server refuses the credentials.
-        TransientError: No host can be reached now.
-    """
+    """Return a connection to the first host that answers; raises `UsageError` for refused credentials, else `TransientError`."""
     failure: CdcViewsError | None = None
     for host, port in access.hosts:
         try:

@@ -33,7 +33,6 @@ def _kind(declared: str, kind: LogicalType | None) -> Kind | None:
 
 
 def _reader(column: LoggedColumn, kind: Kind | None, *, nulls_zero: bool, where: str) -> Read:
-    """Return a column's reader; raises `UnsupportedError` for a type that cannot be read exactly."""
     code, details, name = column.code, column.details, f"{where}.{column.name}"
     if code in _INTEGERS:
         letter = _INTEGERS[code]
@@ -65,7 +64,6 @@ def _reader(column: LoggedColumn, kind: Kind | None, *, nulls_zero: bool, where:
 
 
 def _text(column: LoggedColumn, where: str) -> Encode | None:
-    """Return the encoder of a text; None for bytes."""
     return values.text(column.charset, where=where) if column.charset not in ("", BINARY) else None
 
 

@@ -37,7 +37,6 @@ _KEYS = range(-(1 << 61), 1 << 61)
 _WAIT_SECONDS = 10
 """Seconds; longer than the time from a transaction's write to the log until others see it."""
 _Printed = Callable[[Any], str]
-"""Turns a value's printed form into JSON."""
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "uuid", "inet4", "inet6", "time")
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")

@@ -176,4 +176,3 @@ _READ_BY: dict[str, Callable[[_Words], Iterator[Effect]]] = {
     "RENAME": _renamed,
     **dict.fromkeys(("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH"), _written),
 }
-"""The readers of statements, by the first word."""

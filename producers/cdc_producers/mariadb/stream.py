@@ -69,12 +69,7 @@ class BinlogStream:
             connection._execute_command(COMMAND.COM_BINLOG_DUMP, struct.pack("<IH", 4, 0) + number)
 
     def read(self) -> Event:
-        """Return the next event, a heartbeat if nothing happens.
-
-        Raises:
-            LostError: The server no longer has the next event, or never had it.
-            TransientError: The connection broke.
-        """
+        """Return the next event or a heartbeat; raises `LostError` if the server lacks what comes next, else `TransientError`."""
         packet = self._packet()
         self.heard = time.time()
         kind = packet[4] if len(packet) > 4 else 0

@@ -39,7 +39,6 @@ Row = list[str | None]
 Read = Callable[[bytes, int], tuple[str, int]]
 """Reads the value at a position; returns its JSON and where it ends."""
 Encode = Callable[[bytes], str]
-"""Returns the JSON of a value's bytes."""
 NULL = "null"
 
 

@@ -156,11 +156,9 @@ def source_name(table: str) -> tuple[str, str]:
 
 
 def read_table(connection: Any, table: str) -> PostgresTable:
-    """Return the table with this name from the project file.
+    """Return the table with this name from the project file; raises `MissingTableError` if the database has none.
 
-    Raises:
-        MissingTableError: The database has no such table.
-        LeftOutError: The log has no changes of it, or of a part of it: a view, a foreign table, one that is not logged.
+    Raises `LeftOutError` if the log has no changes of it, or of a part of it: a view, a foreign table, one that is not logged.
     """
     namespace, name = source_name(table)
     found = rows(connection, _TABLE, (namespace, name), doing=f"looking for {table}")

@@ -47,11 +47,8 @@ _SHUTTING_DOWN = ("57P01", "57P02", "57P03", "53300", "55006")
 def connect(*, is_replication: bool = False) -> psycopg.Connection[Any]:
     """Return a connection from `CDC_VIEWS_POSTGRES_DSN`, else from libpq's `PG…` variables; each statement commits.
 
-    The client puts values into statements, as literals without a type: they take the type of their column.
-
-    Raises:
-        UsageError: The DSN is invalid, or the server refuses the credentials.
-        TransientError: The server cannot be reached now.
+    The client puts values into statements, as literals without a type: they take the type of their column. Raises `UsageError`
+    for an invalid DSN or refused credentials, and `TransientError` if the server cannot be reached now.
     """
     options: dict[str, Any] = {"application_name": "cdc-views", "connect_timeout": 10, "keepalives_idle": 30}
     if is_replication:

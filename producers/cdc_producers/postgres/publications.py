@@ -63,7 +63,6 @@ class _Publication:
         return is_for_all, [table for table in self.tables if table.full_name not in limited]
 
     def _check(self, table: PostgresTable, limited: tuple[bool, bool], *, is_via_root: bool) -> None:
-        """Refuse a table if columns or rows of it are left out, or its changes come under other names."""
         alter = f"ALTER PUBLICATION {identifier(self.name)}"
         if table.is_partitioned and not is_via_root:
             raise LeftOutError(

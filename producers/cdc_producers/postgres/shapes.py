@@ -140,7 +140,6 @@ class Shapes:
     slot: str
     targets: Mapping[str, StreamTarget]
     _known: dict[str, dict[str, int]] = field(default_factory=dict)
-    """The noted numbers of each table, by stream."""
     _landers: dict[str, EventLander] = field(default_factory=dict)
 
     def difference(self, name: str, table: PostgresTable) -> Difference:

@@ -120,7 +120,6 @@ class PostgresSource(Source):
             stop.wait(0.1)
 
     def _check(self, slot: Slot | None, connection: Any) -> None:
-        """Refuse to go on if changes are missing, or if the server is not the one that was followed."""
         landed = [target.lander(self.options.slot).position() for target in self.targets.values()]
         newest = max((position.at for position in landed if position is not None), default=0)
         if slot is not None:

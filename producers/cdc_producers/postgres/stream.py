@@ -206,7 +206,6 @@ class SlotStream:
                 self._echoed = float(message.content)
 
     def _idle(self) -> None:
-        """Confirm, ask the server for a sign of life now and then, and wait."""
         stream = self._connection
         self.read_to = max(self.read_to, stream.sent_to)
         has_landed = not self._is_inside and self.progress.landed >= self.progress.read

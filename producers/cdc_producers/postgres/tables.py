@@ -43,12 +43,7 @@ class Tables:
         self.partitions = Partitions(self.options.keeps_dropped_partitions, self.log)
 
     def prepare(self, connection: Any) -> None:
-        """Read, check and publish the tables.
-
-        Raises:
-            UsageError: A table cannot be followed as it is, or would refuse writes once it is published.
-            LostError: A table that was followed cannot be followed any more: changes of it are missing.
-        """
+        """Read, check and publish the tables; raises `UsageError` if one cannot be followed, `LostError` if it lacks changes."""
         try:
             for name, target in self.targets.items():
                 self.found[name] = table = read_table(connection, name)
@@ -80,7 +75,6 @@ class Tables:
         return self.options.snapshots_again and name not in self.begun_again
 
     def _published(self) -> set[str]:
-        """Return the names of tables that have landed in their present form."""
         landed = {name: self.snapshots.landed(name).covered for name in self.found if self._has_landed(name)}
         found = [(self.found[name], covered) for name, covered in landed.items()]
         return {table.full_name for table, covered in found if covered is not None and covered.table == table.number}

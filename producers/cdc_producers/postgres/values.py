@@ -43,7 +43,6 @@ class TypeFacts:
 
 
 TypeCatalog = Callable[[int], TypeFacts | None]
-"""Returns the facts of the type with that oid; None for an unknown type."""
 
 BOOL, BYTEA, INT8, INT2, INT4, OID, POINT = 16, 17, 20, 21, 23, 26, 600
 TEXT, BPCHAR, VARCHAR, UUID = 25, 1042, 1043, 2950
