@@ -101,7 +101,7 @@ class Connection:
         return DryRun(int(job.total_bytes_processed or 0), tuple(map(_field, job.schema or ())))
 
     def load(self, rows: pa.Table, table: str, *, what: str) -> str:
-        """Append all rows or none to a table by a load job, which bills nothing; return its id. Raises as `check_storable`."""
+        """Append all rows or none by a load job, which bills nothing; return its id. Raises as `check_storable` does."""
         check_storable(rows, table=table)
         from io import BytesIO
 

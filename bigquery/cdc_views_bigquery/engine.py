@@ -110,7 +110,7 @@ class BigQueryEngine(WarehouseEngine):
         return target_of(view, facts=kept.facts if kept is not None and kept.is_complete else ""), kept
 
     def _authorize(self, views: list[str], target: Target) -> None:
-        """Let everybody who may read the views read, through them, what they read."""
+        """Let the views read their sources, for everybody who may read the views."""
         facts = bare(target.facts)
         pairs = [(view, facts or target.raw) for view in views] + ([(facts, target.raw)] if facts else [])
         for view, source in pairs:

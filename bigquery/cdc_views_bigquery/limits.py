@@ -9,7 +9,7 @@ from cdc_views.errors import UnsupportedError
 from cdc_views_bigquery.types import Fields
 
 QUERY_BYTES = 1024 * 1024
-"""Query jobs, "Maximum unresolved GoogleSQL query length"; a script is one query. The limit in characters is no tighter."""
+"""Query jobs, "Maximum unresolved GoogleSQL query length", of a script, too; "Maximum SQL query character length" is as wide."""
 VIEW_CHARACTERS = 256 * 1024
 """Logical views, "Maximum length of a GoogleSQL query used to define a view"; views that it reads do not count."""
 RESOLVED_BYTES = 12 * 1024 * 1024

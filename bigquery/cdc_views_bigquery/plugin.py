@@ -44,7 +44,7 @@ class BigQueryPlugin(WarehousePlugin):
         return place.dataset(place.views)
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
-        """As `WarehousePlugin.view_sql`; None for raw tables elsewhere: any dialect's text fits these."""
+        """Return None for raw tables that are elsewhere: any dialect's text fits these."""
         if config.engine != self.name:
             return None
         from cdc_views_bigquery import ddl

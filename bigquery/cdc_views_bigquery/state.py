@@ -104,7 +104,7 @@ class StateTables:
         return late, self.connection.rows(purged, what=what)
 
     def draw(self, *, size: int, seed: int | None) -> list[str]:
-        """Return digests of at most `size` partitions of the state and of raw, so that a partition of only one is noticed.
+        """Return digests of at most `size` partitions of the state and of raw, to notice partitions that only one of them has.
 
         Equal seeds and facts give equal partitions; with `seed` None they differ after each run of the state. None of them purged
         anything (M2). Reads only the columns of the key.

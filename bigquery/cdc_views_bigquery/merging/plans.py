@@ -47,7 +47,10 @@ _OF_EVENTS = ("_origin", names.LANDED)
 
 
 def identified(relation: Relation, merging: Merging, *, source: str, also: tuple[str, ...] = (), is_reduced: bool = False) -> str:
-    """Return the query of a FROM's facts with columns `also` and a state's own; `is_reduced` nulls columns of events."""
+    """Return the query of the facts in `source`, which follows FROM, with the columns that identify a fact in a state.
+
+    `also` are further columns of the source; if it `is_reduced`, columns that only events have become null.
+    """
     kept = [_kept(column, is_reduced=is_reduced) for column in raw_columns(relation)]
     kept += [exp.column(identifier(name)) for name in also]
     known = [exp.alias_(owner_of(relation), identifier(OWNER)), exp.alias_(fact_of(relation), identifier(FACT))]
@@ -124,7 +127,7 @@ def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
 
 
 def _changes_at() -> Sql:
-    """Return epoch seconds from `plan.order`'s negated rank: adding 2^63 in two steps overflows nothing; `>>` adds zeros."""
+    """Return epoch seconds from `plan.order`'s negated rank: adding 2^63 in two steps avoids overflow; `>>` fills with zeros."""
     rank = exp.Neg(this=exp.column(identifier(names.SOONEST)))
     lifted = exp.Add(this=exp.Add(this=rank, expression=number((1 << 63) - 1)), expression=number(1))
     assert LIFT << SHIFT == 1 << 63

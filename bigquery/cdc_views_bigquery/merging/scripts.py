@@ -39,7 +39,7 @@ _REMEDY = "leave columns out of the schema file, keep no serving table, or mater
 
 
 def setup_script(relation: Relation, merging: Merging) -> str:
-    """Return the script of missing tables and the view of state and tail; raises `UnsupportedError` beyond BigQuery's limits."""
+    """Return the script that makes missing tables and the facts view; raises `UnsupportedError` beyond BigQuery's limits."""
     table = relation.schema.full_name
     keys = [physical_name(column.name) for column in relation.schema.row_key]
     users, served = dict(shown_columns(relation)), serving_columns(relation)
@@ -71,9 +71,8 @@ def run_script(relation: Relation, merging: Merging, *, settles: bool = False, f
 
     `settles` also writes the state again, with deletions applied, and without what ended before the lateness horizon if there is
     one. That reads and writes all of the state: run it seldom. `full` reads all of raw instead of state and tail; what was late
-    stays out, and what partitions have purged is remembered. It does not check whether the tail is late: before it, run one that
-    is not full.
-    A script that is too long to be sent is made dense.
+    stays out, and what partitions have purged is remembered. It does not judge the tail's lateness: before it, run one that is
+    not full. A script that is too long to be sent is made dense.
     """
     sql = _run(relation, merging, settles=settles, full=full)
     if not fits(sql) and not merging.is_dense:
@@ -129,7 +128,7 @@ def _lateness(relation: Relation, merging: Merging, names: list[str], *, full: b
 def facts_view(relation: Relation, merging: Merging, *, since: str = EVERYTHING, only_if_missing: bool = False) -> str:
     """Return the statement that makes the view of the state and of what landed at or after `since`, in the raw layout.
 
-    A table's view over it shows the same as one over raw, and reads less; so it does with a bound older than the state's.
+    A table's view over it shows the same as one over raw, and reads less. A bound older than the state's changes nothing shown.
     """
     names = [column.name for column in raw_columns(relation)]
     landed = f"SELECT {_listed(names)} FROM {merging.raw} AS _raw WHERE _raw._landed_at >= TIMESTAMP '{since}'"

@@ -101,7 +101,7 @@ def _tls() -> ssl.SSLContext | None:
 
 
 def connect(access: Access, *, read_timeout: float | None = None) -> Any:
-    """Return a connection to the first host that answers; raises `UsageError` for refused credentials, else `TransientError`."""
+    """Connect to the first host that answers; raises `UsageError` if it refuses the user, `TransientError` if no host answers."""
     failure: CdcViewsError | None = None
     for host, port in access.hosts:
         try:

@@ -48,7 +48,7 @@ class MariaDbEventWriter:
         self._key_prefixes = [self._prefixes[place] for place in self._places]
 
     def event(self, op: str, place: BinlogPosition, *, deleted: Row | None = None, after: Row | None = None) -> bytes:
-        """Return an event of Debezium's `op`: c, u, d (its key alone), t, or r for a snapshot's row; `after` must be `filled`."""
+        """Return an event of Debezium's `op`: c, u, d (only the key), t, or r for a snapshot's row; `after` must be `filled`."""
         gtid, seconds, now = place.gtid, place.seconds, time.time_ns() // 1_000_000
         before = "null" if deleted is None else self._image([deleted[i] for i in self._places], self._key_prefixes)
         image = "null" if after is None else self._image(after, self._prefixes)

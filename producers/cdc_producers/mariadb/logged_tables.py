@@ -25,7 +25,7 @@ _DECLARED_AS = {"uuid": Kind.UUID, "inet4": Kind.INET, "inet6": Kind.INET}
 
 
 def _kind(declared: str, kind: LogicalType | None) -> Kind | None:
-    """Return UUID or INET for such a column, by the server's type or the schema's: the log shows it as bytes."""
+    """Return UUID or INET if a column of bytes is one: the log does not show it, but the server's type or the schema's does."""
     if declared in _DECLARED_AS:
         return _DECLARED_AS[declared]
     # the schema has a column of bytes as text only if it is an address

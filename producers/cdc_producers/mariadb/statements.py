@@ -69,14 +69,13 @@ class _Words:
         return self._tokens[self._at - 1] if self._at <= len(self._tokens) else ""
 
     def accept(self, *tokens: str) -> bool:
-        """Step over these words or symbols if they come next."""
+        """Step over these words or symbols if they come next, and return whether they did."""
         if [token.upper() for token in self._tokens[self._at : self._at + len(tokens)]] != list(tokens):
             return False
         self._at += len(tokens)
         return True
 
     def name(self) -> tuple[str, str]:
-        """Read the database and name of a table."""
         first = self._identifier()
         return (first, self._identifier()) if self.accept(".") else (self._database, first)
 
@@ -90,7 +89,7 @@ class _Words:
         return " ".join(token.upper() for token in self._tokens[self._at :] if token[0] not in "`\"'")
 
     def skip_to(self, word: str) -> bool:
-        """Step behind the next token that is this word."""
+        """Step behind the next token that is this word, and return whether there is one."""
         while self._at < len(self._tokens):
             if self.accept(word):
                 return True

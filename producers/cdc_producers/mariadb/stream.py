@@ -69,7 +69,7 @@ class BinlogStream:
             connection._execute_command(COMMAND.COM_BINLOG_DUMP, struct.pack("<IH", 4, 0) + number)
 
     def read(self) -> Event:
-        """Return the next event or a heartbeat; raises `LostError` if the server lacks what comes next, else `TransientError`."""
+        """Return the next event or a heartbeat; raises `LostError` if the server lacks it, `TransientError` if it is away."""
         packet = self._packet()
         self.heard = time.time()
         kind = packet[4] if len(packet) > 4 else 0

@@ -55,10 +55,9 @@ class PostgresColumn:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A relation that keeps rows of a table: the table itself, or a partition that is not partitioned further.
+    """A relation (oid `number`) that keeps rows of a table: the table itself, or a partition that is not partitioned further.
 
     Attributes:
-        number: Its oid.
         name: `schema.table`; `sql_name` is the same in SQL's form.
         file: Its `relfilenode`, which changes when the relation is emptied or rewritten.
         is_fresh: Whether nobody has counted its rows since its file was made: a rewrite counts them, TRUNCATE does not.

@@ -20,7 +20,7 @@ from cdc_views.landing import Position, exists
 from cdc_views.landing.targets import StreamTarget
 
 _CONFIRM_BYTES = 64 << 20
-"""Once so much log is kept for tables without changes, they note the position without waiting for their time."""
+"""Once the server keeps so much log for tables without changes, they note a mark without waiting for their time."""
 
 
 class Reached(NamedTuple):

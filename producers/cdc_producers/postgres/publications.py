@@ -79,13 +79,11 @@ class _Publication:
             )
 
     def check_lost(self, missing: Sequence[PostgresTable], published: Collection[str]) -> None:
-        """Raise `LeftOutError` if a table that was published is missing now."""
         gone = [table.full_name for table in missing if table.full_name in published]
         if gone:
             raise LeftOutError(f"publication {self.name} was dropped, or {', '.join(gone)} taken out of it; it is put back", gone)
 
     def ensure(self, connection: Any, published: Collection[str], log: ProducerLog) -> None:
-        """Create the publication, or add the missing tables."""
         found = self.look(connection)
         is_for_all, missing = found or (False, self.tables)
         self.check_lost(missing, published)
@@ -113,7 +111,6 @@ class _Publication:
 
 
 def _publications(name: str, tables: Sequence[PostgresTable]) -> list[_Publication]:
-    """Return the publications: `name`, and another one for the tables whose changes name no row."""
     named = _Publication(name, [table for table in tables if table.identity])
     unnamed = [table for table in tables if not table.identity]
     inserts = _Publication(name[: _LONGEST - len(_INSERTS)] + _INSERTS, unnamed, inserts_alone=True)
@@ -132,11 +129,8 @@ def ensure_publications(
 ) -> list[str]:
     """Create the publications of the tables, or add missing tables; return the publications' names.
 
-    `published` names tables that have landed in their present form: if one is no longer published, changes are missing.
-
-    Raises:
-        LeftOutError: An existing publication leaves something out, or a table was removed from it.
-        UsageError: The tables cannot be published.
+    `published` names tables that have landed in their present form: if one is no longer published, changes are missing. Raises
+    `LeftOutError` if an existing publication lacks something or lost a table, `UsageError` if the tables cannot be published.
     """
     publications = _publications(name, tables)
     for publication in publications:

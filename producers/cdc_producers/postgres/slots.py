@@ -111,7 +111,7 @@ def exported_snapshot(slot: str, *, is_temporary: bool) -> Iterator[ExportedSnap
 
 @dataclass
 class SlotWatcher(LogWatcher):
-    """The last look at a slot, with None before the first one; `saw_change` is set once `has_changed` returned true.
+    """Keeps the last look at a slot, with None before it; `saw_change` is set once `has_changed` returned true.
 
     The server may keep `held_bytes_warning` of log without a warning.
     """

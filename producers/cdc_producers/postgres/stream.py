@@ -125,7 +125,7 @@ def _said(message: str) -> str:
 
 @dataclass
 class Progress:
-    """Ends of transactions, over all connections of a run; every raw table lets the slot be confirmed to `marked`."""
+    """The last ends of transactions read and landed, over a run's connections; raw tables allow confirming up to `marked`."""
 
     read: int = 0
     landed: int = 0
