@@ -128,7 +128,7 @@ def fact_of(relation: Relation) -> Sql:
 
 
 def row_of(relation: Relation) -> Sql:
-    """Return the digest of the identity of a view's row: keys, and whether only static columns show (W3)."""
+    """Return the digest of what identifies a view's row: its keys, and whether only static columns show (W3)."""
     return digest(_columns((names.IS_ROW, *(names.identity(c) for c in relation.schema.row_key))))
 
 

@@ -250,7 +250,7 @@ class MariaDbTransactions:
             self.marked[target.name] = item.position
 
     def _mark(self, every: float) -> None:
-        """Note how far the log was read in tables without recent changes: then less is read again, and purging loses less."""
+        """Note how far the log was read in tables without recent changes: a restart then needs less log, which may be purged."""
         if self._begin is not None or time.monotonic() - self._marked_at < every:
             return
         self._marked_at = time.monotonic()

@@ -219,7 +219,7 @@ class SlotStream:
     def confirm(self, *, is_idle: bool = False) -> None:
         """Tell the server up to where every raw table is whole, so that it can release that part of the log."""
         done = max(self.progress.marked, self._confirmed)
-        # while the server is busy, confirm in any case: it drops a silent client
+        # while messages come, confirm in any case: the server drops a silent client
         if done > self._confirmed or not is_idle:
             self._connection.confirm(done)
             self._confirmed = done
