@@ -152,7 +152,7 @@ def integer_key(table: MariaDbTable) -> str | None:
 
 
 def read_rows(connection: Any, table: MariaDbTable, *, after: int | None = None, nulls_zero_dates: bool = False) -> Iterator[Row]:
-    """Return each row once, as texts in the order of `table.columns`; an integer key orders the rows, which begin after `after`."""
+    """Return each row once, as texts in the order of `table.columns`; those behind the integer key `after`, in the key's order."""
     key = integer_key(table)
     if key is None:
         yield from selected(connection, table, table.columns, "", nulls_zero_dates=nulls_zero_dates)
