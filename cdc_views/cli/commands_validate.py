@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -91,6 +92,7 @@ def _validation(contract: Path | None) -> Callable[..., Report]:
 def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **options: Any) -> list[Report]:
     """Run Great Expectations; its Data Docs are in a local warehouse, else beside the project file."""
     folder = (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # Great Expectations reads it when it is imported
     with quietly():
         from cdc_views.quality.checkpoint import publish
 

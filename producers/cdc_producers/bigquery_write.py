@@ -47,8 +47,6 @@ FRESH = timedelta(minutes=30)
 """How long ago rows may have been stamped: half of the overlap that a merge script looks back (docs/bigquery-materialize.md)."""
 ATTEMPTS = 5
 _APPEND_SECONDS = 60.0
-_OPEN_SECONDS = 20.0
-"""The client opens a stream holding a lock that its own clean-up waits for: where the call fails at once, for ten minutes."""
 _Field = descriptor_pb2.FieldDescriptorProto
 _ROW = "Row"
 _SCALARS = (
@@ -84,15 +82,25 @@ class StreamRecord:
 class RawWriter:
     """Appends to one raw table; one writer per source and table. Close it when done."""
 
-    def __init__(self, client: BigQueryWriteClient, *, table: str, relation: Relation, record: Path) -> None:
-        """Find out what has landed; `table` is `projects/P/datasets/D/tables/T`, which is there.
+    def __init__(
+        self, client: BigQueryWriteClient, *, table: str, relation: Relation, record: Path, open_seconds: float = 20.0
+    ) -> None:
+        """Find out what has landed.
+
+        Args:
+            client: Google's client.
+            table: `projects/P/datasets/D/tables/T`, which exists.
+            relation: The layout of its rows.
+            record: The file that remembers what has landed.
+            open_seconds: The client opens a stream while it holds a lock that its own clean-up waits for. Where that call
+                fails at once, it hangs for ten minutes unless it is given up earlier.
 
         Raises:
             SourceFileError: The file is not a record.
             UnsupportedError: BigQuery has no lists within lists.
             EngineError: BigQuery says no.
         """
-        self._client, self._table, self._file = client, table, record
+        self._client, self._table, self._file, self._open_seconds = client, table, record, open_seconds
         self._encoder = RowEncoder(relation.arrow_schema())
         self._stream: AppendRowsStream | None = None
         self._record = _recovered(client, _read(record))
@@ -146,7 +154,7 @@ class RawWriter:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 send = self._opened(begun.stream).send
-                _within(_OPEN_SECONDS, partial(send, request)).result(timeout=_APPEND_SECONDS)
+                _within(self._open_seconds, partial(send, request)).result(timeout=_APPEND_SECONDS)
                 return
             except ex.AlreadyExists:
                 return

@@ -10,8 +10,6 @@ from threading import Condition
 
 from cdc_producers.source import Emitted, StoppedError
 
-_LOOK_EVERY = 1.0
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -22,6 +20,10 @@ class Limits:
     batch_rows: int = 20_000
     batch_bytes: int = 16 << 20
     batch_seconds: float = 1.0
+    look_seconds: float = 1.0
+    """How often a source that waits for room gives a sign of life."""
+    stop_seconds: float = 20.0
+    """How long a stop waits for a target that is away, or a source that ignores it."""
 
 
 @dataclass
@@ -62,7 +64,7 @@ class BoundedQueue:
                     if self._is_batch():  # to wake the taker for less costs more than to read an event
                         self._changed.notify_all()
                     return
-                has_changed = self._changed.wait(_LOOK_EVERY)
+                has_changed = self._changed.wait(self.limits.look_seconds)
             if not has_changed:
                 while_waiting()
 

@@ -21,8 +21,6 @@ from cdc_views.errors import CdcViewsError, UsageError
 from cdc_views.model.extras import needs
 
 DSN_VARIABLE = "SENTRY_DSN"
-_AGAIN_AFTER = 300.0
-"""Seconds before the same is reported again."""
 _FLUSHED_WITHIN = 2.0
 _LONGEST, _LONGEST_CHAIN = 500, 5
 _SECRET = re.compile(r"PASSWORD|SECRET|TOKEN|DSN|CREDENTIAL|KEY\Z", re.IGNORECASE)
@@ -37,6 +35,8 @@ class Reports:
     source: str
     client: Any = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    again_after: float = 300.0
+    """Seconds before the same is reported again."""
     _reported: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def error(self, error: BaseException, *, part: str, is_fatal: bool = False) -> None:
@@ -59,7 +59,7 @@ class Reports:
 
     def _is_due(self, part: str, kind: str) -> bool:
         now = time.monotonic()
-        if now - self._reported.get((part, kind), -_AGAIN_AFTER) < _AGAIN_AFTER:
+        if now - self._reported.get((part, kind), -self.again_after) < self.again_after:
             return False
         self._reported[part, kind] = now
         return True

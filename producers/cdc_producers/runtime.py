@@ -31,8 +31,6 @@ _FOLLOW_EVERY = 10.0
 _NO_LOGS = "snapshot", "lists:"
 """How streams begin whose positions are no places in a log."""
 _COLLECTED_AFTER = 50_000, 20, 100
-_STOPS_WITHIN = 20.0
-"""Seconds that a stop waits for a target that is away."""
 
 
 @contextmanager
@@ -138,7 +136,7 @@ class Runtime:
         while True:
             if self.order.stop.is_set():
                 # a source that hangs has nothing more to say that counts: it comes again
-                deadline = deadline or time.monotonic() + _STOPS_WITHIN
+                deadline = deadline or time.monotonic() + self.limits.stop_seconds
                 if not reader.is_alive() or time.monotonic() > deadline:
                     self._queue.close()
             if batch := self._queue.take():
@@ -183,7 +181,7 @@ class Runtime:
                 landing.landers.clear()
                 if self.order.stop.is_set():
                     stopping_since = stopping_since or time.monotonic()
-                    if time.monotonic() - stopping_since > _STOPS_WITHIN:
+                    if time.monotonic() - stopping_since > self.limits.stop_seconds:
                         raise
                 self._wait("target", error, min(next(waits), 1.0) if stopping_since else next(waits))
 

@@ -112,6 +112,8 @@ class Followed:
             self._push,
             self.log.folder / "aside",
             self.said,
+            abandoned_after=0.0,
+            pause=0.0,
         )
 
     def _push(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
 
@@ -83,8 +83,8 @@ class Memory:
         pass
 
 
-def runtime(source: Memory, raw: RawTable, **order: Any) -> Runtime:
+def runtime(source: Memory, raw: RawTable, *, stop_seconds: float = 20.0, **order: Any) -> Runtime:
     """A runtime that stops once the source has said all."""
     made = ProducerOrder([Target(raw)], Said(), Event(), listen=None, **order)
     source.at_end = made.stop.set
-    return Runtime(source, made, Metrics("memory"), BATCHES)
+    return Runtime(source, made, Metrics("memory"), replace(BATCHES, stop_seconds=stop_seconds))

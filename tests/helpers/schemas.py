@@ -128,14 +128,14 @@ KEYS = Subject(
         clustering={
             "k1": UUID,
             "k2": VARINT,
-            "k3": TEXT,
+            "size": TEXT,
             "k4": BLOB,
             "k5": INET,
             "k6": FLOAT,
-            "k7": DATE,
+            "inclusive": DATE,
             "k8": TupleOf((DECIMAL, DOUBLE)),
         },
-        descending=("k2", "k4", "k7"),
+        descending=("k2", "k4", "inclusive"),
         statics={"Static Col": INT},
         regulars={"it's": INT, "se": SetOf(TIMEUUID, frozen=False)},
     )

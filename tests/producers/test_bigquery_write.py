@@ -41,14 +41,10 @@ def server() -> Iterator[StorageServer]:
     served.stop()
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def opened(server: StorageServer, folder: Path, relation: Relation = NARROW.relation, *, open_seconds: float = 3.0) -> RawWriter:
     """The server of the tests opens a stream at once or not at all."""
-    monkeypatch.setattr(bigquery_write, "_OPEN_SECONDS", 3.0)
-
-
-def opened(server: StorageServer, folder: Path, relation: Relation = NARROW.relation) -> RawWriter:
-    return RawWriter(server.client(), table=TABLE, relation=relation, record=folder / "record.json")
+    record = folder / "record.json"
+    return RawWriter(server.client(), table=TABLE, relation=relation, record=record, open_seconds=open_seconds)
 
 
 def batch(*cases: int, at: int = NOW) -> pa.Table:
@@ -120,9 +116,8 @@ def test_a_stream_that_never_opens_is_given_up(server: StorageServer, tmp_path: 
             released.wait(30)
         return real(self, request)
 
-    monkeypatch.setattr(bigquery_write, "_OPEN_SECONDS", 0.3)
     monkeypatch.setattr(AppendRowsStream, "send", send)
-    writer = opened(server, tmp_path)
+    writer = opened(server, tmp_path, open_seconds=0.3)
     assert writer.append(batch(1), through=Position(1), now=AT) == 1
     assert not hangs
     released.set()

@@ -7,7 +7,6 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from cdc_producers.cassandra import following
 from cdc_producers.cassandra.reader import Ended
 from cdc_producers.cassandra.segments import held_bytes, index_of, segments_in
 from cdc_producers.source import LostError
@@ -20,9 +19,7 @@ UNKNOWN = UUID(int=9)
 
 
 @pytest.fixture
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
-    monkeypatch.setattr(following, "_PAUSE", 0.0)
-    monkeypatch.setattr(following, "_ABANDONED_AFTER", 0.0)
+def log(tmp_path: Path) -> Log:
     return Log(tmp_path)
 
 
@@ -50,14 +47,14 @@ def test_a_later_segment_waits_until_the_one_before_is_whole(log: Log) -> None:
     assert followed.events == [(ORDERS, 1, 10), (ORDERS, 1, 20), (ORDERS, 2, 10)]
 
 
-def test_a_segment_that_a_killed_node_left_is_read_to_its_end(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_that_a_killed_node_left_is_read_to_its_end(log: Log) -> None:
     log.write(1, (ORDERS, 10), (ORDERS, 20), index="10\n")
     log.write(2, (ORDERS, 10), index="10")
     followed = Followed(log)
-    monkeypatch.setattr(following, "_ABANDONED_AFTER", 100.0)
+    followed.follower.abandoned_after = 100.0
     followed.round()
     assert followed.events == [(ORDERS, 1, 10)]
-    monkeypatch.setattr(following, "_ABANDONED_AFTER", 0.0)
+    followed.follower.abandoned_after = 0.0
     followed.round()
     assert followed.events == [(ORDERS, 1, 10), (ORDERS, 1, 20), (ORDERS, 2, 10)]
     assert followed.done == [1]
@@ -73,14 +70,14 @@ def test_an_index_that_is_being_rewritten_is_looked_at_again(log: Log, text: str
     assert followed.events == [(ORDERS, 1, 10)]
 
 
-def test_an_index_that_stays_empty_does_not_hide_its_segment(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_stays_empty_does_not_hide_its_segment(log: Log) -> None:
     log.write(1, (ORDERS, 10), index="")
     log.write(2, (ORDERS, 10), index="10")
-    monkeypatch.setattr(following, "_ABANDONED_AFTER", 100.0)
     followed = Followed(log)
+    followed.follower.abandoned_after = 100.0
     followed.round()
     assert followed.events == []  # 2 first would make 1 look as if it had landed
-    monkeypatch.setattr(following, "_ABANDONED_AFTER", 0.0)
+    followed.follower.abandoned_after = 0.0
     followed.round()
     assert followed.events == [(ORDERS, 1, 10), (ORDERS, 2, 10)]
 

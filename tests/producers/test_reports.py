@@ -87,13 +87,13 @@ def test_no_report_has_a_value_or_a_secret(error: Exception, reports: Reports, c
         assert kept not in text, event
 
 
-def test_the_same_is_reported_once_in_a_while(reports: Reports, caught: Caught, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_is_reported_once_in_a_while(reports: Reports, caught: Caught) -> None:
     for part in ("target", "target", "source"):
         reports.error(raised(TransientError("away")), part=part)
     reports.quarantined("shop.orders", 3)
     reports.quarantined("shop.orders", 4)
     assert [event["tags"]["part"] for event in caught.events] == ["target", "source", "shop.orders"]
-    monkeypatch.setattr("cdc_producers.reports._AGAIN_AFTER", 0.0)
+    reports.again_after = 0.0
     reports.error(raised(TransientError("away")), part="target")
     assert len(caught.events) == 4
 

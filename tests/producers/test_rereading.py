@@ -57,14 +57,13 @@ def test_mariadb_is_asked_again_once_the_transaction_is_seen(moved: MariaDb) -> 
         assert snapshots.reread(mine, table, {"id": "1"}, ["v"]) == {}
 
 
-def test_mariadb_is_not_waited_for_where_somebody_keeps_the_row(moved: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "_WAIT_SECONDS", 1)
+def test_mariadb_is_not_waited_for_where_somebody_keeps_the_row(moved: MariaDb) -> None:
     mine, theirs = connect_mariadb(Access.of_environment()), moved.connect(autocommit=False)
     table = catalog.read_table(mine, "shop.moved")
     with open_transaction(theirs) as cursor, closing(mine):
         cursor.execute("UPDATE shop.moved SET v = 'later' WHERE id = 1")
         begun = time.monotonic()
-        assert snapshots.reread(mine, table, {"id": "1"}, ["v"]) == {"v": '"is"'}
+        assert snapshots.reread(mine, table, {"id": "1"}, ["v"], wait_seconds=1) == {"v": '"is"'}
         assert 0.5 < time.monotonic() - begun < 5
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -64,10 +65,9 @@ def test_a_target_that_is_away_is_waited_for(raw: RawTable, monkeypatch: pytest.
 
 
 @pytest.mark.heavy
-def test_a_raw_table_that_vanishes_is_not_made_anew(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_producers.runtime._STOPS_WITHIN", 1.0)
+def test_a_raw_table_that_vanishes_is_not_made_anew(raw: RawTable) -> None:
     source = Memory([emitted(i) for i in range(1, 5)])
-    runner = runtime(source, raw)
+    runner = runtime(source, raw, stop_seconds=1.0)
 
     def vanish() -> None:
         while source.confirmed < 4:
@@ -106,10 +106,9 @@ def test_what_nobody_expected_ends_it_with_that_error(raw: RawTable) -> None:
 
 
 @pytest.mark.heavy
-def test_a_source_that_hangs_does_not_keep_it_from_stopping(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_producers.runtime._STOPS_WITHIN", 0.3)
+def test_a_source_that_hangs_does_not_keep_it_from_stopping(raw: RawTable) -> None:
     source = Memory([emitted(1)])
-    runner = runtime(source, raw)
+    runner = runtime(source, raw, stop_seconds=0.3)
 
     def hang() -> None:
         runner.order.stop.set()
@@ -123,9 +122,8 @@ def test_a_source_that_hangs_does_not_keep_it_from_stopping(raw: RawTable, monke
 
 
 @pytest.mark.parametrize("limits", [Limits(queue_rows=3, batch_seconds=0), Limits(queue_bytes=650, batch_seconds=0)])
-def test_a_full_queue_makes_the_source_wait_and_keeps_it_alive(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdc_producers.queue._LOOK_EVERY", 0.02)
-    queue, alive = BoundedQueue(limits), Event()
+def test_a_full_queue_makes_the_source_wait_and_keeps_it_alive(limits: Limits) -> None:
+    queue, alive = BoundedQueue(replace(limits, look_seconds=0.02)), Event()
     for number in range(3):
         queue.put(emitted(number, content=b""), while_waiting=alive.set)
     assert not alive.is_set()

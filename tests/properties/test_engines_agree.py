@@ -197,7 +197,7 @@ CONDITIONS: list[tuple[Subject, str, Callable[[Row], bool]]] = [
     (WIDE, "q = 0 AND p <> '1.0'", lambda r: r["q"] == 0 and known(r["p"]) and str(r["p"]) != "1.0"),
     (WIDE, "l IS NOT NULL OR u IS NOT NULL", lambda r: r["l"] is not None or r["u"] is not None),
     (WIDE, "c1 < 0 AND s IS NULL", lambda r: known(r["c1"]) and r["c1"] < 0 and not known(r["s"])),
-    (KEYS, "\"it's\" >= 0 AND k3 < 'b'", lambda r: known(r["it's"]) and r["it's"] >= 0 and known(r["k3"]) and r["k3"] < "b"),
+    (KEYS, "\"it's\" >= 0 AND size < 'b'", lambda r: known(r["it's"]) and r["it's"] >= 0 and known(s := r["size"]) and s < "b"),
     (KEYS, '"static col" IS NOT NULL', lambda r: known(r["Static Col"])),
     (READDED, "kept IS NULL AND l IS NULL", lambda r: not known(r["kept"]) and r["l"] is None),
     (LOGGED, "r_datetime = TIMESTAMP '1970-01-01'", lambda r: r["r_datetime"] == 0),

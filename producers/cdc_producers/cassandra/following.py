@@ -19,10 +19,7 @@ from cdc_views.errors import EngineError, MalformedEventError, TransientError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog
 
-_ABANDONED_AFTER = 2.0
-"""Seconds after which a segment that a later one follows is no longer expected to be completed."""
 _TRIES = 4
-_PAUSE = 0.5
 _REACHED_EVERY = 10.0
 
 
@@ -63,6 +60,10 @@ class Follower:
     log: ProducerLog
     gone: list[UUID] = field(default_factory=list)
     behind: int = 0
+    abandoned_after: float = 2.0
+    """Seconds after which a segment that a later one follows is no longer expected to be completed."""
+    pause: float = 0.5
+    """Seconds before corrupt bytes are read again."""
     _reached: dict[int, int] = field(default_factory=dict)
     _done: set[int] = field(default_factory=set)
     _followed_since: dict[int, float] = field(default_factory=dict)
@@ -110,7 +111,7 @@ class Follower:
         if not index_of(segment.log).exists():
             return False
         since = self._followed_since.setdefault(segment.id, time.monotonic())
-        return time.monotonic() - since > _ABANDONED_AFTER
+        return time.monotonic() - since > self.abandoned_after
 
     def _check_gone(self, found: list[Segment]) -> None:
         here = {segment.id for segment in found}
@@ -240,7 +241,7 @@ class Follower:
             return True
         if tries == 1:
             self.log.warning(f"{segment.log.name} after {ended.position}: {ended.reason}; read again", segment=segment.id)
-        time.sleep(_PAUSE)
+        time.sleep(self.pause)
         return False
 
     def _give_up(self, segment: Segment, position: int, reason: str, emit: Emit) -> None:

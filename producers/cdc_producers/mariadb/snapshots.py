@@ -34,8 +34,6 @@ from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarge
 _KEY_OFFSET = 1 << 62
 """Added to an integer key, so that negative keys are positions, too; keys beyond half of it are not kept."""
 _KEYS = range(-(1 << 61), 1 << 61)
-_WAIT_SECONDS = 10
-"""Seconds; longer than the time from a transaction's write to the log until others see it."""
 _Printed = Callable[[Any], str]
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "uuid", "inet4", "inet6", "time")
@@ -152,7 +150,7 @@ def integer_key(table: MariaDbTable) -> str | None:
 
 
 def read_rows(connection: Any, table: MariaDbTable, *, after: int | None = None, nulls_zero_dates: bool = False) -> Iterator[Row]:
-    """Return each row once, as texts in the order of `table.columns`; those behind the integer key `after`, in the key's order."""
+    """Return each row once, as texts in the order of `table.columns`; behind the integer key `after`, in the key's order."""
     key = integer_key(table)
     if key is None:
         yield from selected(connection, table, table.columns, "", nulls_zero_dates=nulls_zero_dates)
@@ -237,19 +235,21 @@ def _blob(value: str | bytes) -> str:
     return f'"0x{(value.encode() if isinstance(value, str) else value).hex()}"'
 
 
-def reread(connection: Any, table: MariaDbTable, key: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
+def reread(
+    connection: Any, table: MariaDbTable, key: Mapping[str, str], names: Sequence[str], *, wait_seconds: int = 10
+) -> Mapping[str, str]:
     """Return columns of the row with this key as JSON texts, as they are now; nothing if the row is gone.
 
     A newer value does no harm, because an event of its own follows. An older value would: a server sends a transaction before
     others see it. The transaction keeps its locks until then, so this reads with a lock; or without one, if somebody else holds
-    the row's lock for longer or this user may not lock.
+    the row's lock for `wait_seconds` (longer than others wait to see a commit) or this user may not lock.
     """
     wanted = [column for column in table.columns if column.name in set(names)]
     if not wanted:
         return {}
     where = " AND ".join(f"{identifier(name)} = {_literal(text)}" for name, text in key.items())
     try:
-        return _found(connection, table, wanted, f"{where} LIMIT 1 LOCK IN SHARE MODE WAIT {_WAIT_SECONDS}")
+        return _found(connection, table, wanted, f"{where} LIMIT 1 LOCK IN SHARE MODE WAIT {wait_seconds}")
     except CdcViewsError:
         return _found(connection, table, wanted, f"{where} LIMIT 1")
 
