@@ -1,7 +1,4 @@
-"""Jobs and tables through `google-cloud-bigquery`: the only module that sends anything.
-
-Every job has a limit of bytes, labels, a location and a time; every error names the job, and never a row's value.
-"""
+"""Jobs and tables through `google-cloud-bigquery`; no other module sends anything. Errors name the job, never a row's value."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ _OURS = {"tool": "cdc-views"}
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What BigQuery says of a statement without running it: bytes it would read, and the columns of its result."""
+    """BigQuery's answer about a statement that does not run: the bytes that it would read, and the columns of its result."""
 
     reads: int
     fields: Fields
@@ -37,7 +34,7 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A table or view as it is in BigQuery; `query` is a view's text, empty for a table; rows and bytes are logical."""
+    """A table or view in BigQuery; `query` is a view's text, empty for a table; rows and bytes are logical."""
 
     name: str
     fields: Fields
@@ -49,16 +46,15 @@ class Deployed:
 
 
 class Connection:
-    """A client of one project, opened by the first call. Raises `EngineError`s that `telling` words."""
+    """A client of one project, opened by the first call; `jobs` has the ids of its jobs, in order. Raises `telling`'s errors."""
 
     def __init__(self, project: str, config: BigQueryConfig) -> None:
         self.project, self.config = project, config
         self.jobs: list[str] = []
-        """Ids of the jobs that ran, in order."""
 
     @cached_property
     def client(self) -> bigquery.Client:
-        """The client, with credentials by its own rules, or none for a server of this machine."""
+        """The client; it finds credentials by its own rules, and needs none for a server of this machine."""
         with needs("engine bigquery", extra="bigquery"):
             from google.api_core.client_options import ClientOptions
             from google.auth.credentials import AnonymousCredentials
@@ -74,18 +70,18 @@ class Connection:
             )
 
     def rows(self, sql: str, *, what: str) -> pa.Table:
-        """Run a query and return its rows; a null array is empty in BigQuery's results."""
+        """Run a query and return its rows; BigQuery's results show a null array as an empty one."""
         return self._answer(self._job(sql, what=what), what=what)
 
     def run(self, sql: str, *, what: str) -> str:
-        """Run a statement that reads no rows, as DDL, and return the job's id."""
+        """Run a statement that returns no rows, such as DDL; return the job's id."""
         job = self._job(sql, what=what, reads_rows=False)
         with told(what, job=job, is_analysis=True):
             job.result(**self._patience, job_retry=None)
         return str(job.job_id)
 
     def script(self, sql: str, *, what: str) -> pa.Table:
-        """Run statements as one job, each within the limit of bytes, and return the rows of the last."""
+        """Run statements as one job, each within the limit of bytes; return the rows of the last one."""
         return self._answer(self._job(sql, what=what, is_script=True), what=what)
 
     def _answer(self, job: bigquery.QueryJob, *, what: str) -> pa.Table:
@@ -93,22 +89,19 @@ class Connection:
             return job.result(**self._patience, job_retry=None).to_arrow(create_bqstorage_client=False)
 
     def listed(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of a small table, without a job; none where there is no such table."""
+        """Return a small table's rows without a job; none if there is no such table."""
         with told(f"reading {name}"):
             table = self._found(self.client.get_table, name)
             rows = self.client.list_rows(table, **self._patience) if table is not None else ()
             return [dict(row.items()) for row in rows]
 
     def dry_run(self, sql: str, *, what: str) -> DryRun:
-        """Ask what a statement would do; costs nothing and reads no rows."""
+        """Return what a statement would do; costs nothing and reads no rows."""
         job = self._job(sql, what=what, dry_run=True)
         return DryRun(int(job.total_bytes_processed or 0), tuple(map(_field, job.schema or ())))
 
     def load(self, rows: pa.Table, table: str, *, what: str) -> str:
-        """Append rows to a table by one load job, which bills nothing and lands all of them or none; returns its id.
-
-        Raises `UnsupportedError` for rows that BigQuery cannot store (`storable`), before anything is sent.
-        """
+        """Append all rows or none by a load job, which bills nothing; return its id. Raises as `check_storable` does."""
         check_storable(rows, table=table)
         from io import BytesIO
 
@@ -138,7 +131,7 @@ class Connection:
         return str(job.job_id)
 
     def deployed(self, name: str) -> Deployed | None:
-        """Return a table or view as it is; None where there is none."""
+        """Return a table or view, None if there is none."""
         with told(f"reading what {name} is"):
             table = self._found(self.client.get_table, name)
         return (
@@ -156,7 +149,7 @@ class Connection:
         )
 
     def extend(self, name: str, fields: Fields) -> None:
-        """Give a table these columns; they hold all that it has."""
+        """Give a table these columns, which include all that it has."""
         with told(f"adding columns to {name}"):
             table = self.client.get_table(name, **self._patience)
             had = {field.name: field.description for field in table.schema}
@@ -178,7 +171,7 @@ class Connection:
             self.client.update_dataset(dataset, ["access_entries"], **self._patience)
 
     def has_dataset(self, name: str) -> bool:
-        """Whether there is a dataset."""
+        """Return whether a dataset exists."""
         with told(f"looking for dataset {name}"):
             return self._found(self.client.get_dataset, name) is not None
 
@@ -201,7 +194,6 @@ class Connection:
 
     @property
     def _patience(self) -> dict[str, Any]:
-        """How long a call may take, and how long one that fails for a moment is repeated."""
         from google.cloud.bigquery.retry import DEFAULT_RETRY
 
         timeout = float(span_seconds(self.config.timeout, option="timeout", example="10m", digits=6))
@@ -211,7 +203,7 @@ class Connection:
     def _job(
         self, sql: str, *, what: str, dry_run: bool = False, reads_rows: bool = True, is_script: bool = False
     ) -> bigquery.QueryJob:
-        """Start a job; nothing else starts one that reads, so that none goes out without its limit."""
+        """Start a job; every job that reads starts here, so that each has its limit of bytes."""
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(use_legacy_sql=False, labels=self._labels, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""`bigquery:` of a project file, and `warehouse:` where the engine is BigQuery."""
+"""`bigquery:` of a project file, and `warehouse:` if the engine is BigQuery."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cdc_views.model.config_part import ConfigPart, Name
 _PLACE = re.compile(r"(?P<project>[a-z][a-z0-9.:-]*)\.(?P<dataset>\w+)\Z")
 _SIZE = re.compile(r"(?P<count>[1-9]\d*) ?(?P<unit>[KMGTP]iB|[KMGTP]B|B)\Z")
 SCHEME = "bigquery://"
-"""What the location of a raw table in BigQuery starts with; its full name follows."""
+"""The beginning of a raw table's location in BigQuery; its full name follows."""
 _UNITS: dict[str, int] = {"B": 1}
 for _power, _letter in enumerate("KMGTP", start=1):
     _UNITS |= {f"{_letter}B": 1000**_power, f"{_letter}iB": 1024**_power}
 
 
 def bytes_of(size: str) -> int | None:
-    """Return a number of bytes from a text such as `10 GiB`; None for `unlimited`.
+    """Return the number of bytes of a text such as `10 GiB`; None for `unlimited`.
 
     >>> bytes_of("10 GiB"), bytes_of("unlimited")
     (10737418240, None)
@@ -36,7 +36,7 @@ def bytes_of(size: str) -> int | None:
 
 
 def split_place(warehouse: str) -> tuple[str, str]:
-    """Return (project, dataset) of `warehouse:`; raises `ValueError` for what is neither.
+    """Return (project, dataset) of `warehouse:`; raises `ValueError` for any other form.
 
     >>> split_place("my-project.shop")
     ('my-project', 'shop')
@@ -56,7 +56,6 @@ def _size(value: str) -> str:
 
 
 def _text(pattern: str, expected: str) -> AfterValidator:
-    """A check that a text is of a pattern, as a whole; its error says what was expected."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -145,7 +144,7 @@ class BigQueryConfig(ConfigPart):
 
 @dataclass(frozen=True, slots=True)
 class Datasets:
-    """Which datasets a project uses, in which Google Cloud project; `project` is empty where the client's own is meant."""
+    """A project's datasets and their Google Cloud project; `project` is empty for the client's own project."""
 
     project: str
     views: str
@@ -157,7 +156,7 @@ class Datasets:
         return f"{self.project}.{name}" if self.project else name
 
     def raw_table(self, name: str) -> str:
-        """Return a raw table's full name; `name` may name its dataset, and its project, itself."""
+        """Return a raw table's full name; `name` may include its dataset, and that its project."""
         parts = name.removeprefix("raw/").split(".")
         if len(parts) == 1:
             return f"{self.dataset(self.raw)}.{parts[0]}"
@@ -165,6 +164,6 @@ class Datasets:
 
 
 def place_of(warehouse: str, config: BigQueryConfig) -> Datasets:
-    """Return where a project's tables are; raises `ValueError` as `split_place` does."""
+    """Return the places of a project's tables; raises `ValueError` as `split_place` does."""
     project, views = split_place(warehouse)
     return Datasets(project, views, config.raw_dataset or f"{views}_raw", config.state_dataset or f"{views}_state")

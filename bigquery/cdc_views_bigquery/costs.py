@@ -1,9 +1,9 @@
-"""What three ways of reading a table cost in a month: a view of raw, a state with what landed since, a serving table.
+"""The monthly cost of three ways to read a table: a view of raw, a state with its tail, a serving table.
 
-The model is on-demand pricing: a query bills the bytes of the columns it reads, of every partition it does not prune, at
-least 10 MiB for each table. Raw grows by what lands, and is priced as it is in the middle of the month. A run of a state
-reads what landed since the last one and the whole state, since updates touch all of its partitions; one of a serving
-table reads that as well. Not in it: free tiers, capacity pricing, long-term storage, time travel, streaming.
+The model is on-demand pricing: a query bills the bytes of the columns it reads, of every partition that it does not prune, at
+least 10 MiB for each table. Raw grows by what lands, and has the price of its size in the middle of the month. A run of a state
+reads the tail and the whole state, since updates touch all of its partitions; a run of a serving table reads that as well. Not
+included: free tiers, capacity pricing, long-term storage, time travel, streaming.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _WIDTHS = {"INT64": 8, "FLOAT64": 8, "BOOL": 1, "TIMESTAMP": 8, "BIGNUMERIC": 32
 
 
 def price(reads: int, config: BigQueryConfig) -> float:
-    """Return what a query costs on demand; `reads` is of one table."""
+    """Return the on-demand price of a query that reads `reads` bytes of one table."""
     return max(reads, LEAST_BILLED) / TIB * config.price_per_tib if reads else 0.0
 
 
 def costs(relation: Relation, config: BigQueryConfig, load: Load, measured: Measured | None) -> Sequence[Cost]:
     """Return the costs of `view`, `state` and `serving`, in that order."""
     fields = raw_fields(relation)
-    # the mean bytes of a fact: as measured, or of one that sets every column
+    # the mean bytes of a fact: as measured, or of a fact that sets every column
     fact = float(sum(_width(field, load.text_bytes) for field in fields))
     if measured is not None and measured.facts:
         fact = measured.bytes / measured.facts
-    # the bytes of a row of plain columns, every one set: of each cell its value alone
+    # the bytes of a row of plain columns, all of them set: of each cell only the value
     named = {physical_name(column.name) for column in relation.schema.columns}
     row = float(sum(_value_width(field, load.text_bytes) for field in fields if field.name in named))
     facts = load.facts if load.facts is not None else measured.facts if measured is not None else 0
@@ -48,7 +48,7 @@ def costs(relation: Relation, config: BigQueryConfig, load: Load, measured: Meas
     state, serving = rows * fact, rows * row
     queries, runs = load.queries_per_day * DAYS, load.runs_per_day * DAYS
     view = _cost("view", config, reads=(queries, [raw * share]), runs=(0, []), kept=raw)
-    # half of what lands between two runs is there at a read, in the mean
+    # on average, half of the facts between two runs are there at a read
     read = [state * share, tail / 2 * share]
     kept = _cost("state", config, reads=(queries, read), runs=(runs, [tail, state]), kept=raw + state)
     ran, whole = [tail, state, serving], raw + state + serving
@@ -59,7 +59,7 @@ def costs(relation: Relation, config: BigQueryConfig, load: Load, measured: Meas
 def _cost(
     way: str, config: BigQueryConfig, *, reads: tuple[int, list[float]], runs: tuple[int, list[float]], kept: float
 ) -> Cost:
-    # a read of a table without anything bills nothing
+    # reading an empty table bills nothing
     queried, ran = (count * sum(max(round(size), LEAST_BILLED) for size in parts if size > 0) for count, parts in (reads, runs))
     paid, paid_runs = (size / TIB * config.price_per_tib for size in (queried, ran))
     stored = round(kept) / GIB * config.storage_price_per_gib

@@ -1,4 +1,4 @@
-"""Statements that make a project's datasets, raw tables, views and table functions: text alone, nothing runs here."""
+"""Writes the statements that make a project's datasets, raw tables, views and table functions; nothing runs here."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from cdc_views_bigquery.wide import part_query, parts_of, whole_query
 
 DIALECT = "bigquery"
 LONGEST_VIEW = limits.VIEW_CHARACTERS
-"""Characters; a view whose query is longer is cut into parts."""
+"""In characters; a view with a longer query is cut into parts."""
 MOST_ALIGNED = 400
-"""Columns; a statement of more is too long for a view when it is aligned, and takes seconds to write."""
+"""In columns; an aligned statement of more columns is too long for a view, and takes seconds to write."""
 _OURS = {
     "_kind": "what the fact is about: row, static, partition, range or table",
     "_live": "row marker: write time and packed expiry; null where the event carries none",
@@ -40,7 +40,7 @@ _OURS = {
 
 
 class Kind(str, Enum):
-    """What a statement makes; also the order they have to run in."""
+    """What a statement makes; statements must run in this order."""
 
     DATASET = "dataset"
     RAW = "raw table"
@@ -51,7 +51,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement: what it makes, under which full name, and its text without a semicolon."""
+    """One statement: the kind and full name of what it makes, and its text without a semicolon."""
 
     kind: Kind
     name: str
@@ -60,10 +60,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One table's places: full names of its raw table and view, and how it is read.
-
-    `facts`: what the view's FROM takes in place of the raw table, a state and what landed since.
-    """
+    """Full names of one table's raw table and view, and its strategy; the view reads `facts`, if given, instead of raw."""
 
     relation: Relation
     raw: str
@@ -78,12 +75,12 @@ class Target:
 
     @property
     def shown(self) -> str:
-        """What the view's FROM takes."""
+        """The table in the view's FROM."""
         return self.facts or quoted(self.raw)
 
 
 def target_of(view: ViewDefinition, *, facts: str = "") -> Target:
-    """Return the places of a view and its raw table; `facts`: what it reads in place of that, a full name."""
+    """Return the places of a view and its raw table; `facts` is the full name of a view of state and tail to read instead."""
     name = f"{view.schema}.{view.name}"
     return Target(view.raw.relation, full_name(view.raw), name, view.strategy.value, quoted(facts) if facts else "")
 
@@ -130,7 +127,7 @@ def raw_table(target: Target, config: BigQueryConfig) -> Statement:
 
 
 def rows_query(target: Target, *, source: str = "", most: int = limits.VIEW_CHARACTERS) -> str:
-    """Return the SELECT of all columns; aligned, and short where that would have more than `most` characters."""
+    """Return the SELECT of all columns; aligned, unless the text then has more than `most` characters."""
     table = source or target.shown
     with not_too_deep(target):
         if len(target.relation.schema.columns) < MOST_ALIGNED:
@@ -142,13 +139,13 @@ def rows_query(target: Target, *, source: str = "", most: int = limits.VIEW_CHAR
 
 @lru_cache(maxsize=4)
 def _rows_text(relation: Relation, strategy: str, table: str, *, is_pretty: bool) -> str:
-    """The SELECT of all columns; remembered, since `plan` needs it three times and one of 1,000 columns takes seconds."""
+    """Return the SELECT of all columns; cached, because `plan` needs it three times and 1,000 columns take seconds."""
     return rows_sql(Ask(relation), dialect_name=DIALECT, strategy=strategy, table=table, clock="", is_pretty=is_pretty)
 
 
 @contextmanager
 def not_too_deep(target: Target) -> Iterator[None]:
-    """A plan whose steps nest too deeply for Python as an `UnsupportedError`: self_join has one step for each column."""
+    """Raise `UnsupportedError` for a plan that nests too deeply for Python: self_join has one step for each column."""
     try:
         yield
     except RecursionError:
@@ -159,7 +156,7 @@ def not_too_deep(target: Target) -> Iterator[None]:
 
 
 def view_queries(target: Target) -> list[tuple[str, str]]:
-    """Return (full name, SELECT) of the view, the last, and of its parts, where it is too long to be one."""
+    """Return (full name, SELECT) of the view's parts, if it is too long for one view, and of the view, which is the last."""
     query = rows_query(target)
     if len(query) <= LONGEST_VIEW:
         return [(target.view, query)]
@@ -170,10 +167,7 @@ def view_queries(target: Target) -> list[tuple[str, str]]:
 
 
 def views(target: Target, config: BigQueryConfig) -> list[Statement]:
-    """Return the statements that make the view's parts, if it has any, and the view.
-
-    Raises `UnsupportedError` where BigQuery cannot hold them.
-    """
+    """Return the statements that make the view and its parts; raises `UnsupportedError` if BigQuery cannot hold them."""
     schema = target.relation.schema
     check_names(target.relation, DIALECT, others=tuple(target.view.split(".")[-2:]))
     check_shown(target.relation)
@@ -212,7 +206,7 @@ def _view(target: Target, query: str, config: BigQueryConfig) -> Statement:
 
 
 def function(target: Target) -> Statement:
-    """Return the statement that makes the table function: the view over what landed in a span of time."""
+    """Return the statement that makes the table function: the view of what landed in a span of time."""
     schema = target.relation.schema
     span = "`_landed_at` >= landed_from AND `_landed_at` <= landed_until"
     source = f"(SELECT * FROM {quoted(target.raw)} WHERE {span})"
@@ -233,7 +227,7 @@ def _checked(kind: Kind, name: str, sql: str, target: Target) -> Statement:
 
 
 def described(column: Column) -> str:
-    """Return what is said of a column of the view: its type at the source and its role."""
+    """Return the description of a view's column: its type at the source and its role."""
     roles = {Role.PARTITION: ", partition key", Role.CLUSTERING: ", clustering key", Role.STATIC: ", static, of the partition"}
     text = one_line(f"{column.type}{roles.get(column.role, '')}")
     return limits.shortened(text, most=limits.COLUMN_DESCRIPTION)

@@ -1,4 +1,4 @@
-"""The engine: reads and views are jobs in BigQuery, over raw tables that are there."""
+"""The engine: reads and views are jobs in BigQuery over raw tables there."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from cdc_views_bigquery.types import Fields, bare, differences, merged, quoted
 
 
 class BigQueryEngine(WarehouseEngine):
-    """Runs plans as query jobs; makes datasets, raw tables, views and table functions. Nothing is sent before its use."""
+    """Runs plans as query jobs; makes datasets, raw tables, views and table functions. Sends nothing before its first use."""
 
     name = DIALECT
     leaves_out_covered = False
@@ -78,14 +78,13 @@ class BigQueryEngine(WarehouseEngine):
         return text
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
-        """See `Engine.rows`; `sources` is all of a raw table."""
         renderer = Renderer(dialect(DIALECT), table=quoted(full_name(sources.raw)))
         text = renderer.sql(prune(lower(plan, strategy="aggregate")))
         check_statement(text, what=f"a query of {sources.raw.relation.schema.full_name}")
         return self._rows(text, sources.raw)
 
     def _rows(self, text: str, raw: RawTable, *, what: str = "reading") -> pa.Table:
-        """The rows of a query, whose multi-cell collections are null where they are empty, as in exact form."""
+        """Return a query's rows; empty multi-cell collections become null, as in exact form."""
         rows = self.connection.rows(text, what=f"{what} {raw.relation.schema.full_name}")
         for index, column in enumerate(rows.schema):
             if pa.types.is_list(column.type):
@@ -96,7 +95,7 @@ class BigQueryEngine(WarehouseEngine):
         return rows
 
     def apply(self, view: ViewDefinition) -> str:
-        """See `Engine.apply`; makes datasets and the raw table where they are not there, and lets the view read it."""
+        """See `Engine.apply`; also makes datasets and the raw table if they are missing, and lets the view read the raw table."""
         target, _ = self._target(view)
         statements = self.statements(target)
         for made in statements:
@@ -106,12 +105,12 @@ class BigQueryEngine(WarehouseEngine):
         return next(made.sql for made in statements if made.kind is ddl.Kind.VIEW)
 
     def _target(self, view: ViewDefinition) -> tuple[Target, StateStanding | None]:
-        """The places of a view, and its state, which the view reads where it has every column of the schema file."""
+        """Return the view's places and its state, which the view reads if the state has every column of the schema file."""
         kept = self.state(view.state, view.raw) if view.state else None
         return target_of(view, facts=kept.facts if kept is not None and kept.is_complete else ""), kept
 
     def _authorize(self, views: list[str], target: Target) -> None:
-        """Let the views read what they read, for everybody who may read the views."""
+        """Let the views read their sources, for everybody who may read the views."""
         facts = bare(target.facts)
         pairs = [(view, facts or target.raw) for view in views] + ([(facts, target.raw)] if facts else [])
         for view, source in pairs:
@@ -119,7 +118,7 @@ class BigQueryEngine(WarehouseEngine):
                 self.connection.authorize(view, reads=dataset)
 
     def statements(self, target: Target) -> list[Statement]:
-        """Return what makes one table's datasets, raw table, view and function, in order; all are checked first."""
+        """Return the statements of one table's datasets, raw table, view and function, in order; all are checked first."""
         names = [name.rpartition(".")[0] for name in (target.view, target.raw)]
         made = [ddl.dataset(name, self.config) for name in dict.fromkeys(names)]
         return [*made, ddl.raw_table(target, self.config), *ddl.views(target, self.config), ddl.function(target)]
@@ -133,7 +132,6 @@ class BigQueryEngine(WarehouseEngine):
         self.connection.run(made.sql, what=f"creating {made.kind.value} {made.name}")
 
     def _complete(self, found: Deployed, relation: Relation) -> None:
-        """Add what a raw table lacks; raises `EngineError` where it is something else."""
         _check_layout(found, relation)
         wanted = ddl.raw_fields(relation)
         additions, conflicts = differences(found.fields, wanted)
@@ -147,12 +145,12 @@ class BigQueryEngine(WarehouseEngine):
 
     def plan(self, view: ViewDefinition) -> ViewChange:
         target, _ = self._target(view)
-        self.statements(target)  # what is too large for BigQuery is said before anything is asked
+        self.statements(target)  # raises for what is too large for BigQuery, before anything is asked
         raw, (*parts, (_, query)) = self.connection.deployed(target.raw), ddl.view_queries(target)
         deployed = self.connection.deployed(target.view)
         diff = "".join(_diff(name, self.connection.deployed(name), text) for name, text in parts)
         diff += _diff(target.view, deployed, query)
-        # a view of parts can be asked about only once they are there
+        # BigQuery can be asked about a view of parts only once the parts are there
         query = ddl.rows_query(target) if parts else query
         lines = _raw_lines(target, raw)
         asked = None if raw is None or lines else self.connection.dry_run(query, what=f"planning {target.view}")
@@ -235,7 +233,7 @@ class BigQueryEngine(WarehouseEngine):
             for made in (ddl.dataset(target.raw.rpartition(".")[0], self.config), ddl.raw_table(target, self.config)):
                 self._make(made, raw.relation)
 
-        # of a derived raw table both have one name (`StateDefinition.name`); no other is ever emptied
+        # a derived raw table has one name with its state (`StateDefinition.name`); no other raw table is ever emptied
         state = self._tables(StateDefinition(target.raw.rpartition(".")[2], raw))
         return Incoming(self.connection, raw, target.raw, make, state.merging)
 
@@ -244,15 +242,13 @@ class BigQueryEngine(WarehouseEngine):
         return StateTables(self.connection, merging, state.raw.relation)
 
     def load(self, raw: RawTable, rows: pa.Table) -> str:
-        """Append rows in the canonical layout to a raw table, all or none; returns the job's id."""
+        """Append rows in the canonical layout to a raw table, all or none; return the job's id."""
         return self.connection.load(rows, full_name(raw), what=f"loading into {full_name(raw)}")
 
     def write_state(self, write: StateWrite) -> None:
-        """Refused: a state in BigQuery is not kept in files."""
         raise UnsupportedError("engine bigquery does not keep a state in Delta files", remedy="see docs/bigquery.md")
 
     def write_serving(self, write: ServingWrite) -> None:
-        """Refused, as `write_state`."""
         raise UnsupportedError("engine bigquery does not keep a serving table in Delta files", remedy="see docs/bigquery.md")
 
     def close(self) -> None:
@@ -260,14 +256,13 @@ class BigQueryEngine(WarehouseEngine):
 
 
 def _diff(name: str, deployed: Deployed | None, query: str) -> str:
-    """A view's text as it is and as it is to be, as a unified diff; empty where they are equal."""
     before = "" if deployed is None else deployed.query.strip()
     names = (f"{name} (deployed)", f"{name} (planned)")
     return "\n".join(difflib.unified_diff(before.splitlines(), query.strip().splitlines(), *names, lineterm=""))
 
 
 def _raw_lines(target: Target, raw: Deployed | None) -> list[str]:
-    """What `apply` adds to the raw table; while there is any, BigQuery cannot be asked about the planned query."""
+    """Return what `apply` adds to the raw table; if there is anything, BigQuery cannot be asked about the planned query yet."""
     wanted = ddl.raw_fields(target.relation)
     if raw is None:
         return [f"+ {target.raw} with {len(wanted)} columns"]
@@ -283,7 +278,6 @@ def _view_lines(target: Target, view: Deployed, shown: Fields) -> list[str]:
 
 
 def _check_layout(found: Deployed, relation: Relation) -> None:
-    """Raise `UnsupportedError` for a raw table of a newer layout than this version knows."""
     _, marked, rest = found.description.partition("raw layout ")
     number = rest.rstrip(")")
     if marked and number.isdigit() and int(number) > LAYOUT_VERSION:

@@ -1,8 +1,8 @@
-"""Raw tables in BigQuery that somebody else lands: their rows go through the raw format's adapter into a derived raw table.
+"""Raw tables in BigQuery that somebody else lands: the raw format's adapter brings their rows into a derived raw table.
 
-Rows are known by the digest of all their columns. What the derived table does not have yet is read and adapted; once a
-row of it is gone from there, or schema, format or cdc-views changed, all are. Rows, quarantine, and digests are written in
-one transaction. The table itself is only read.
+A row is known by the digest of all its columns. A run adapts the rows that the derived table lacks; or all rows, if one of the
+adapted rows is gone, or the schema, the format or cdc-views changed. One transaction writes rows, quarantine and digests. The
+external table is only read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SETTING = "found"
 
 @dataclass(slots=True)
 class Adapting:
-    """Brings a derived raw table up to date with the external table `name`; `setting` decides how events read."""
+    """Brings a derived raw table up to date with the external table `name`; `setting` decides how events are read."""
 
     incoming: Incoming
     name: str
@@ -41,7 +41,7 @@ class Adapting:
     names: SinkColumns
 
     def run(self) -> Adaptation:
-        """Do it; raises `UsageError` for no table, or none of events, `UnsupportedError` for what BigQuery has lost."""
+        """Adapt; raises `UsageError` if there is no table of events, `UnsupportedError` for values that BigQuery has lost."""
         if self.incoming.connection.deployed(self.name) is None:
             raise UsageError(f"{self.name}: there is no such table; name the one that events land in (`raw: {{table: …}}`)")
         self.incoming.prepare(takes=True)
@@ -59,7 +59,7 @@ class Adapting:
         decoder = self.decoder.reread()
         batch = self._batch(decoder, fresh.drop_columns([_DIGEST]), digests)
         rows = batch.rows()
-        # a row goes to quarantine once, however often it is there
+        # a row goes to quarantine once, even if the table has it several times
         rejected = list({one.event.event_id: one for one in batch.rejected}.values())
         self.incoming.commit(
             Commit(
@@ -87,7 +87,7 @@ class Adapting:
         return self.incoming.connection.rows(text, what=f"reading {self.name}")
 
     def _batch(self, decoder: Decoder, fresh: pa.Table, digests: Sequence[bytes]) -> Batch:
-        """The rows as events, each known by its digest, as rows have no numbers."""
+        """Return the rows as events; each is known by its digest, because rows have no numbers."""
         schema = decoder.raw.relation.schema
         check_is_exact(fresh.schema, schema=schema, scales=self.names.scales, where=self.name)
         rows = arranged(fresh, format_name=decoder.format.name, schema=schema, names=self.names)

@@ -1,4 +1,4 @@
-"""A folder of SQL that people can take away: numbered files and a README, which need no cdc-views."""
+"""A folder of SQL that works without cdc-views: numbered files and a README."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def folder(name: str, targets: Sequence[Target], config: BigQueryConfig, *, stat
 
 
 def _scripts(state: Kept, config: BigQueryConfig) -> dict[str, str]:
-    """The scripts of a state; none that BigQuery would not take for its length."""
+    """Return a state's scripts, except for those that are too long for BigQuery."""
     relation, merging = state
     made: dict[str, Callable[[], str]] = {
         "setup": lambda: f"{ddl.dataset(merging.dataset, config).sql};\n\n{setup_script(relation, merging)}",
@@ -66,5 +66,4 @@ def _scripts(state: Kept, config: BigQueryConfig) -> dict[str, str]:
 
 
 def _fit(name: str) -> str:
-    """A name for a file of any file system."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else f"-{ord(c):02x}" for c in name)

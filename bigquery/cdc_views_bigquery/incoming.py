@@ -1,8 +1,8 @@
 """Commits to a raw table in BigQuery: rows, bad events, and how far their source is read, all or nothing.
 
-Rows come by load jobs, which bill nothing, into tables of their own that BigQuery drops after a day. One transaction then
-copies them and writes the *marks*: texts by name in `<raw>__marks`. A commit says what it read the marks as, so that it is a
-compare-and-swap; each also changes one same row, since two transactions that only insert would both go through.
+Load jobs, which bill nothing, bring rows into tables of their own, which BigQuery drops after a day. One transaction then copies
+them and writes the *marks*: texts by name in `<raw>__marks`. A commit is a compare-and-swap: it states the marks that it has
+read. Each commit also changes the same row, because two transactions that only insert would both succeed.
 
 Source: BigQuery, Multi-statement transactions, Transaction concurrency.
 """
@@ -33,10 +33,7 @@ Marks = Mapping[str, str]
 
 
 def rows_that_fit(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[pa.Table, dict[int, str]]:
-    """Return the rows of all events that BigQuery can keep, and the reason of each that it cannot, by its index.
-
-    Source: BigQuery, Data types, Array type, "Nulls and the array type": a table holds no array with a null in it.
-    """
+    """Return the rows of all events that BigQuery can keep, and the reason (`storable`) for each other event, by its index."""
     rows, misfits = rows_of_events(decoder, events)
     with_null = rows_with_null(rows)
     if not with_null:
@@ -52,14 +49,12 @@ class Commit:
     """What one commit does.
 
     Attributes:
-        decoder: What the events were decoded by.
-        rows: Rows of the raw table, in its layout.
-        rejected: Events for quarantine; those that are there already, by id, are left out.
-        known: Marks as they were read; empty for one that was not there.
-        marks: Marks as they are to be.
+        rejected: Events for quarantine; ids that are there already are left out.
+        known: Marks as they were read; empty for a mark that was not there.
+        marks: Marks to write.
         resolved: Ids of events in quarantine that landed whole now.
-        taken: Digests of somebody else's rows that this takes in.
-        replaces: What there is goes away: rows, quarantine and digests, and what a state has taken in of them.
+        taken: Digests of the external rows that this takes in.
+        replaces: Delete what is there: rows, quarantine and digests, and what a state has merged of them.
         replayed: Ids of events in quarantine that land now, and the number of that replay.
     """
 
@@ -76,18 +71,16 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """Where commits to one raw table go; `make` makes that table, where it is not there."""
+    """Commits to one raw table with the full name `name`; `make` makes that table if it is missing; `state` may be its state."""
 
     connection: Connection
     raw: RawTable
     name: str
-    """The raw table's full name."""
     make: Callable[[], None]
     state: Merging
-    """The state that may have been made of it."""
 
     def prepare(self, *, takes: bool = False) -> None:
-        """Make the raw table and those beside it that are missing; `takes`: also the one of digests."""
+        """Make the raw table and the missing tables beside it; `takes` includes the table of digests."""
         self.make()
         if not self._has(self.name + MARKS):
             described = f"how far sources of {self.name} are read; the row without a name counts commits (cdc-views)"
@@ -106,7 +99,7 @@ class Incoming:
         return {row["name"]: row["value"] for row in found}
 
     def commit(self, commit: Commit) -> None:
-        """Do it; raises `ConflictError`, with nothing done, where a mark has changed or keys were forgotten since."""
+        """Commit; raises `ConflictError`, with nothing done, if a mark has changed or keys were forgotten since."""
         check_current(commit.decoder, source=self.name)
         run = uuid.uuid4().hex
         parts = [self._part(self.name, commit.rows, run, "rows")] if commit.rows.num_rows else []
@@ -119,7 +112,7 @@ class Incoming:
             parts.append(self._part(self.name + TAKEN, digests, run, "taken"))
         replaced = [quoted(self.name + suffix) for suffix in ("", QUARANTINE, TAKEN)] if commit.replaces else []
         has_state = commit.replaces and self._has(self.state.watermark)
-        # of the state all but its watermark and its serving table, which the next run makes anew
+        # all of the state, except for its watermark and its serving table, which the next run makes again
         replaced += filter(self._has, (self.state.state, self.state.seen, self.state.late) if has_state else ())
         expected = [f"name = {text_literal(n)} AND value = {text_literal(v)}" for n, v in commit.known.items() if v]
         sql = envelope(
@@ -148,7 +141,7 @@ class Incoming:
         return self.connection.deployed(bare(table)) is not None
 
     def _part(self, into: str, rows: pa.Table, run: str, what: str, *, condition: str = "") -> dict[str, str]:
-        """Load rows into a table of their own; returns what the script does with that."""
+        """Load rows into a table of their own; return the script's step that copies them."""
         source = f"{self.name}__incoming_{run}_{what}"
         self._make(_table(source, rows.schema, what="rows on their way", is_short_lived=True), source)
         self.connection.load(rows, source, what=f"loading into {source}")

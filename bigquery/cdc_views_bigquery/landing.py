@@ -1,7 +1,7 @@
-"""`land` and `replay` into a raw table in BigQuery: each event once, bad ones into a quarantine table.
+"""`land` and `replay` into a raw table in BigQuery: each event once, bad events into a quarantine table.
 
-A file is known by its content, as in `cdc_views.landing.files`: the digest of its first line, and of the prefix that
-landed. The transaction that adds the rows writes both into the marks.
+A file is known by its content, as in `cdc_views.landing.files`: by the digests of its first line and of its landed prefix. The
+transaction that adds the rows writes both into the marks.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class BigQueryLanding(FileTarget, Lands):
         return best or _BigQueryFile(self.incoming, file.name, f"{head}{len(marks)}", "", Prefix())
 
     def replay(self) -> ReplayReport:
-        """One commit: a transaction holds quarantine and raw together."""
+        """As `Lands.replay`, in one commit: a transaction covers quarantine and raw together."""
         self.incoming.prepare()
         message = f"{self.incoming.name}: others kept landing; run replay again"
         return retried(self._replayed, what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
@@ -81,7 +81,7 @@ class BigQueryLanding(FileTarget, Lands):
 
 @dataclass(slots=True)
 class _BigQueryFile:
-    """A `LandedFile`: its mark, what was read of that (empty: there is none), and the prefix that has landed."""
+    """A `LandedFile`: its mark, the mark's value as read (empty if there is none), and the prefix that has landed."""
 
     incoming: Incoming
     name: str
@@ -89,7 +89,7 @@ class _BigQueryFile:
     known: str
     landed: Prefix
     resolved: Sequence[str] = ()
-    """Ids of starts of the next line that went to quarantine when the file still ended inside it."""
+    """Ids of starts of the next line; they went to quarantine when the file still ended inside it."""
 
     def resolve_fragment(self, line: RawLine) -> None:
         table = quoted(self.incoming.name + QUARANTINE)
@@ -116,6 +116,6 @@ class _BigQueryFile:
             self.known, self.landed, self.resolved = mark, batch.end, ()
 
     def _has(self, event_id: str) -> bool:
-        """Whether quarantine has the start of an event that the file ends inside: an earlier call has put it there."""
+        """Return whether an earlier call put the start of an event, inside which the file ends, into quarantine."""
         known = f"SELECT event_id FROM {quoted(self.incoming.name + QUARANTINE)} WHERE event_id = {text_literal(event_id)}"
         return bool(self.incoming.connection.rows(known, what="looking for the start of an event").num_rows)

@@ -1,7 +1,6 @@
-"""What BigQuery refuses for its size, checked before anything is sent: the only place that has these numbers.
+"""BigQuery's limits of size, checked before anything is sent; no other module has these numbers.
 
-Source of every number: Google Cloud, BigQuery, "Quotas and limits" (cloud.google.com/bigquery/quotas). Each is followed
-by its section and the limit's name.
+Source of every number: Google Cloud, BigQuery, "Quotas and limits" (cloud.google.com/bigquery/quotas), by section and limit.
 """
 
 from __future__ import annotations
@@ -10,14 +9,11 @@ from cdc_views.errors import UnsupportedError
 from cdc_views_bigquery.types import Fields
 
 QUERY_BYTES = 1024 * 1024
-"""Query jobs, "Maximum unresolved GoogleSQL query length"; a script is one query.
-
-The same page also says "Maximum SQL query character length", 1,024 K characters: no more than that many bytes.
-"""
+"""Query jobs, "Maximum unresolved GoogleSQL query length", of a script, too; "Maximum SQL query character length" is as wide."""
 VIEW_CHARACTERS = 256 * 1024
-"""Logical views, "Maximum length of a GoogleSQL query used to define a view"; views that it reads are not counted."""
+"""Logical views, "Maximum length of a GoogleSQL query used to define a view"; views that it reads do not count."""
 RESOLVED_BYTES = 12 * 1024 * 1024
-"""Query jobs, "Maximum resolved legacy and GoogleSQL query length": with the text of every view it reads."""
+"""Query jobs, "Maximum resolved legacy and GoogleSQL query length": with the text of every view that it reads."""
 COLUMNS = 10_000
 """Query jobs, "Maximum columns in a table, query result, or view definition", nested and repeated ones included."""
 NESTING = 15
@@ -25,7 +21,7 @@ NESTING = 15
 COLUMN_DESCRIPTION = 1_024
 """All tables, "Maximum length of a column description", in characters."""
 AUTHORIZED = 2_500
-"""Datasets, "Number of authorized resources in a dataset's access control list"; each view and each part of one is one."""
+"""Datasets, "Number of authorized resources in a dataset's access control list"; each view and each part of one counts."""
 PARTITIONS_OF_A_JOB = 4_000
 """Partitioned tables, "Number of partitions modified by a single job"."""
 CLUSTERED = 4
@@ -33,7 +29,7 @@ CLUSTERED = 4
 
 
 def fits(sql: str) -> bool:
-    """Whether a statement or script can be sent."""
+    """Return whether a statement or script can be sent."""
     return len(sql.encode()) <= QUERY_BYTES
 
 
@@ -74,7 +70,7 @@ def check_columns(fields: Fields, *, what: str) -> None:
 
 
 def check_authorized(known: int, *, dataset: str) -> None:
-    """Raise `UnsupportedError` where a dataset lets as many views read it as it can."""
+    """Raise `UnsupportedError` if as many views may read a dataset as BigQuery allows."""
     if known >= AUTHORIZED:
         raise UnsupportedError(
             f"{dataset} lets {known:,} views read it, and BigQuery takes {AUTHORIZED:,}",

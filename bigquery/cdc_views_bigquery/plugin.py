@@ -1,7 +1,4 @@
-"""BigQuery, as `cdc_views.engines.warehouses` describes warehouses.
-
-The client is imported by the first call (extra `bigquery`); what only writes SQL needs none.
-"""
+"""BigQuery as a warehouse; the first call imports the client (extra `bigquery`), and only writing SQL needs no client."""
 
 from __future__ import annotations
 
@@ -32,7 +29,6 @@ class BigQueryPlugin(WarehousePlugin):
         split_place(warehouse)
 
     def open(self, config: ProjectConfig, *, folder: Path) -> BigQueryEngine:
-        """Nothing is sent before the engine's first use."""
         from cdc_views_bigquery.engine import BigQueryEngine
 
         return BigQueryEngine(_place(config), options_of(config))
@@ -41,7 +37,6 @@ class BigQueryPlugin(WarehousePlugin):
         return SCHEME + _place(config).raw_table(name)
 
     def location_beside(self, keyspace: str, name: str) -> str:
-        """A dataset of its own."""
         return f"{SCHEME}{keyspace}_raw.{name}"
 
     def view_schema(self, config: ProjectConfig) -> str:
@@ -49,7 +44,7 @@ class BigQueryPlugin(WarehousePlugin):
         return place.dataset(place.views)
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
-        """None for raw tables that are elsewhere: their text is what any dialect has."""
+        """Return None for raw tables that are elsewhere: any dialect's text fits these."""
         if config.engine != self.name:
             return None
         from cdc_views_bigquery import ddl
@@ -69,14 +64,14 @@ class BigQueryPlugin(WarehousePlugin):
         from cdc_views_bigquery.state import merging_of
 
         place, options = _place(config) if config.engine == self.name else None, options_of(config)
-        # beside the views of a project that has no dataset of states
+        # a project without a dataset of states has them beside its views
         datasets = [place.dataset(place.state) if place is not None else f"{view.schema}_state" for view in views]
         kept = [(s.raw.relation, merging_of(dataset, options, s)) for dataset, s in zip(datasets, states, strict=True)]
         return folder(config.name, [target_of(view) for view in views], options, states=kept)
 
 
 def options_of(config: ProjectConfig) -> BigQueryConfig:
-    """Return what a project file says under `bigquery:`; the defaults where it says nothing."""
+    """Return `bigquery:` of a project file, or defaults."""
     found: BigQueryConfig = config.options_of(BigQueryPlugin.name)
     return found
 

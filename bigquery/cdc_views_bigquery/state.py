@@ -1,7 +1,7 @@
-"""State and serving tables in BigQuery: made, completed and brought up to date by the scripts of `cdc_views_bigquery.merging`.
+"""State and serving tables in BigQuery: the scripts of `cdc_views_bigquery.merging` make them and bring them up to date.
 
-A run is one job. It is a transaction: killed anywhere, nothing of it is there, and the next run makes up for it. Of two
-at once BigQuery cancels one, which is then tried again.
+A run is one job and one transaction: if it is killed, nothing of it remains, and the next run makes up for it. Of two runs at
+the same time BigQuery cancels one, which is then tried again.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
 from cdc_views_bigquery.types import Fields, bare, differences, merged, quoted
 
 SETTLE_SHARE = 0.2
-"""Facts merged since the state was written anew, in parts of what it holds, at which it is: as of Delta's base."""
+"""The state is written again once the facts merged since are this share of it, as for Delta's base."""
 
 
 def merging_of(dataset: str, config: BigQueryConfig, state: StateDefinition) -> Merging:
-    """Return what the scripts of a state work on; `dataset` is where its tables are."""
+    """Return what a state's scripts work on; `dataset` is the place of its tables."""
     return Merging(
         raw=quoted(state.raw.location.removeprefix(SCHEME)),
         dataset=dataset,
@@ -56,7 +56,7 @@ def merging_of(dataset: str, config: BigQueryConfig, state: StateDefinition) -> 
 
 @dataclass(frozen=True, slots=True)
 class StateTables:
-    """One table's state, and what is asked of it."""
+    """The state of one table, and reads of it."""
 
     connection: Connection
     merging: Merging
@@ -68,7 +68,7 @@ class StateTables:
         return self.relation.schema.full_name
 
     def standing(self) -> StateStanding | None:
-        """Return how far the state is; None before its first run."""
+        """Return the state's progress; None before its first run."""
         view = self.connection.deployed(bare(self.merging.facts))
         mark = None if view is None else self.mark()
         state = None if mark is None else self.connection.deployed(bare(self.merging.state))
@@ -87,11 +87,11 @@ class StateTables:
         )
 
     def mark(self) -> Mapping[str, Any] | None:
-        """Return the watermark's row; None where there is no such table, or nothing in it."""
+        """Return the watermark's row, None if there is no such table or no row in it."""
         return next(iter(self.connection.listed(bare(self.merging.watermark))), None)
 
     def late(self) -> tuple[pa.Table, pa.Table]:
-        """Return the facts that landed too late, and what partitions have purged; both empty where nothing was ever late."""
+        """Return the facts that landed too late, and what partitions have purged; both are empty if nothing was ever late."""
         there = self.connection.deployed(bare(self.merging.late))
         if there is None:
             nothing = self.relation.arrow_schema().empty_table()
@@ -104,10 +104,10 @@ class StateTables:
         return late, self.connection.rows(purged, what=what)
 
     def draw(self, *, size: int, seed: int | None) -> list[str]:
-        """Return digests of at most `size` partitions of the state and of raw, so that what only one of them has is noticed.
+        """Return digests of at most `size` partitions of the state and of raw, to notice partitions that only one of them has.
 
-        They are the same for equal seeds and facts; `seed` None: others after each run of the state. None of them purged
-        anything (M2). Reads the columns of the key alone.
+        Equal seeds and facts give equal partitions; with `seed` None they differ after each run of the state. None of them purged
+        anything (M2). Reads only the columns of the key.
         """
         drawn = (self.mark() or {}).get("ran_at") if seed is None else seed
         of_row = f"`_kind` NOT IN ('table', '{PURGED_KIND}')"
@@ -121,13 +121,13 @@ class StateTables:
         return [str(digest) for digest in found["p"].to_pylist()]
 
     def landed(self, partitions: Sequence[str]) -> pa.Table:
-        """Return all facts that raw has of partitions, and truncates, in the raw layout."""
+        """Return all facts of partitions in raw, and truncates, in the raw layout."""
         columns = ", ".join(column.quoted for column in raw_columns(self.relation))
         text = f"SELECT {columns} FROM {self._chosen(self.merging.raw, partitions)}"
         return self.connection.rows(text, what=f"reading partitions of {self.table} in raw")
 
     def chosen(self, partitions: Sequence[str]) -> str:
-        """Return what FROM takes to read these partitions of state and tail alone."""
+        """Return a FROM clause that reads only these partitions of state and tail."""
         return self._chosen(self.merging.facts, partitions)
 
     def _chosen(self, table: str, partitions: Sequence[str]) -> str:
@@ -136,12 +136,12 @@ class StateTables:
 
     @property
     def _digest(self) -> str:
-        """Of what identifies a partition (rule K1): no value of a key goes into a statement."""
+        """The digest of a partition's identity (rule K1): no value of a key goes into a statement."""
         keys = ", ".join(quoted(names.identity(column)) for column in self.relation.schema.partition)
         return f"TO_HEX(MD5(TO_JSON_STRING(STRUCT({keys}))))"
 
     def run(self, *, full: bool) -> StateRun:
-        """Merge what landed since, or all of raw; raises as `WarehouseEngine.materialize` does."""
+        """Merge the tail, or all of raw; raises as `WarehouseEngine.materialize` does."""
         message = f"{self.table}: other runs kept changing its state first; run it again"
         return retried(partial(self._attempt, full=full), what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
 
@@ -153,7 +153,7 @@ class StateTables:
         self._check_lateness(mark)
         is_first = not mark["runs"]
         if full and not is_first and self.merging.lateness is not None:
-            self._merge()  # what landed since is judged before everything is read
+            self._merge()  # the tail's lateness is judged before everything is read
         settles = full or is_first or self._is_due(mark)
         said, is_settled = self._settled(full=full and not is_first) if settles else (self._merge(), False)
         state = self._there(self.merging.state)
@@ -173,7 +173,7 @@ class StateTables:
         )
 
     def _settled(self, *, full: bool) -> tuple[Mapping[str, Any], bool]:
-        """A run that also writes the state anew; without that where its script is too long and nothing has to leave."""
+        """Merge and write the state again; only merge if that script is too long and nothing has to leave the state."""
         try:
             script = run_script(self.relation, self.merging, settles=True, full=full)
         except UnsupportedError:
@@ -230,7 +230,7 @@ class StateTables:
         )
 
     def _prepare(self, *, full: bool) -> tuple[str, ...]:
-        """Make the tables that are missing and the columns that they lack; returns a line each."""
+        """Make missing tables and columns; return a line for each."""
         found = {name: self.connection.deployed(name) for name in self._wanted()}
         lines, additions, replaced = self._changes(found, full=full)
         if replaced:
@@ -251,7 +251,7 @@ class StateTables:
         return {bare(name): columns for name, columns in of.items()}
 
     def _changes(self, found: Mapping[str, Deployed | None], *, full: bool) -> tuple[tuple[str, ...], dict[str, Fields], str]:
-        """What is to be made or added, a line each; the columns that tables are to have; a serving table to be replaced."""
+        """Return a line for each change, the columns that tables get, and a serving table to be replaced."""
         lines: list[str] = []
         additions: dict[str, Fields] = {}
         replaced = ""
@@ -283,7 +283,6 @@ class StateTables:
         return UsageError(f"{name} does not fit the schema of {self.table}: {told}; {advice}")
 
     def _check_identity(self, state: Deployed | None) -> None:
-        """Refuse a state of another key: it could not be told which rows are one."""
         known = None if state is None else state.labels.get(IDENTITY_LABEL)
         if state is None or known in (None, identity_of(self.relation)):
             return
@@ -303,7 +302,7 @@ class StateTables:
         return shown is not None and shown != setting_of(self.relation)
 
     def _fields(self, columns: tuple[Column, ...]) -> Fields:
-        """The columns as BigQuery names their types: by a dry run, which costs nothing."""
+        """Return the columns with BigQuery's names of their types, by a dry run, which costs nothing."""
         nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {column.quoted}" for column in columns)
         return self.connection.dry_run(f"SELECT {nulls}", what=f"asking for the types of {self.table}'s columns").fields
 

@@ -1,4 +1,4 @@
-"""Rows that BigQuery cannot store: an array there holds no NULL, at any level.
+"""Rows that BigQuery cannot store: no array there holds NULL, at any level.
 
 Source: BigQuery, Data types, Array type, "Nulls and the array type"; a load job refuses the whole file for one of them.
 """
@@ -14,10 +14,10 @@ from cdc_views.errors import UnsupportedError
 
 
 def check_storable(rows: pa.Table, *, table: str) -> None:
-    """Raise `UnsupportedError` for facts with an array that holds null: which column, and how many facts; no value.
+    """Raise `UnsupportedError` for facts whose arrays hold null; it names the column and the number of facts, but no value.
 
-    Such an array is a frozen list, set or vector with a null or 0-byte element. Elements of multi-cell collections
-    are STRUCTs in raw tables, and may hold anything.
+    Such an array is a frozen list, set or vector with a null or 0-byte element. Elements of multi-cell collections are STRUCTs in
+    raw tables, and may hold anything.
     """
     for name, found in rows_with_null(rows).items():
         raise UnsupportedError(
@@ -28,14 +28,14 @@ def check_storable(rows: pa.Table, *, table: str) -> None:
 
 
 def rows_with_null(rows: pa.Table) -> dict[str, set[int]]:
-    """Return, by column, the numbers of rows that hold an array with a null; columns without such rows are left out."""
+    """Return, by column, the numbers of rows with an array that holds null; columns without such rows are left out."""
     numbers = pa.array(range(rows.num_rows), pa.int64())
     found = {name: set(_with_null(rows.column(name).combine_chunks(), numbers)) for name in rows.column_names}
     return {name: held for name, held in found.items() if held}
 
 
 def _with_null(array: pa.Array, row_of: pa.Array) -> Iterator[int]:
-    """Yield the rows, `row_of` each value, in which some array holds null."""
+    """Yield the rows in which an array holds null; `row_of` has the row of each value."""
     kind = array.type
     if pa.types.is_list(kind):
         parents, items = row_of.take(pc.list_parent_indices(array)), pc.list_flatten(array)

@@ -1,7 +1,7 @@
-"""What is said of a call that BigQuery refused: which job, why, what to do; no credentials, no row's value.
+"""Errors of calls that BigQuery refused: which job, why, what to do; no credentials, no row's value.
 
-BigQuery's messages about running statements quote values ("Bad int64 value: …"). So they are passed on only where they
-cannot: of a dry run, which reads no rows, of reasons that are about the job and not its data, and of what analysis finds.
+BigQuery's messages about running statements quote values ("Bad int64 value: …"). So they are passed on only if they cannot: for
+a dry run, which reads no rows; for reasons that concern the job and not its data; and for what analysis finds.
 """
 
 from __future__ import annotations
@@ -29,39 +29,30 @@ _REMEDIES = {
     "timeout": "read less, or raise `bigquery.timeout` of the project file",
     "stopped": "somebody stopped the job; run it again",
 }
-"""Reasons whose messages speak of the job and not of rows."""
+"""Reasons whose messages concern the job and not rows."""
 _LATER = frozenset({"rateLimitExceeded", "jobRateLimitExceeded", "backendError", "internalError", "quotaExceeded"})
 _ANALYSIS = re.compile(
     r"(Syntax error|Unrecognized name|Name \S+ not found|No matching signature|Function not found|Table not found"
     r"|Not found|Duplicate column|Column \S+ (already|in|name)|Query error: (Syntax|Unrecognized)|Invalid field name|Field name)"
 )
 _NULL_IN_ARRAY = re.compile(r"Array cannot have a null element; error in writing field [^:]+\Z")
-"""Names a column and no value."""
+"""This message names a column and no value."""
 _READS_NULLS = "read it as TO_JSON_STRING(column), element by element with UNNEST, or by `cdc-views query`"
 _CONCURRENT = "aborted due to concurrent update"
-"""In BigQuery's words about a transaction that lost against another one; they name tables alone.
-
-Source: BigQuery, Multi-statement transactions, Transaction concurrency.
-"""
+"""A lost transaction's message; it names only tables. Source: BigQuery, Multi-statement transactions, Transaction concurrency."""
 LOST = "cdc-views: others landed first"
-"""What a script of ours says where its compare-and-swap fails."""
+"""The message of our scripts when their compare-and-swap fails."""
 ATTEMPTS, PAUSE_SECONDS = 5, 0.1
-"""How often a transaction that lost is begun, and how long to wait before the second time; see `retried`."""
+"""How often a transaction that lost is begun, and seconds to wait before the second time; see `retried`."""
 
 
 class InvalidQueryError(Exception):
-    """BigQuery refused a statement, or a value in it; stands in for an error whose text may hold that value."""
+    """BigQuery refused a statement, or a value in it; replaces an error whose text may hold that value."""
 
 
 @contextmanager
 def told(what: str, *, job: Any = None, is_analysis: bool = False) -> Iterator[None]:
-    """Turn the client's errors into `EngineError`s.
-
-    Args:
-        what: What was being done, for the message.
-        job: The job it was done by, where there is one.
-        is_analysis: No row was read, so that messages hold none.
-    """
+    """Turn the client's errors into `EngineError`s about `what` and `job`; `is_analysis`: no row was read, so none is quoted."""
     try:
         from google.api_core.exceptions import GoogleAPICallError, RetryError
         from google.auth.exceptions import GoogleAuthError
@@ -74,7 +65,7 @@ def told(what: str, *, job: Any = None, is_analysis: bool = False) -> Iterator[N
     try:
         yield
     except GoogleAuthError as error:
-        # the kind of what is wrong with credentials, never their text
+        # the kind of problem with the credentials, never their text
         kind = re.sub(r"(?<!^)([A-Z])", r" \1", type(error).__name__).lower()
         raise ConfigError(
             f"BigQuery, {what}: no usable credentials ({kind}); see Application Default Credentials of Google Cloud"
@@ -103,7 +94,6 @@ def _worded(error: Any, *, what: str, job: Any, is_analysis: bool) -> EngineErro
 
 
 def _of(job: Any, error: Any = None) -> str:
-    """Which job; of one that was refused when it was sent, what its error says."""
     found = job if job is not None else getattr(error, "query_job", None)
     if found is None or not getattr(found, "job_id", None):
         return ""

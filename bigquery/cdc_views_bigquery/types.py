@@ -1,4 +1,4 @@
-"""Arrow types as BigQuery's, names and texts as its SQL writes them, and whether what is deployed fits."""
+"""Arrow types as BigQuery's, names and texts in its SQL, and differences between deployed and wanted columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLUSTERABLE = frozenset({"INT64", "STRING", "BOOL", "NUMERIC", "BIGNUMERIC", "TI
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column or a member of a STRUCT; `kind` is GoogleSQL's name of the type, STRUCT where there are `fields`."""
+    """A column or a member of a STRUCT; `kind` is GoogleSQL's name of the type, STRUCT if there are `fields`."""
 
     name: str
     kind: str
@@ -35,25 +35,24 @@ class Field:
 
     @property
     def text(self) -> str:
-        """The type as DDL takes it."""
+        """The type in DDL."""
         inner = f"STRUCT<{', '.join(f'{quoted(f.name)} {f.text}' for f in self.fields)}>" if self.fields else self.kind
         return f"ARRAY<{inner}>" if self.repeats else inner
 
     @property
     def size(self) -> int:
-        """How many columns BigQuery counts: itself and everything below."""
+        """How many columns BigQuery counts: this one and everything below it."""
         return 1 + sum(field.size for field in self.fields)
 
     @property
     def depth(self) -> int:
-        """How many levels of STRUCT there are."""
+        """The number of STRUCT levels."""
         return 1 + max(field.depth for field in self.fields) if self.fields else 0
 
 
 Fields = tuple[Field, ...]
 
 _LEGACY = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL", "RECORD": "STRUCT"}
-"""The names that the API answers with."""
 
 
 def standard(name: str) -> str:
@@ -62,7 +61,7 @@ def standard(name: str) -> str:
 
 
 def fields_of(schema: pa.Schema, *, table: str) -> Fields:
-    """Return the columns that hold what `schema` holds; raises `UnsupportedError` for what BigQuery has no type for."""
+    """Return the columns for an Arrow schema; raises `UnsupportedError` for a type that BigQuery lacks."""
     return tuple(field_of(field.name, field.type, where=f"{table}: column {field.name!r}") for field in schema)
 
 
@@ -84,7 +83,7 @@ def field_of(name: str, kind: pa.DataType, *, where: str) -> Field:
 
 
 def differences(found: Fields, wanted: Fields, *, path: str = "") -> tuple[list[str], list[str]]:
-    """Return (additions, conflicts) that bring what is deployed to what is wanted, a line each; more columns do no harm."""
+    """Return (additions, conflicts), a line each, between deployed and wanted columns; more columns do no harm."""
     has = {field.name.casefold(): field for field in found}
     additions, conflicts = [], []
     for field in wanted:
@@ -101,7 +100,7 @@ def differences(found: Fields, wanted: Fields, *, path: str = "") -> tuple[list[
 
 
 def merged(found: Fields, wanted: Fields) -> Fields:
-    """Return what is deployed, with what is missing added at the ends."""
+    """Return the deployed columns, with missing ones added at the ends."""
     lacking = {field.name.casefold(): field for field in wanted}
     kept = []
     for field in found:

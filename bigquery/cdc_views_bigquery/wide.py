@@ -1,8 +1,8 @@
 """Views of tables so wide that one view's text would be too long: parts of some columns each, and a view that joins them.
 
-A row of a table without static columns shows if its marker is live or any cell is (rule W2), and each column's winner is
-found by itself (C2). So the table is the outer join, by the key, of the same table cut to some of its columns: each part
-holds the marker, the deletions and its own columns, and lists the row if one of these is live.
+A row of a table without static columns shows if its marker or any cell is live (rule W2), and each column has its own winner
+(C2). So the table is the outer join, by the key, of parts with some of its columns each: a part holds the marker, the deletions
+and its own columns, and lists the row if one of these is live.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from cdc_views.storage.shown_relation import ShownRelation
 from cdc_views_bigquery.types import quoted
 
 COLUMNS = 200
-"""Of a part: about 170 K characters where columns are scalars, of the 256 K that a view may have."""
+"""Columns of a part: about 170 K characters if they are scalars, of the 256 K that a view may have."""
 
 
 def parts_of(relation: Relation) -> list[Relation]:
-    """Return the table cut into parts; raises `UnsupportedError` where the parts would not amount to it."""
+    """Return the table cut into parts; raises `UnsupportedError` if its parts do not amount to it."""
     schema = relation.schema
     if schema.statics:
         raise UnsupportedError(
@@ -47,7 +47,7 @@ def _cut(relation: Relation, wanted: set[str]) -> Relation:
 
 @lru_cache(maxsize=8)
 def part_query(part: Relation, *, table: str, dialect_name: str, strategy: str) -> str:
-    """Return the SELECT of a part: user names, then what identifies the row; `plan` asks for each twice."""
+    """Return the SELECT of a part: user names, then the row's identity; cached, because `plan` asks for each twice."""
     keys = dict.fromkeys(names.identity(column) for column in part.schema.row_key)
     more = [(_id(number), name) for number, name in enumerate(keys)]
     ask = Ask(part, tells=Tells.IDENTITY)
@@ -73,7 +73,7 @@ def whole_query(relation: Relation, parts: list[Relation], views: list[str]) -> 
 
 
 def _matching(part: int, keys: range, partition: int) -> str:
-    """Partition columns are never null; a clustering column is, where its value has 0 bytes."""
+    """Partition columns are never null; a clustering column is null if its value has 0 bytes."""
     sides = [(f"k.{quoted(_id(i))}", f"p{part}.{quoted(_id(i))}") for i in keys]
     plain = [f"{ours} = {theirs}" for ours, theirs in sides[:partition]]
     return " AND ".join(plain + [f"{ours} IS NOT DISTINCT FROM {theirs}" for ours, theirs in sides[partition:]])

@@ -1,7 +1,7 @@
-"""State and serving tables kept by SQL scripts inside BigQuery: text alone, nothing runs here.
+"""State and serving tables that SQL scripts keep inside BigQuery; this package writes the scripts, and runs nothing.
 
-A script is one multi-statement transaction. It reads what landed since the watermark, reduces it with the touched
-facts of the state, merges both tables, and moves the watermark: all of it happens, or nothing.
+A script is one multi-statement transaction. It reads the tail, reduces it with the touched facts of the state, merges both
+tables, and moves the watermark: all of it happens, or nothing.
 """
 
 from __future__ import annotations

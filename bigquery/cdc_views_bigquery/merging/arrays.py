@@ -1,7 +1,7 @@
-"""Arrays of a serving table: BigQuery stores none that holds null, so elements without a value are left out, and counted.
+"""Arrays of a serving table: BigQuery stores no null in an array, so elements without a value are left out, and counted.
 
-An element shows as null where it has 0 bytes, or is an instant or a day outside of what TIMESTAMP, DATETIME and DATE hold
-(years 1 to 9999). A view keeps it; a stored array cannot.
+An element shows as null if it has 0 bytes, or is an instant or a day outside TIMESTAMP, DATETIME and DATE (years 1 to 9999).
+A view keeps it; a stored array cannot.
 
 Source: BigQuery, Data types, Array type, "Nulls and the array type".
 """
@@ -21,9 +21,9 @@ _BOUNDED = frozenset({Kind.TIMESTAMP, Kind.DATETIME, Kind.INSTANT, Kind.DATE})
 
 
 def stored(value: Sql, kind: LogicalType) -> tuple[Sql, list[Sql]]:
-    """Return a shown value without the elements of its arrays that have no value, the others in order.
+    """Return a shown value without the elements of its arrays that have no value, and numbers whose sum counts these elements.
 
-    Also returns numbers whose sum is how many elements these are; none, and `value` itself, where every element has one.
+    The other elements keep their order. If every element has a value, return `value` itself and no numbers.
     """
     match kind:
         case ListOf() | SetOf() | VectorOf():
@@ -43,14 +43,14 @@ def stored(value: Sql, kind: LogicalType) -> tuple[Sql, list[Sql]]:
 
 
 def _shows_null(kind: ListOf | SetOf | VectorOf) -> bool:
-    """Whether an element may show as null; a frozen array with an element of 0 bytes is in no raw table of BigQuery."""
+    """Return whether an element may show as null; no raw table of BigQuery has a frozen array with an element of 0 bytes."""
     if kind.is_multicell:
         return not is_text(kind.element)
     return isinstance(kind.element, Scalar) and kind.element.kind in _BOUNDED
 
 
 def _parts(kind: TupleOf | Udt) -> list[tuple[str, LogicalType]]:
-    """Names and types of a struct's fields, named as `engines.serving.column_types` names them."""
+    """Return the names, as in `engines.serving.column_types`, and types of a struct's fields."""
     if isinstance(kind, TupleOf):
         return [(f"f{i}", part) for i, part in enumerate(kind.fields)]
     named: Callable[[str], str] = physical_name if kind.is_multicell else held_name
@@ -98,5 +98,5 @@ def _unnest(array: Sql, *, offset: Sql | None = None) -> Sql:
 
 
 def total(numbers: list[Sql]) -> Sql:
-    """Return the sum of some numbers; 0 of none."""
+    """Return the sum of some numbers; 0 if there are none."""
     return reduce(lambda left, right: exp.Add(this=left, expression=right), numbers) if numbers else number(0)

@@ -1,4 +1,4 @@
-"""Columns of state and serving tables: names, BigQuery's types, and what identifies a row of them."""
+"""Columns of state and serving tables: names, BigQuery's types, and digests that identify a row."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from cdc_views_bigquery.merging.arrays import stored
 from cdc_views_bigquery.types import CLUSTERABLE, field_of, quoted
 
 PART, OWNER, FACT, ROW = "_part", "_owner", "_fact", "_row"
-"""Of a fact or a row: the bucket and the digest of its partition key; the digest of what identifies it."""
+"""Of a fact or a row: the bucket and the digest of its partition key; the digest of its identity."""
 LEFT_OUT = "_left_out"
-"""Of a row: how many elements of its arrays BigQuery cannot store (`arrays`). Tables whose arrays hold anything have none."""
+"""Of a row: how many elements of its arrays BigQuery cannot store (`arrays`); only tables with such arrays have this column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column as DDL takes it; `type` is GoogleSQL's."""
+    """A column in DDL; `type` is GoogleSQL's."""
 
     name: str
     type: str
@@ -44,7 +44,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class DescribedColumn(Column):
-    """A column, and a literal of what is said of it."""
+    """A column with its description, a literal."""
 
     description: str = "''"
 
@@ -65,7 +65,7 @@ def state_columns(relation: Relation) -> tuple[Column, ...]:
 
 
 def shown_columns(relation: Relation) -> tuple[tuple[str, Column], ...]:
-    """Return, for each column that the view shows, the user's name and the serving table's column."""
+    """Return the user's name and the serving table's column of each column that the view shows."""
     kinds, shown = column_types(relation, field_name=held_name), shown_names(relation.schema)
     casts = casts_of(relation)
     return tuple(
@@ -75,10 +75,7 @@ def shown_columns(relation: Relation) -> tuple[tuple[str, Column], ...]:
 
 
 def check_shown(relation: Relation) -> None:
-    """Raise `UnsupportedError` for a column whose shown form BigQuery has no type for.
-
-    A set whose elements are lists is one: a raw table keeps its elements as STRUCTs, a view shows an ARRAY of ARRAYs.
-    """
+    """Raise `UnsupportedError` if BigQuery has no type for a column's shown form: a set of lists shows as an ARRAY of ARRAYs."""
     for name, kind in column_types(relation, field_name=held_name).items():
         _type(kind, name)
 
@@ -91,12 +88,12 @@ def serving_columns(relation: Relation) -> tuple[Column, ...]:
 
 
 def leaves_out(relation: Relation) -> bool:
-    """Whether a row's array may have elements that BigQuery cannot store."""
+    """Return whether a row's arrays may have elements that BigQuery cannot store."""
     return any(stored(exp.column("_"), column.type)[1] for column in relation.schema.columns)
 
 
 def shown_names(schema: TableSchema) -> dict[str, str]:
-    """Return a serving table's column for each of the users': the own name where BigQuery takes it, else encoded."""
+    """Return the serving table's name of each of the users' columns: the own name if BigQuery takes it, else an encoded one."""
     held = [held_name(column.name).casefold() for column in schema.columns]
 
     def shown(name: str) -> str:
@@ -108,7 +105,7 @@ def shown_names(schema: TableSchema) -> dict[str, str]:
 
 
 def clustered_by(columns: Iterable[Column], wanted: Iterable[str]) -> list[str]:
-    """Return the columns among `wanted`, in order, that BigQuery can cluster by, in backquotes."""
+    """Return the columns of `wanted` that BigQuery can cluster by, in order, in backquotes."""
     kinds = {column.name: column for column in columns}
     return [kinds[name].quoted for name in wanted if kinds[name].type in CLUSTERABLE][:CLUSTERED]
 
@@ -119,10 +116,7 @@ def owner_of(relation: Relation) -> Sql:
 
 
 def fact_of(relation: Relation) -> Sql:
-    """Return the digest of what identifies a fact of a state: kind, keys, and a range's bounds.
-
-    Without clustering columns a partition is its row, so both kinds are about one.
-    """
+    """Return the digest of a fact's identity: kind, keys, a range's bounds; without clustering, a partition is its row."""
     schema = relation.schema
     kind: Sql = exp.column(identifier(names.KIND))
     if not schema.clustering:
@@ -134,7 +128,7 @@ def fact_of(relation: Relation) -> Sql:
 
 
 def row_of(relation: Relation) -> Sql:
-    """Return the digest of what identifies a row of a view: keys, and whether only static columns show (W3)."""
+    """Return the digest of what identifies a view's row: its keys, and whether only static columns show (W3)."""
     return digest(_columns((names.IS_ROW, *(names.identity(c) for c in relation.schema.row_key))))
 
 
@@ -144,14 +138,14 @@ def digest(parts: Iterable[Sql]) -> Sql:
 
 
 def setting_of(relation: Relation) -> str:
-    """Return a digest of what rows of a serving table depend on besides facts: columns, types, drop times."""
+    """Return a digest of what a serving table's rows depend on besides facts: columns, types, drop times."""
     casts = sorted((name, kind.sql()) for name, kind in casts_of(relation).items())
     told = (LAYOUT_VERSION, relation.schema, relation.order, casts, serving_columns(relation))
     return sha256(repr(told).encode()).hexdigest()
 
 
 def identity_of(relation: Relation) -> str:
-    """Return a digest of what a state cannot change: its key, and how write times are ordered; fit for a label."""
+    """Return a digest, fit for a label, of what a state cannot change: its key, and the order of its write times."""
     key = [(column.role, column.name, repr(column.type), column.descending) for column in relation.schema.row_key]
     return sha256(repr((LAYOUT_VERSION, relation.order, key)).encode()).hexdigest()[:40]
 
@@ -179,4 +173,4 @@ WATERMARK = tuple(
         ("ran_at", "TIMESTAMP", "when the last one was"),
     )
 )
-"""The columns of the table whose one row says how far a state is."""
+"""The columns of the table whose one row has the state's progress."""

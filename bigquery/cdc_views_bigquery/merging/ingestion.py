@@ -1,7 +1,7 @@
-"""BigQuery's own change data capture, for sources of whole rows: what a change is there, and how it is ordered.
+"""BigQuery's own change data capture, for sources of whole rows: its changes, and their order.
 
-BigQuery keeps, for each primary key, the row of the largest `_CHANGE_SEQUENCE_NUMBER`. That is rule S1 where every event
-is a whole row. It is not rule C2: nothing is merged cell by cell (docs/bigquery-materialize.md says what it cannot do).
+BigQuery keeps, for each primary key, the row of the largest `_CHANGE_SEQUENCE_NUMBER`. That is rule S1 if every event is a whole
+row. It is not rule C2: nothing is merged cell by cell (docs/bigquery-materialize.md lists what it cannot do).
 
 Source: BigQuery, Stream table updates with change data capture ingestion, `_CHANGE_SEQUENCE_NUMBER` format: up to four
 sections of hexadecimal digits with `/` between them, at most 16 digits each, compared as unsigned numbers from the first.
@@ -31,7 +31,7 @@ _SIGN = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change: UPSERT or DELETE, its sequence number, and the row by the users' column names (of a DELETE, the key)."""
+    """One change: UPSERT or DELETE, its sequence number, and the row by the users' column names (for a DELETE, the key)."""
 
     kind: str
     sequence: str
@@ -39,10 +39,10 @@ class Change:
 
 
 def sequence_number(written: int, order: WriteOrder, *, deletes: bool = False) -> str:
-    """Return the `_CHANGE_SEQUENCE_NUMBER` of a write time: larger where it is later, and of a tie where it deletes (D1).
+    """Return the `_CHANGE_SEQUENCE_NUMBER` of a write time: larger if it is later, and in a tie if it deletes (D1).
 
-    Log positions take two sections, epoch and the high half of the position before the rest. Write times in µs may
-    be negative, so that their sign bit is flipped. The last section is the tie.
+    Log positions take two sections: the epoch with the high half of the position, then the rest. Write times in µs may be
+    negative, so their sign bit is flipped. The last section decides ties.
 
     >>> sequence_number(5, WriteOrder.LOG_POSITION), sequence_number((1 << 96) + 5, WriteOrder.LOG_POSITION, deletes=True)
     ('0/5/0', '100000000/5/1')
@@ -69,10 +69,10 @@ def check_whole_rows(relation: Relation) -> None:
 
 
 def changes_of(relation: Relation, fact: Fact) -> Iterator[Change]:
-    """Yield the change that a fact of a whole-row source is; none for a fact that says nothing of a row.
+    """Yield the change of a whole-row source's fact, if the fact concerns a row.
 
-    Raises `UnsupportedError` for what a stream of UPSERT and DELETE cannot say: a truncate, and a row with absent columns
-    (an unchanged TOAST value, rule S4), which would be overwritten with NULL.
+    Raises `UnsupportedError` for what UPSERT and DELETE cannot express: a truncate, and a row with absent columns (an unchanged
+    TOAST value, rule S4), which BigQuery would overwrite with NULL.
     """
     check_whole_rows(relation)
     schema = relation.schema

@@ -1,4 +1,4 @@
-"""The plans of a state and of its rows as GoogleSQL: each a query over tables of the script."""
+"""The plans of a state and of its rows as GoogleSQL: each is a query over the script's tables."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from cdc_views_bigquery.merging.columns import (
 from cdc_views_bigquery.merging.tables import Merging
 
 TAIL, COUNTED, FACTS, ROWS = "_tail", "_counted", "_facts", "_rows"
-"""Temporary tables of a script: what landed, what of it counts, that and the state's facts it touches, rows to serve."""
+"""Temporary tables of a script: the tail, its facts that count, these with the state's facts that they touch, rows to serve."""
 CLOCK, HORIZON = "_clock", "_horizon"
-"""Variables of a script, seconds since the epoch."""
+"""Variables of a script, in seconds since the epoch."""
 _OF_EVENTS = ("_origin", names.LANDED)
-"""Columns of the raw layout that a state leaves null: a winner may have landed many times."""
+"""Columns of the raw layout that are null in a state: a winner may have landed many times."""
 
 
 def identified(relation: Relation, merging: Merging, *, source: str, also: tuple[str, ...] = (), is_reduced: bool = False) -> str:
-    """Return the facts of `source`, and columns of it that we `also` want, with what a state knows facts by.
+    """Return the query of the facts in `source`, which follows FROM, with the columns that identify a fact in a state.
 
-    `source` is what FROM takes. Where it `is_reduced`, columns that only events have are null.
+    `also` are further columns of the source; if it `is_reduced`, columns that only events have become null.
     """
     kept = [_kept(column, is_reduced=is_reduced) for column in raw_columns(relation)]
     kept += [exp.column(identifier(name)) for name in also]
@@ -66,7 +66,6 @@ def _kept(column: Column, *, is_reduced: bool) -> Sql:
 
 
 def _bucketed(inner: exp.Select, merging: Merging) -> exp.Select:
-    """The query with the bucket of its owner's digest."""
     columns = [exp.column(identifier(name)) for name in inner.named_selects]
     bucket = bucket_of(exp.column(identifier(OWNER)), merging.buckets)
     known = inner.subquery(identifier("_known"), copy=False)
@@ -74,12 +73,12 @@ def _bucketed(inner: exp.Select, merging: Merging) -> exp.Select:
 
 
 def state_query(relation: Relation, merging: Merging) -> str:
-    """Return the query of the facts of `_facts`, compacted; `_part` means nothing yet."""
+    """Return the query that compacts the facts of `_facts`; `_part` has no meaning yet."""
     return _compacted(relation, merging, facts=FACTS, into=Part.RUN)
 
 
 def settled_query(relation: Relation, merging: Merging) -> str:
-    """Return the query of all of the state, with deletions applied; what ended before the script's horizon leaves it."""
+    """Return the query of the whole state, with deletions applied and without what ended before the script's horizon."""
     purge = Purge(Call(Op.NOW), remembers=True) if merging.lateness is not None else None
     return _compacted(relation, merging, facts=merging.state, into=Part.BASE, purge=purge)
 
@@ -90,13 +89,13 @@ def _compacted(relation: Relation, merging: Merging, *, facts: str, into: Part, 
 
 
 def in_time_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
-    """Return the query of what counts of the facts of `tail` (rule M2)."""
+    """Return the query of those facts of `tail` that count (rule M2)."""
     plan = facts_in_time(relation, KnownBy.PARTITION, drops_empty=True)
     return _rendered(plan, relation, merging, {Source.TAIL: tail, Source.PURGED: purged})
 
 
 def known_in_time_query(relation: Relation, merging: Merging, *, tail: str, late: str) -> str:
-    """Return the query of the facts of `tail`, which is all of raw, without the parts that were found late."""
+    """Return the query of the facts of `tail`, here all of raw, without the parts that were found late."""
     plan = facts_in_time(relation, KnownBy.EVENT, drops_empty=True)
     return _rendered(plan, relation, merging, {Source.TAIL: tail, Source.LATE: late})
 
@@ -128,9 +127,7 @@ def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
 
 
 def _changes_at() -> Sql:
-    """Seconds since the epoch from `plan.order`'s negated rank: a rank of what expires is negative, so that adding 2^63
-    in two steps overflows nothing; `>>` fills with zeros.
-    """
+    """Return epoch seconds from `plan.order`'s negated rank: adding 2^63 in two steps avoids overflow; `>>` fills with zeros."""
     rank = exp.Neg(this=exp.column(identifier(names.SOONEST)))
     lifted = exp.Add(this=exp.Add(this=rank, expression=number((1 << 63) - 1)), expression=number(1))
     assert LIFT << SHIFT == 1 << 63

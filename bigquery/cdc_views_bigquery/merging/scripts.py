@@ -1,4 +1,4 @@
-"""The scripts of one table: what makes its tables, and what a scheduled query runs."""
+"""The scripts of one table: one makes its tables, and a scheduled query runs the other."""
 
 from __future__ import annotations
 
@@ -31,18 +31,15 @@ from cdc_views_bigquery.merging.tables import Merging
 from cdc_views_bigquery.types import one_line, quoted
 
 EVERYTHING = "0001-01-01 00:00:00+00"
-"""A bound before anything that can have landed: the least TIMESTAMP."""
+"""A bound before every landing time: the least TIMESTAMP."""
 IDENTITY_LABEL = "cdc-views-identity"
-"""Label of a state: a digest of its key and of how its facts are ordered (`columns.identity_of`)."""
+"""Label of a state: a digest of its key and of the order of its facts (`columns.identity_of`)."""
 _BOUND = "<since>"
 _REMEDY = "leave columns out of the schema file, keep no serving table, or materialize on duckdb or spark"
 
 
 def setup_script(relation: Relation, merging: Merging) -> str:
-    """Return the script that makes the tables and the view of state and tail; what is there stays as it is.
-
-    Raises `UnsupportedError` for columns that BigQuery has no type for, and for texts beyond its limits.
-    """
+    """Return the script that makes missing tables and the facts view; raises `UnsupportedError` beyond BigQuery's limits."""
     table = relation.schema.full_name
     keys = [physical_name(column.name) for column in relation.schema.row_key]
     users, served = dict(shown_columns(relation)), serving_columns(relation)
@@ -70,14 +67,12 @@ def setup_script(relation: Relation, merging: Merging) -> str:
 
 
 def run_script(relation: Relation, merging: Merging, *, settles: bool = False, full: bool = False) -> str:
-    """Return the script of one run: reduce what landed since the watermark, merge, move the watermark.
+    """Return the script of one run: reduce the tail, merge it, move the watermark; raises as `setup_script` does.
 
-    `settles` also writes the state anew, with deletions applied, and without what ended before the lateness horizon if
-    there is one. It reads and writes all of the state: run it seldom. A script that is too long to be sent is made
-    dense. `full` reads all of raw in place of state and tail; what was late stays out, and what partitions have purged
-    is remembered. What landed since the last run is not judged: run one that is not full before.
-
-    Raises as `setup_script` does.
+    `settles` also writes the state again, with deletions applied, and without what ended before the lateness horizon if there is
+    one. That reads and writes all of the state: run it seldom. `full` reads all of raw instead of state and tail; what was late
+    stays out, and what partitions have purged is remembered. It does not judge the tail's lateness: before it, run one that is
+    not full. A script that is too long to be sent is made dense.
     """
     sql = _run(relation, merging, settles=settles, full=full)
     if not fits(sql) and not merging.is_dense:
@@ -131,10 +126,9 @@ def _lateness(relation: Relation, merging: Merging, names: list[str], *, full: b
 
 
 def facts_view(relation: Relation, merging: Merging, *, since: str = EVERYTHING, only_if_missing: bool = False) -> str:
-    """Return the statement that makes the view of the state and of what landed at or after `since`.
+    """Return the statement that makes the view of the state and of what landed at or after `since`, in the raw layout.
 
-    It has the raw layout: a view of the table over it shows what one over raw does, and reads less. An older bound
-    than the state's shows the same.
+    A table's view over it shows the same as one over raw, and reads less. A bound older than the state's changes nothing shown.
     """
     names = [column.name for column in raw_columns(relation)]
     landed = f"SELECT {_listed(names)} FROM {merging.raw} AS _raw WHERE _raw._landed_at >= TIMESTAMP '{since}'"
@@ -157,7 +151,7 @@ def _tail(relation: Relation, merging: Merging, names: list[str]) -> str:
 
 
 def _member(name: str) -> str:
-    """A column as a member of a JSON object, null where the column is: so that more columns leave digests as they are."""
+    """Return a column as a member of a JSON object, null if it is null: additional columns then leave digests as they are."""
     column = quoted(name)
     return f"IF({column} IS NULL, NULL, CONCAT({literal(name + ':')}, TO_JSON_STRING({column})))"
 

@@ -1,4 +1,4 @@
-"""What a table's scripts work on, and how."""
+"""The tables that one table's scripts work on, and the scripts' settings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Merging:
     """One table's materialization.
 
     Attributes:
-        raw: The raw table in the canonical layout, as a query's FROM takes it.
-        dataset: Where state and serving tables are, `project.dataset` or `dataset`.
-        name: What their names begin with; the serving table's name, where none is given.
+        raw: The raw table in the canonical layout, quoted for FROM.
+        dataset: Place of state and serving tables, `project.dataset` or `dataset`.
+        name: The beginning of the names of the state's tables.
         serving: Name of the serving table; empty for none.
-        lateness: Seconds after which what ended leaves the state, once asked to (rule M2). None: nothing leaves.
+        lateness: Seconds after which what ended leaves the state, when a run settles it (rule M2). None: nothing leaves.
         overlap: Seconds before the watermark that are read again, for facts that became visible late.
-        buckets: Into how many parts state and serving table are split by partition key.
+        buckets: How many parts state and serving table have, by partition key.
         is_dense: Write queries without line breaks and comments: a third shorter, and hard to read.
     """
 
@@ -51,7 +51,7 @@ class Merging:
             raise ConfigError("overlap and lateness are spans of time; none was expected to be below 0")
 
     def table(self, suffix: str) -> str:
-        """Return the table of that suffix, as a query's FROM takes it."""
+        """Return the table with that suffix, quoted for FROM."""
         return quoted(f"{self.dataset}.{self.name}{suffix}")
 
     @property
@@ -71,12 +71,12 @@ class Merging:
 
     @property
     def watermark(self) -> str:
-        """One row: how far the state is."""
+        """One row: the state's progress."""
         return self.table("__watermark")
 
     @property
     def facts(self) -> str:
-        """The view of state and tail: a raw table that is short."""
+        """The view of state and tail, in the raw layout."""
         return self.table("__facts")
 
     @property

@@ -1,7 +1,7 @@
-"""Binlog events of MariaDB, read from their bytes; the rows' values are read by `logged_tables`.
+"""MariaDB's binlog events, read from their bytes; `logged_tables` reads the rows' values.
 
-A table-map event says what a table's columns were when its rows were written; a later catalog is never asked for that.
-Names, character sets and labels are there with `binlog_row_metadata = FULL`.
+A table-map event describes a table's columns at the time of its rows; the catalog, which may be newer, is never asked for that.
+The event has names, character sets and labels if `binlog_row_metadata = FULL`.
 
 Source: MariaDB knowledge base, "Replication Protocol" and "2-Binlog Event Header" ff., and of 11.4 `Table_map_log_event`,
 read as a description; checked against 11.4.5.
@@ -29,9 +29,9 @@ ROWS = WRITES | UPDATES | DELETES
 _COMPRESSED_ROWS = frozenset({166, 167, 168, 169, 170, 171})
 _WITH_EXTRA = frozenset({30, 31, 32, 169, 170, 171})
 PASSED_OVER = frozenset({ROTATE, 3, 5, 13, 14, 28, 29, 160, 161, 163, START_ENCRYPTION})
-"""Events without rows: stops, variables of statements, annotations, checkpoints, lists of GTIDs, notes that encryption starts."""
+"""Events without rows: stops, statements' variables, annotations, checkpoints, lists of GTIDs, notes that encryption starts."""
 IGNORABLE = 0x80
-"""The flag of events that a reader which does not know them may leave out."""
+"""The flag of events that a reader may skip if it does not know them."""
 _CHECKSUM_SIZE = 4
 _FORMAT_SERVER = 50
 _STANDALONE, _GROUP_COMMIT, _PREPARED, _COMPLETED = 1, 2, 64, 128
@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 
 
 class Code(IntEnum):
-    """The types of the binlog; `STRING` stands for ENUM and SET, too, and its details say so."""
+    """The types of columns; `STRING` is also the log's code of ENUM and SET, which its details distinguish."""
 
     TINY, SHORT, LONG, FLOAT, DOUBLE = 1, 2, 3, 4, 5
     OLD_TIMESTAMP, LONGLONG, INT24, DATE, OLD_TIME, OLD_DATETIME, YEAR = 7, 8, 9, 10, 11, 12, 13
@@ -62,13 +62,13 @@ _LABELLED = frozenset({Code.ENUM, Code.SET})
 _CHARACTER = frozenset(
     {Code.STRING, Code.VAR_STRING, Code.VARCHAR, Code.BLOB, Code.BLOB_COMPRESSED, Code.VARCHAR_COMPRESSED, Code.GEOMETRY}
 )
-"""Those with a character set in the log; a geometry has one, too (`binary`), unlike in MySQL."""
+"""Types with a character set in the log; a geometry has one, too (`binary`), unlike in MySQL."""
 _SIGNEDNESS, _DEFAULT_CHARSET, _CHARSETS, _NAMES, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
 _LABEL_DEFAULT_CHARSET, _LABEL_CHARSETS = 10, 11
 
 
 class Event(NamedTuple):
-    """One event: its header's facts, and its body without header and checksum."""
+    """One event: facts of its header, and its body without header and checksum."""
 
     kind: int
     timestamp: int
@@ -79,7 +79,7 @@ class Event(NamedTuple):
 
 
 def read_event(packet: bytes, *, has_checksum: bool) -> Event:
-    """Return the event of a packet's bytes; raises `EngineError` where its checksum says that it is damaged."""
+    """Return the event of a packet's bytes; raises `EngineError` if they are incomplete or damaged."""
     if len(packet) < HEADER_SIZE:
         raise EngineError("the binlog sent a part of an event")
     timestamp, kind, server, size, end, flags = _HEADER.unpack_from(packet)
@@ -95,7 +95,7 @@ def read_event(packet: bytes, *, has_checksum: bool) -> Event:
 
 @dataclass(frozen=True, slots=True)
 class GtidBegin:
-    """A transaction begins. `is_single`: it is one statement, and has no end of its own; `prepared` names an XA one."""
+    """A transaction begins; if `is_single`, it is one statement and has no end of its own. `prepared` names an XA transaction."""
 
     gtid: Gtid
     is_single: bool
@@ -140,10 +140,7 @@ def read_statement(event: Event) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class RowsBody:
-    """The rows of one table: which columns each image has, as bitmaps, and the images' bytes.
-
-    `after` is None where there is one image a row.
-    """
+    """One table's rows: bitmaps of the columns in each image, and the images' bytes; `after` is None with one image a row."""
 
     table: int
     present: bytes
@@ -169,17 +166,17 @@ def read_rows(event: Event) -> RowsBody:
 
 
 def has_checksums(packet: bytes) -> bool:
-    """Return whether the events after this format description end with a checksum. It always has room for one itself."""
+    """Return whether the events after this format description end with a checksum; it always has room for one itself."""
     return packet[-_CHECKSUM_SIZE - 1] == 1
 
 
 def begins_with_the_server(event: Event) -> bool:
-    """Return whether a format description says that the server was started with this file."""
+    """Return whether a format description shows that the server was started with this file."""
     return int.from_bytes(event.body[2 + _FORMAT_SERVER : 6 + _FORMAT_SERVER], "little") != 0
 
 
 def packed_integer(content: bytes, position: int) -> tuple[int, int]:
-    """Return the integer of one to nine bytes that begins here, and where it ends."""
+    """Return the integer of one to nine bytes at this position, and where it ends."""
     first = content[position]
     if first < 251:
         return first, position + 1
@@ -188,7 +185,7 @@ def packed_integer(content: bytes, position: int) -> tuple[int, int]:
 
 
 def decompressed(content: bytes) -> bytes:
-    """Return what `log_bin_compress` compressed. Source: MariaDB 11.4, `binlog_buf_uncompress`, read as a description."""
+    """Decompress what `log_bin_compress` compressed. Source: MariaDB 11.4, `binlog_buf_uncompress`, read as a description."""
     head = content[0]
     if head & 0x80 == 0 or head >> 4 & 7 != _ZLIB:
         raise EngineError(f"the binlog compresses in a way that is not known ({head:#x})")
@@ -197,13 +194,10 @@ def decompressed(content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class LoggedColumn:
-    """A column as the log has it.
+    """A column in the log; `code` is the real type, also of ENUM and SET.
 
-    Attributes:
-        code: The real type: ENUM and SET are themselves.
-        details: The type's two or fewer bytes of details, a number each; a STRING's length in the first.
-        charset: Of characters, `binary` for bytes; empty for everything else.
-        labels: Of ENUM and SET.
+    `details` are the bytes of details, up to two, with a STRING's length first. `charset` is `binary` for bytes, and empty for
+    types without characters.
     """
 
     name: str
@@ -215,7 +209,7 @@ class LoggedColumn:
 
 
 class TableName(NamedTuple):
-    """Which table a table-map event is about: enough to skip it."""
+    """The number and name of a table-map event's table: enough to skip the event."""
 
     number: int
     database: str
@@ -240,10 +234,7 @@ def read_name(event: Event) -> TableName:
 
 
 def read_columns(event: Event, name: TableName, collations: Mapping[int, str]) -> list[LoggedColumn]:
-    """Return a table-map event's columns, none where the log does not name them.
-
-    Raises ValueError for a type, KeyError for a collation, that nobody knows.
-    """
+    """Return a table-map event's columns, if it names them; raises ValueError or KeyError for an unknown type or collation."""
     body = event.body
     width, position = packed_integer(body, name.end)
     codes = [Code(code) for code in body[position : position + width]]
@@ -286,14 +277,13 @@ def _types(codes: list[Code], details: bytes) -> list[tuple[Code, tuple[int, ...
 
 
 def _string(first: int, second: int) -> tuple[Code, tuple[int, ...]]:
-    """CHAR, BINARY, ENUM and SET share a code; the first byte tells which, and holds two bits of a longer length."""
+    """Distinguish CHAR, BINARY, ENUM and SET, which share a code: the first byte has the type and two bits of a longer length."""
     if first & 0x30 != 0x30:
         return Code(first | 0x30), (second | ((first & 0x30) ^ 0x30) << 4,)
     return Code(first), (second,)
 
 
 def _each(content: bytes, read: Callable[[bytes, int], tuple[_T, int]]) -> Iterator[_T]:
-    """Read one after the other: `read` returns what begins at a position, and where it ends."""
     position = 0
     while position < len(content):
         one, position = read(content, position)
@@ -320,7 +310,6 @@ def _labels(content: bytes, position: int) -> tuple[list[bytes], int]:
 
 
 def _charsets(types: list[tuple[Code, tuple[int, ...]]], facts: Mapping[int, bytes], collations: Mapping[int, str]) -> list[str]:
-    """The character set of each column, empty where it has none."""
     found = [""] * len(types)
     for family, default, listed in (
         (_CHARACTER, _DEFAULT_CHARSET, _CHARSETS),

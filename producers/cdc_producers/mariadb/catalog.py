@@ -1,4 +1,4 @@
-"""What the server says of itself and its tables; what it is not set up for is refused before anything is read."""
+"""The server's settings and its catalog; refuses an unsuitable set-up before anything is read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FULL_IMAGES = ("FULL", "FULL_NODUP")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What matters of a server's settings."""
+    """The settings of a server that matter here."""
 
     domain: int
     row_image: str
@@ -45,7 +45,7 @@ class Server:
 
 
 def read_server(connection: Any, *, log: ProducerLog) -> Server:
-    """Return the server's settings; raises `UsageError` for those that changes cannot be read with."""
+    """Return the server's settings; raises `UsageError` if changes cannot be read with them."""
     names = ", ".join(literal(name) for name in _VARIABLES)
     asked = f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({names})"
     found = {str(name).lower(): str(value) for name, value in rows(connection, asked, doing="asking for its settings")}
@@ -70,7 +70,7 @@ def read_server(connection: Any, *, log: ProducerLog) -> Server:
 
 
 def check_filters(connection: Any, databases: Iterable[str]) -> None:
-    """Raise `UsageError` where the server's filters keep a database out of its binlog."""
+    """Raise `UsageError` if the server's filters keep a database out of its binlog."""
     found = rows(connection, "SHOW MASTER STATUS", doing=f"asking for its binlog ({GRANTS})")
     if not found:
         raise UsageError("the server writes no binlog; set log_bin in its configuration and restart it")
@@ -82,7 +82,7 @@ def check_filters(connection: Any, databases: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MariaDbColumn:
-    """A column as the catalog has it now: `type` is `varchar`, `full_type` is `varchar(20)`."""
+    """A column in the present catalog: `type` is `varchar`, `full_type` is `varchar(20)`."""
 
     name: str
     type: str
@@ -91,7 +91,7 @@ class MariaDbColumn:
 
 @dataclass(frozen=True, slots=True)
 class MariaDbTable:
-    """A table as it is now; `unique` are the keys that name one row each, the primary one first."""
+    """A table as it is now; `unique` has the keys that name one row each, the primary key first."""
 
     database: str
     name: str
@@ -113,7 +113,7 @@ class MariaDbTable:
 
 
 def source_name(table: str) -> tuple[str, str]:
-    """Return (database, table) of a name of the project file."""
+    """Return (database, table) of a table's name in the project file."""
     database, _, name = table.partition(".")
     if not name:
         raise UsageError(f"{table}: database.table was expected, as shop.orders")
@@ -121,7 +121,7 @@ def source_name(table: str) -> tuple[str, str]:
 
 
 def read_table(connection: Any, table: str) -> MariaDbTable:
-    """Return the table of that name of the project file; raises `UsageError` where the server has none to show."""
+    """Return the table with this name from the project file; raises `UsageError` if the server shows none."""
     database, name = source_name(table)
     asked = "SELECT engine, coalesce(table_rows, 0), table_type FROM information_schema.tables WHERE "
     found = rows(connection, asked + _named(table), doing=f"looking for {table}")
@@ -137,7 +137,7 @@ def read_table(connection: Any, table: str) -> MariaDbTable:
 
 
 def read_columns(connection: Any, table: str) -> tuple[MariaDbColumn, ...]:
-    """Return a table's columns as they are now; none where it is gone."""
+    """Return a table's columns as they are now; none if the table is gone."""
     asked = "SELECT column_name, data_type, column_type FROM information_schema.columns WHERE "
     found = rows(connection, f"{asked}{_named(table)} ORDER BY ordinal_position", doing=f"reading the columns of {table}")
     return tuple(MariaDbColumn(str(c), str(t).lower(), str(full).lower()) for c, t, full in found)
@@ -164,7 +164,7 @@ def _keys(connection: Any, table: str) -> tuple[tuple[str, ...], tuple[frozenset
 
 
 def check_table(table: MariaDbTable, schema: TableSchema, server: Server, *, allows_unkeyed: bool) -> None:
-    """Refuse a table whose changes would not name the rows of the view."""
+    """Refuse a table whose changes do not name the rows of the view."""
     wanted = {column.name for column in schema.row_key}
     if missing := sorted(wanted - table.types.keys()):
         raise UsageError(f"{schema.full_name}: the table has no column {', '.join(missing)}, which is the schema file's key")
@@ -184,11 +184,11 @@ def check_table(table: MariaDbTable, schema: TableSchema, server: Server, *, all
 
 
 def read_collations(connection: Any) -> Mapping[int, str]:
-    """Return the character set of each collation's number."""
+    """Return the character set of each collation, by the collation's number."""
     ask = "SELECT id, character_set_name FROM information_schema.{} WHERE id IS NOT NULL AND character_set_name IS NOT NULL"
     columns = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'information_schema' AND "
     columns += "table_name = 'COLLATION_CHARACTER_SET_APPLICABILITY' AND column_name = 'ID'"
-    # from 10.10 on, the newer collations are listed there only
+    # from 10.10 on, only this table lists the newer collations
     ((has_ids,),) = rows(connection, columns, doing="asking for its collations")
     table = "collation_character_set_applicability" if int(has_ids) else "collations"
     found = rows(connection, ask.format(table), doing="asking for its collations")
@@ -201,8 +201,8 @@ _CASCADING = re.compile(
 
 
 def warn_of_cascades(connection: Any, table: MariaDbTable, *, log: ProducerLog) -> None:
-    """Say where rows of a table change without a trace in the binlog: by foreign keys of InnoDB."""
-    # information_schema hides constraints from who may only SELECT
+    """Warn if InnoDB's foreign keys change rows of a table without a trace in the binlog."""
+    # information_schema hides constraints from a user who may only SELECT
     asked = f"SHOW CREATE TABLE {identifier(table.database)}.{identifier(table.name)}"
     ((_, text, *_),) = rows(connection, asked, doing=f"reading the foreign keys of {table.full_name}")
     for name, rule in _CASCADING.findall(str(text)):

@@ -1,4 +1,4 @@
-"""Connections to MariaDB: from the environment only, in the settings that values are read in, errors without secrets."""
+"""Connections to MariaDB: addresses from the environment only, fixed formats of values, errors without secrets."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SETTINGS = (
     "SET SESSION time_zone = '+00:00', sql_mode = '', max_statement_time = 0, net_write_timeout = 86400, "
     "wait_timeout = 86400, sql_select_limit = DEFAULT, group_concat_max_len = DEFAULT"
 )
-"""`net_write_timeout`: the server gives up on a reader that is slow for longer, and ours waits while its queue is full."""
+"""`net_write_timeout`: the server drops a reader that is slow for longer, and ours waits while its queue is full."""
 _ENCODERS = {kind: encode for kind, encode in conversions.items() if not isinstance(kind, int)}
-"""Values come as the server prints them."""
+"""No decoders: values come as the server prints them."""
 _REFUSED = (ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.HOST_NOT_PRIVILEGED, 1698)
 _DENIED = (ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR)
 _PASSING = (
@@ -34,13 +34,13 @@ _PASSING = (
 _LASTING = (
     ER.UNKNOWN_SYSTEM_VARIABLE, ER.PARSE_ERROR, ER.NOT_SUPPORTED_YET, ER.UNKNOWN_CHARACTER_SET, ER.BAD_DB_ERROR, 1524, 1275,
 )  # fmt: skip
-"""The same at each attempt: what the server does not know; the last two: a way to sign in that it or the user lacks."""
+"""Errors that every attempt repeats: something unknown to the server; the last two: a way to sign in that either side lacks."""
 GRANTS = "GRANT SELECT, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO …"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the server is and who reads it, as the environment says; several hosts: the first that answers."""
+    """The server's address and the user, from the environment; of several hosts, the first that answers is read."""
 
     hosts: tuple[tuple[str, int], ...]
     user: str
@@ -49,7 +49,7 @@ class Access:
 
     @classmethod
     def of_environment(cls) -> Access:
-        """Return what `CDC_VIEWS_MARIADB_…` says; raises `UsageError` where that cannot be."""
+        """Read `CDC_VIEWS_MARIADB_…`; raises `UsageError` for invalid values."""
         port = _port(_given("PORT") or str(_DEFAULT_PORT))
         names = [part.strip() for part in (_given("HOST") or "127.0.0.1").split(",") if part.strip()]
         hosts = tuple(_host(name, port) for name in names)
@@ -58,7 +58,7 @@ class Access:
         return cls(hosts, _given("USER") or "cdc_views", _given("PASSWORD"), _tls())
 
     def turned(self) -> Access:
-        """The same, where the host that was asked first is asked last."""
+        """Return the same access, but with the first host last."""
         return replace(self, hosts=(*self.hosts[1:], self.hosts[0]))
 
 
@@ -81,7 +81,7 @@ def _host(text: str, port: int) -> tuple[str, int]:
 
 
 def _tls() -> ssl.SSLContext | None:
-    """`TLS` is off (default), on (encrypted, the server not checked), or verify (its certificate and name are)."""
+    """Read `TLS`: off (default), on (encrypted, server not checked), or verify (its certificate and name are checked)."""
     mode, authority = _given("TLS").lower() or "off", _given("TLS_CA")
     if mode not in ("off", "on", "verify"):
         raise UsageError(f"{_PREFIX}TLS is {mode!r}; off, on or verify was expected")
@@ -101,12 +101,7 @@ def _tls() -> ssl.SSLContext | None:
 
 
 def connect(access: Access, *, read_timeout: float | None = None) -> Any:
-    """Return a connection to the first host that answers; each statement commits.
-
-    Raises:
-        UsageError: The server refuses the credentials.
-        TransientError: No host can be reached now.
-    """
+    """Connect to the first host that answers; raises `UsageError` if it refuses the user, `TransientError` if no host answers."""
     failure: CdcViewsError | None = None
     for host, port in access.hosts:
         try:
@@ -122,7 +117,7 @@ def connect(access: Access, *, read_timeout: float | None = None) -> Any:
 
 
 def check_is_mariadb(connection: Any) -> None:
-    """Raise `UnsupportedError` for another server that speaks the same protocol; before anything that MariaDB alone knows."""
+    """Raise `UnsupportedError` for another server with the same protocol; call this before anything that only MariaDB knows."""
     if "mariadb" in str(connection.get_server_info()).lower():
         return
     ((version,),) = rows(connection, "SELECT version()", doing="asking its version")
@@ -132,7 +127,7 @@ def check_is_mariadb(connection: Any) -> None:
 
 
 def not_mariadb(version: str) -> UnsupportedError:
-    """Return the error for a server of that version, which is MySQL or another."""
+    """Return the error for a server that is MySQL or another one."""
     return UnsupportedError(
         f"the server is not MariaDB but {version}, whose GTIDs are others",
         remedy="let Debezium's MySQL connector read it, and land what it sends (`produce http`, `land debezium`)",
@@ -158,16 +153,16 @@ def _connect(access: Access, host: str, port: int, read_timeout: float | None) -
 
 @contextmanager
 def mariadb_errors(doing: str) -> Iterator[None]:
-    """Turn what pymysql raises into this project's errors; what may pass is a `TransientError`."""
+    """Turn pymysql's errors into this project's; an error that may pass becomes a `TransientError`."""
     try:
         yield
     except (pymysql.MySQLError, OSError, AttributeError) as error:
-        # pymysql reads from a closed connection as from None
+        # AttributeError: pymysql reads from a closed connection as from None
         raise translated(doing, error) from error
 
 
 def translated(doing: str, error: Exception) -> CdcViewsError:
-    """Return this project's error of one that pymysql raised."""
+    """Return this project's error for one of pymysql's."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = " ".join(str(error.args[1] if len(error.args) > 1 else error).split()) or type(error).__name__
     if code in _REFUSED and not doing.startswith("connecting"):
@@ -189,19 +184,19 @@ def translated(doing: str, error: Exception) -> CdcViewsError:
 
 
 def rows(connection: Any, text: str, *, doing: str) -> list[tuple[Any, ...]]:
-    """Run one statement and return its rows, values as printed; none for a statement that has none."""
+    """Run one statement and return its rows, if it has any, with values as printed."""
     with mariadb_errors(doing), connection.cursor() as cursor:
         cursor.execute(text)
         return list(cursor.fetchall()) if cursor.description else []
 
 
 def identifier(name: str) -> str:
-    """Return a name as SQL writes it."""
+    """Quote a name for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal(value: str | bytes) -> str:
-    """Return a text or bytes as SQL writes them, whatever the mode."""
+    """Return a text or bytes as an SQL literal that is valid in every SQL mode."""
     if isinstance(value, bytes):
         return f"x'{value.hex()}'"
     return f"CONVERT(x'{value.encode().hex()}' USING utf8mb4)"

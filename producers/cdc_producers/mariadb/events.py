@@ -1,9 +1,9 @@
-"""Changes of rows as Debezium's events: one JSON object each, exact, without a schema beside it.
+"""Changes of rows as Debezium's events: one exact JSON object each, without a schema.
 
 `source.order` is the order of writes (rules S2, S3): the epoch, the GTID's sequence number, and the change's place in its
-transaction. It stays right when another server takes over; file and position are there to be read by people. A
-snapshot's rows have place 0, and rank below whatever commits after the snapshot (rule S5). An image that nothing reads
-is left out: the one before an update, and of a deleted row all but the key. They were half of the work of landing.
+transaction. It stays right when another server takes over; file and position are only for people to read. A snapshot's rows have
+place 0, and rank below all commits after the snapshot (rule S5). Images that nothing reads are left out, as they were half of the
+work of landing: the image before an update, and all of a deleted row but its key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cdc_producers.mariadb.values import Row
 
 
 class BinlogPosition(NamedTuple):
-    """Where a change stands: its transaction, its number there from 1, file and position, the server's second."""
+    """The position of a change: its transaction, its number there from 1, file and position, the server's second."""
 
     gtid: Gtid
     order: int
@@ -30,10 +30,7 @@ class BinlogPosition(NamedTuple):
 
 @dataclass
 class MariaDbEventWriter:
-    """Writes the events of one table, as its columns are in `columns`; made anew when those change.
-
-    `keys` are the columns of the view's key. Neither is needed for a table that was emptied.
-    """
+    """Writes one table's events; `keys` is the view's key. The event of an emptied table needs neither `columns` nor `keys`."""
 
     stream: str
     database: str
@@ -51,10 +48,7 @@ class MariaDbEventWriter:
         self._key_prefixes = [self._prefixes[place] for place in self._places]
 
     def event(self, op: str, place: BinlogPosition, *, deleted: Row | None = None, after: Row | None = None) -> bytes:
-        """Return an event, by Debezium's `op`: c, u, d, t, or `r` for a row that a snapshot found.
-
-        Of a deleted row nothing but its key says which. `after` is to be `filled`.
-        """
+        """Return an event of Debezium's `op`: c, u, d (only the key), t, or r for a snapshot's row; `after` must be `filled`."""
         gtid, seconds, now = place.gtid, place.seconds, time.time_ns() // 1_000_000
         before = "null" if deleted is None else self._image([deleted[i] for i in self._places], self._key_prefixes)
         image = "null" if after is None else self._image(after, self._prefixes)
@@ -65,16 +59,16 @@ class MariaDbEventWriter:
             f'"gtid":"{gtid}","file":{quoted(place.file)},"pos":{place.position},"row":{place.order},'
             f'"order":[{self.epoch},{gtid.sequence},{place.order}]}}'
         )
-        # a text that is none has lone surrogates, escaped; everything else is UTF-8
+        # an invalid text has lone surrogates, which are escaped; everything else is UTF-8
         return f'{{"before":{before},"after":{image},"source":{source},"op":"{op}","ts_ms":{now}}}'.encode()
 
     def has_moved(self, old: Row, new: Row) -> bool:
-        """Whether an update changed the row's key; a part of the key that the later image lacks did not change."""
+        """Return whether an update changed the row's key; a key column that the later image lacks did not change."""
         return any(new[i] is not None and old[i] != new[i] for i in self._places)
 
     @staticmethod
     def filled(new: Row, old: Row) -> Row:
-        """Return the image after an update with what it lacks taken from the one before."""
+        """Return the image after an update; values that it lacks come from the image before."""
         return [before if now is None else now for now, before in zip(new, old, strict=True)]
 
     @staticmethod

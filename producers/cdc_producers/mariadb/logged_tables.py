@@ -1,4 +1,4 @@
-"""The tables that row events are about, by the numbers that the log gives them; their rows as JSON texts, one a column."""
+"""The tables of row events, by their numbers in the log; their rows as JSON texts, one for each column."""
 
 from __future__ import annotations
 
@@ -20,23 +20,19 @@ _INTEGERS = {Code.TINY: "b", Code.SHORT: "h", Code.LONG: "i", Code.LONGLONG: "q"
 _OLD = (Code.OLD_TIMESTAMP, Code.OLD_TIME, Code.OLD_DATETIME)
 _UUID_SIZE, _INET_SIZES = 16, (4, 16)
 Reread = Callable[[str, Mapping[str, str], Sequence[str]], Mapping[str, str]]
-"""Asks the source for columns of a table's row with this key, JSON texts; those it still has are returned."""
+"""Reads columns of a table's row with this key from the source; returns, as JSON texts, those that the source still has."""
 _DECLARED_AS = {"uuid": Kind.UUID, "inet4": Kind.INET, "inet6": Kind.INET}
 
 
 def _kind(declared: str, kind: LogicalType | None) -> Kind | None:
-    """UUID or INET where a column of bytes is one, which the log leaves open.
-
-    `declared` is the server's name of the type as it has it now, `kind` the type in the project's schema.
-    """
+    """Return UUID or INET if a column of bytes is one: the log does not show it, but the server's type or the schema's does."""
     if declared in _DECLARED_AS:
         return _DECLARED_AS[declared]
-    # no column of bytes is a text in the schema, but an address
+    # the schema has a column of bytes as text only if it is an address
     return {Kind.UUID: Kind.UUID, Kind.INET: Kind.INET, Kind.TEXT: Kind.INET}.get(kind.kind) if isinstance(kind, Scalar) else None
 
 
 def _reader(column: LoggedColumn, kind: Kind | None, *, nulls_zero: bool, where: str) -> Read:
-    """What reads a column's values; raises `UnsupportedError` for a type that cannot be read exactly."""
     code, details, name = column.code, column.details, f"{where}.{column.name}"
     if code in _INTEGERS:
         letter = _INTEGERS[code]
@@ -68,7 +64,6 @@ def _reader(column: LoggedColumn, kind: Kind | None, *, nulls_zero: bool, where:
 
 
 def _text(column: LoggedColumn, where: str) -> Encode | None:
-    """What writes a text; None for bytes."""
     return values.text(column.charset, where=where) if column.charset not in ("", BINARY) else None
 
 
@@ -95,7 +90,7 @@ def _large(column: LoggedColumn, name: str) -> Read:
 
 
 def _uncompressed(content: bytes) -> bytes:
-    """The value of a COMPRESSED column. Source: MariaDB 11.4, `sql/field_comp.cc`, read as a description."""
+    """Return the value of a COMPRESSED column. Source: MariaDB 11.4, `sql/field_comp.cc`, read as a description."""
     if not content or content[0] == 0:
         return content[1:]
     head = content[0]
@@ -109,10 +104,7 @@ _Plan = tuple[int, list[tuple[int, int, Read]]]
 
 @dataclass
 class LoggedTable:
-    """One table as the log has it now; its columns are in the log's order.
-
-    `body` and `version` are the event's and the target's that it was made of.
-    """
+    """One table as the log has it now, with the log's order of columns; made of an event's `body` and a target's `version`."""
 
     target: StreamTarget
     name: TableName
@@ -134,14 +126,14 @@ class LoggedTable:
         self._readers = [_reader(c, kinds[c.name], nulls_zero=nulls_zero_dates, where=where) for c in columns]
 
     def writer(self, stream: str, epoch: int) -> MariaDbEventWriter:
-        """What writes its events."""
+        """Return the writer of its events."""
         if self._writer is None or (self._writer.stream, self._writer.epoch) != (stream, epoch):
             keys = [column.name for column in self.target.schema.row_key]
             self._writer = MariaDbEventWriter(stream, self.name.database, self.name.table, epoch, self.names, keys)
         return self._writer
 
     def rows(self, body: RowsBody) -> Iterator[tuple[Row, Row | None]]:
-        """Return each row's image, and the one after an update."""
+        """Return each row's image, and for an update the image after it."""
         content, position, end = body.content, 0, len(body.content)
         before = self._plan(body.present)
         after = None if body.after is None else self._plan(body.after)
@@ -154,7 +146,7 @@ class LoggedTable:
                 yield row, changed
 
     def _plan(self, present: bytes) -> _Plan:
-        """The columns that images have: the bytes of their null bits, then each one's bit, place and reader."""
+        """Return the columns of the images: the bytes of their null bits, then each column's bit, place and reader."""
         if present not in self._plans:
             places = [place for place in range(len(self._readers)) if present[place >> 3] >> (place & 7) & 1]
             steps = [(1 << bit, place, self._readers[place]) for bit, place in enumerate(places)]
@@ -176,13 +168,10 @@ class LoggedTable:
 
 @dataclass
 class LoggedTables:
-    """All that are followed.
+    """The tables that are followed; `targets` are by `database.table` of the source.
 
-    Args:
-        targets: By `database.table` of the source.
-        collations: Character sets by their collations' numbers.
-        catalog: The server's names of the types of a table's columns, asked for again when its columns change.
-        reread: For an update of the key under a minimal row image.
+    `collations` has character sets by the collations' numbers. `catalog` returns the server's type names of a table's columns; it
+    is called again when they change. `reread` serves updates of the key under a minimal row image.
     """
 
     targets: Mapping[str, StreamTarget]
@@ -196,11 +185,11 @@ class LoggedTables:
     _columns: dict[str, list[str]] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Forget the numbers: another file of the log gives out its own."""
+        """Forget the numbers: another file of the log has other ones."""
         self._numbers.clear()
 
     def note(self, event: Event) -> None:
-        """Take note of what a table-map event says; nothing more is read of tables that are not followed."""
+        """Read a table-map event; if its table is not followed, only the name."""
         name = read_name(event)
         target = self.targets.get(name.full_name)
         if target is None:
@@ -213,7 +202,7 @@ class LoggedTables:
         self._numbers[name.number] = known
 
     def find(self, number: int) -> LoggedTable | None:
-        """Return the table of that number; None where it is not followed."""
+        """Return the table with that number, None if it is not followed."""
         return self._numbers.get(number)
 
     def completed(self, table: LoggedTable, row: Row) -> Row:

@@ -16,7 +16,7 @@ _OURS = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class MariaDbOptions:
-    """What is chosen of a source; `server_id` 0: one made of the name; `gtid_domain` None: the server's own."""
+    """The options of one MariaDB source; `server_id` 0: made of the name; `gtid_domain` None: the server's own."""
 
     name: str = option(
         "--name", "cdc_views", "NAME", computed=lambda project, _: project.name,

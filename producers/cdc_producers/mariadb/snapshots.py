@@ -1,8 +1,8 @@
-"""Rows read from the tables themselves: snapshots as events and how far each has got, and single rows read again.
+"""Reads rows from the tables: snapshots as events, with their progress, and single rows again.
 
-A snapshot needs no lock: it is one transaction of InnoDB's, and the binlog's place then. Its position is the GTID that it
-was read at, with the epoch, and then, where the primary key is one integer, that key: the next snapshot goes on after it,
-at a later GTID, and what changed in between comes from the binlog. Any other table begins anew.
+A snapshot needs no lock: it is one transaction of InnoDB and the binlog's place at that moment. Its position is the epoch, the
+GTID and, if the primary key is one integer, the last key: the next snapshot resumes after that key, at a later GTID, and the
+binlog has the changes in between. Any other table begins again.
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 
 _KEY_OFFSET = 1 << 62
-"""Added to an integer key, so that negative ones are positions, too; keys beyond half of it are not kept."""
+"""Added to an integer key, so that negative keys are positions, too; keys beyond half of it are not kept."""
 _KEYS = range(-(1 << 61), 1 << 61)
-"""Longer than a server takes from writing a transaction to its log until others see it."""
 _Printed = Callable[[Any], str]
-"""A value as the server prints it, into JSON."""
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "uuid", "inet4", "inet6", "time")
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
@@ -47,7 +45,7 @@ _GEOMETRIES = (
 
 @dataclass
 class MariaDbSnapshots:
-    """The snapshots of a run's tables; `stream` is the name that their positions are kept under."""
+    """The snapshots of a run's tables; `stream` is the name of their positions."""
 
     targets: Mapping[str, StreamTarget]
     tables: Mapping[str, MariaDbTable]
@@ -66,16 +64,16 @@ class MariaDbSnapshots:
         return self.targets[name].lander(self.stream).position()
 
     def read(self, name: str, snapshot: ConsistentSnapshot, *, epoch: int, emit: Emit, stop: Event) -> None:
-        """Emit a table's rows as of the snapshot, those that have landed left out where that can be known."""
+        """Emit a table's rows as of the snapshot, except for rows that are known to have landed."""
         table, position = self.tables[name], self._position(name)
         if position is not None and position.at >> SEQUENCE_BITS != epoch:
-            position = None  # of what was emptied
+            position = None  # from before the table was emptied
         columns, keys = [column.name for column in table.columns], [c.name for c in self.targets[name].schema.row_key]
         stream = self.stream.removesuffix(":snapshot")
         writer = MariaDbEventWriter(stream, table.database, table.name, epoch, columns, keys)
         at = Mark(epoch, snapshot.gtid.sequence, 0).position.at
         if epoch and position is None:
-            # what the source lost meanwhile must not stay: below the epoch's beginning everything goes
+            # rows that the source lost meanwhile must not stay: a TRUNCATE before the epoch begins removes everything
             before = MariaDbEventWriter(stream, table.database, table.name, epoch - 1)
             content = before.event("t", BinlogPosition(Gtid(snapshot.gtid.domain, 0, 1 << SEQUENCE_BITS), 0))
             emit(Emitted(name, self.stream, Position(at), content))
@@ -113,7 +111,7 @@ class MariaDbSnapshots:
 
 @dataclass
 class ConsistentSnapshot:
-    """The database as of one place of the binlog; `connection` sees it so."""
+    """The database as of one place of the binlog, which `connection` sees."""
 
     connection: Any
     file: str
@@ -123,7 +121,7 @@ class ConsistentSnapshot:
 
 @contextmanager
 def reading(access: Access, domain: int) -> Iterator[ConsistentSnapshot]:
-    """A connection that sees the database as of one moment, and the domain's last GTID then."""
+    """Open a connection that sees the database as of one moment, with the domain's last GTID at that moment."""
     connection = connect(access)
     try:
         rows(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", doing="beginning the snapshot")
@@ -144,7 +142,7 @@ def reading(access: Access, domain: int) -> Iterator[ConsistentSnapshot]:
 
 
 def integer_key(table: MariaDbTable) -> str | None:
-    """Return the primary key where it is one integer: then a snapshot that stopped goes on after its last row."""
+    """Return the primary key if it is one integer: then a snapshot that stopped resumes after its last row."""
     types = table.types
     if len(table.primary_key) == 1 and types[table.primary_key[0]] in _INTEGERS:
         return table.primary_key[0]
@@ -152,7 +150,7 @@ def integer_key(table: MariaDbTable) -> str | None:
 
 
 def read_rows(connection: Any, table: MariaDbTable, *, after: int | None = None, nulls_zero_dates: bool = False) -> Iterator[Row]:
-    """Return each row once, texts as in `table.columns`; by an integer key in its order, from `after` on."""
+    """Return each row once, as texts in the order of `table.columns`; behind the integer key `after`, in the key's order."""
     key = integer_key(table)
     if key is None:
         yield from selected(connection, table, table.columns, "", nulls_zero_dates=nulls_zero_dates)
@@ -171,12 +169,12 @@ def read_rows(connection: Any, table: MariaDbTable, *, after: int | None = None,
 def selected(
     connection: Any, table: MariaDbTable, columns: Sequence[MariaDbColumn], rest: str, *, nulls_zero_dates: bool = False
 ) -> Iterator[Row]:
-    """Return some columns of rows, texts in their order; `rest` is what follows FROM."""
+    """Return columns of rows as texts; `rest` follows the FROM clause."""
     encoders = [_encoder(column, nulls_zero_dates=nulls_zero_dates) for column in columns]
     expressions = ", ".join(expression for expression, _ in encoders)
     text = f"SELECT {expressions} FROM {identifier(table.database)}.{identifier(table.name)}{rest}"
     encodes = [encode for _, encode in encoders]
-    # SSCursor: rows as they come, not all at once
+    # SSCursor returns rows as they come, not all at once
     with mariadb_errors(f"reading {table.full_name}"), connection.cursor(SSCursor) as cursor:
         cursor.execute(text)
         for found in cursor:
@@ -184,7 +182,7 @@ def selected(
 
 
 def _encoder(column: MariaDbColumn, *, nulls_zero_dates: bool) -> tuple[str, _Printed]:
-    """How a column is selected, and its printed form as JSON, as `values` has it from the log."""
+    """Return a column's expression in SELECT, and an encoder of its printed form; the JSON equals that of the log (`values`)."""
     name, kind = identifier(column.name), column.type
     if kind in _INTEGERS or kind == "year":
         return name, lambda value: str(int(value))
@@ -208,7 +206,7 @@ def _encoder(column: MariaDbColumn, *, nulls_zero_dates: bool) -> tuple[str, _Pr
 
 
 def _decimal(value: str) -> str:
-    """ZEROFILL prints zeros in front, which JSON has not."""
+    """Remove the zeros that ZEROFILL prints in front: JSON does not allow them."""
     sign, digits = ("-", value[1:]) if value.startswith("-") else ("", value)
     bare = digits.lstrip("0")
     return f"{sign}{bare if bare and not bare.startswith('.') else f'0{bare}'}"
@@ -240,11 +238,11 @@ def _blob(value: str | bytes) -> str:
 def reread(
     connection: Any, table: MariaDbTable, key: Mapping[str, str], names: Sequence[str], *, wait_seconds: int = 10
 ) -> Mapping[str, str]:
-    """Return columns of the row with this key as JSON texts, as they are now; nothing where it has gone on.
+    """Return columns of the row with this key as JSON texts, as they are now; nothing if the row is gone.
 
-    A later change of the row comes with an event of its own, so that a value which is newer does no harm. One that is
-    older would: a server sends a transaction before others see it. Its locks it has until then, so the row is read with
-    one; where somebody else holds it for longer, or this user may not, as it is.
+    A newer value does no harm, because an event of its own follows. An older value would: a server sends a transaction before
+    others see it. The transaction keeps its locks until then, so this reads with a lock; or without one, if somebody else holds
+    the row's lock for `wait_seconds` (longer than others wait to see a commit) or this user may not lock.
     """
     wanted = [column for column in table.columns if column.name in set(names)]
     if not wanted:

@@ -1,4 +1,4 @@
-"""The MariaDB source: what its tables hold and what its binlog says, as events of the format `debezium`."""
+"""The MariaDB source: the rows of its tables and its binlog as events of the format `debezium`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from cdc_views.errors import TransientError
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 
 _CATCHES_UP_WITHIN = 60.0
-"""Seconds that a server which lacks what has landed is given: a replica that takes over applies what it has first."""
+"""Seconds of patience with a server that lacks what has landed: a replica that takes over first applies what it received."""
 
 
 @dataclass
 class MariaDbSource(Source):
-    """Snapshots the tables that have none yet, then follows the binlog."""
+    """Reads the tables that have no snapshot yet, then follows the binlog."""
 
     targets: Mapping[str, StreamTarget]
     options: MariaDbOptions
@@ -69,10 +69,7 @@ class MariaDbSource(Source):
         return server
 
     def _begin(self, connection: Any, domain: int, *, name: str, emit: Emit) -> None:
-        """Note where each table's changes begin, before its snapshot is read: no change in between is missed.
-
-        What this run has said already counts as well: it waits to land.
-        """
+        """Note where each table's changes begin, before its snapshot; positions of this run count even before they land."""
         current = self._current(connection).get(domain, Gtid(domain, 0, 0))
         for table, target in self.targets.items():
             position = target.lander(name).position()
@@ -92,11 +89,11 @@ class MariaDbSource(Source):
         return read_gtids(str(text or ""))
 
     def _start(self, domain: int) -> Gtid:
-        """The transaction after which every table's changes are still to be read."""
+        """Return the transaction after which all unread changes of all tables come."""
         return min(self._marks.values(), key=lambda mark: mark.sequence).start(domain)
 
     def _check_reach(self, connection: Any, start: Gtid) -> None:
-        """Wait for a server that has not got so far as what has landed; it may be a replica that takes over."""
+        """Wait for a server that lacks what has landed: it may be a replica that takes over."""
         furthest = max(mark.sequence - (0 if mark.ordinal else 1) for mark in self._marks.values())
         current = self._current(connection).get(start.domain, Gtid(start.domain, 0, 0))
         if current.sequence >= furthest:
@@ -111,12 +108,12 @@ class MariaDbSource(Source):
                 "the views empty, and fill from the tables as they are"
             )
         if self._access is not None:
-            # a server that came back after another took over never gets there: the next one is asked
+            # a former primary that came back never catches up, so the next host is asked
             self._access = self._access.turned()
         raise TransientError(f"{said}; a replica that takes over gets there by itself")
 
     def _open(self, connection: Any, start: Gtid) -> None:
-        """Ask for the binlog before a snapshot is read: what the server refuses, or has purged, is told at once."""
+        """Ask for the binlog before a snapshot is read, so that a refused or purged start is reported at once."""
         stream = self._stream_of(connection, start)
         try:
             while stream.read().kind != binlog.FORMAT:
@@ -127,7 +124,7 @@ class MariaDbSource(Source):
 
     def _stream_of(self, connection: Any, start: Gtid) -> BinlogStream:
         assert self._access is not None
-        # of other domains nothing is wanted; a domain that is not named would come from its beginning
+        # nothing of other domains is wanted, but a domain without a start would come from its beginning
         others = {domain: gtid for domain, gtid in self._current(connection).items() if domain != start.domain}
         wanted = [gtid for gtid in (start, *others.values()) if gtid.sequence]
         return BinlogStream(self._access, self.options.replica_number, self.options.heartbeat_seconds, wanted)
@@ -165,7 +162,7 @@ class MariaDbSource(Source):
                 while not stop.is_set():
                     transactions.take(stream.read(), stream.file)
         finally:
-            # what was emitted waits to land, whatever happened: a next attempt goes on behind it
+            # what was emitted waits to land, even after an error: the next attempt begins behind it
             self._marks |= {table: Mark.of(position) for table, position in transactions.marked.items()}
 
     def keep_alive(self) -> None:

@@ -1,4 +1,4 @@
-"""Statements that the log has as text, as far as they concern tables: what empties one, what changes one's columns."""
+"""Statements that the log has as text and that concern tables: they empty one, or change its columns."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _NAME = re.compile(r"""[\w$]|[`"].""", re.DOTALL)
-"""How a token begins that may be a name; a mark that nothing closes is none."""
+"""The beginning of a token that may be a name; a quotation mark that nothing closes is none."""
 _MOST_CHARACTERS = 20_000
-"""Names stand at a statement's beginning; what follows may be megabytes of values."""
+"""Names come at a statement's beginning; megabytes of values may follow."""
 
 
 class Action(Enum):
-    """What a statement does to a table."""
+    """The effect of a statement on a table."""
 
     EMPTIED = "emptied"
     DROPPED = "dropped"
@@ -29,14 +29,14 @@ class Action(Enum):
     ALTERED = "altered"
     RENAMED = "renamed"
     WRITTEN = "written"
-    """Rows were written, and the log has the statement in place of the rows."""
+    """Rows were written, and the log has the statement instead of the rows."""
     LOST_ROWS = "lost rows"
-    """A partition was dropped, emptied or exchanged, or a tablespace put in place: rows changed that the log does not have."""
+    """A partition was dropped, emptied or exchanged, or a tablespace replaced: the log does not have the changed rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one statement does to one table, or with an empty table's name to every one of a database."""
+    """The effect of one statement on one table, or, if the table's name is empty, on every table of a database."""
 
     action: Action
     database: str
@@ -44,19 +44,19 @@ class Effect:
 
 
 def effects(statement: Statement) -> list[Effect]:
-    """Return what a statement does to tables; nothing for those that do nothing to any."""
+    """Return a statement's effects on tables."""
     words = _Words(statement)
     read = _READ_BY.get(words.next().upper())
     return [] if read is None else list(read(words))
 
 
 def is_end(text: str) -> bool:
-    """Whether a statement ends a transaction."""
+    """Return whether a statement ends a transaction."""
     return text.strip().upper() in ("COMMIT", "ROLLBACK") or text.upper().startswith(("XA COMMIT", "XA ROLLBACK"))
 
 
 class _Words:
-    """The tokens of a statement, comments left out but for those that MariaDB executes."""
+    """The tokens of a statement, without comments, except for comments that MariaDB executes."""
 
     def __init__(self, statement: Statement) -> None:
         found = _TOKEN.finditer(statement.text[:_MOST_CHARACTERS])
@@ -64,19 +64,18 @@ class _Words:
         self._database, self._at = statement.database, 0
 
     def next(self) -> str:
-        """The next token; empty behind the last one."""
+        """Return the next token; empty behind the last one."""
         self._at += 1
         return self._tokens[self._at - 1] if self._at <= len(self._tokens) else ""
 
     def accept(self, *tokens: str) -> bool:
-        """Step over these words or symbols where they come next."""
+        """Step over these words or symbols if they come next, and return whether they did."""
         if [token.upper() for token in self._tokens[self._at : self._at + len(tokens)]] != list(tokens):
             return False
         self._at += len(tokens)
         return True
 
     def name(self) -> tuple[str, str]:
-        """The database and name of a table."""
         first = self._identifier()
         return (first, self._identifier()) if self.accept(".") else (self._database, first)
 
@@ -86,11 +85,11 @@ class _Words:
         return token[1:-1].replace(token[0] * 2, token[0]) if is_quoted else token
 
     def rest(self) -> str:
-        """What is left, in capitals, without what is quoted."""
+        """Return the remaining tokens in capitals, without quoted ones."""
         return " ".join(token.upper() for token in self._tokens[self._at :] if token[0] not in "`\"'")
 
     def skip_to(self, word: str) -> bool:
-        """Step behind the next of this word that stands alone."""
+        """Step behind the next token that is this word, and return whether there is one."""
         while self._at < len(self._tokens):
             if self.accept(word):
                 return True
@@ -98,7 +97,7 @@ class _Words:
         return False
 
     def every_name(self) -> Iterator[tuple[str, str]]:
-        """Everything that may be a table's name."""
+        """Yield everything that may be a table's name."""
         while self._at < len(self._tokens):
             if _NAME.match(self._tokens[self._at]):
                 yield self.name()
@@ -176,4 +175,3 @@ _READ_BY: dict[str, Callable[[_Words], Iterator[Effect]]] = {
     "RENAME": _renamed,
     **dict.fromkeys(("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH"), _written),
 }
-"""What reads a statement, by its first word."""

@@ -1,8 +1,8 @@
-"""The binlog as a replica gets it: one connection, from a GTID on, with heartbeats while nothing happens.
+"""The binlog as a replica receives it: one connection, from a GTID on, with heartbeats while nothing happens.
 
-`mysql-replication` reads the same protocol. It is not used: when a connection breaks it connects again by itself, from
-the GTID it began with, in the middle of what it is giving out; a value it cannot read, a zero date and a column that a
-minimal image leaves out are all `None` to it; and a value is an object before it is text.
+`mysql-replication` reads the same protocol, but is not used. When a connection breaks, it connects again by itself from its first
+GTID, in the middle of its output. It returns None for a value that it cannot read, a zero date and a column that a minimal image
+leaves out alike. And it makes an object of each value before the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cdc_producers.source import LostError
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
 _CAPABILITY = 4
-"""That this reader knows GTIDs. Source: MariaDB 11.4, `MARIA_SLAVE_CAPABILITY_GTID`."""
+"""This reader knows GTIDs. Source: MariaDB 11.4, `MARIA_SLAVE_CAPABILITY_GTID`."""
 _SILENT_FOR = 15.0
 _FATAL_READ = 1236
 _MEND = "start once with --snapshot-again: the views empty, and fill from the tables as they are"
@@ -34,11 +34,9 @@ _MEND = "start once with --snapshot-again: the views empty, and fill from the ta
 
 @dataclass
 class BinlogStream:
-    """One connection that the binlog is read over, behind the GTIDs of `start`, one a domain; its thread alone calls it.
+    """One connection that reads the binlog behind the GTIDs of `start`, one for each domain; only its own thread calls it.
 
-    Attributes:
-        file: The file that is being read, and `position`, how far.
-        heard: When the server last said anything, epoch seconds; 0 before.
+    It has read `file` up to `position`; `heard` is when the server last sent anything, in epoch seconds, 0 before.
     """
 
     access: Access
@@ -71,17 +69,12 @@ class BinlogStream:
             connection._execute_command(COMMAND.COM_BINLOG_DUMP, struct.pack("<IH", 4, 0) + number)
 
     def read(self) -> Event:
-        """Return the next event, a heartbeat where nothing happens.
-
-        Raises:
-            LostError: The server no longer has, or never had, what comes next.
-            TransientError: The connection broke.
-        """
+        """Return the next event or a heartbeat; raises `LostError` if the server lacks it, `TransientError` if it is away."""
         packet = self._packet()
         self.heard = time.time()
         kind = packet[4] if len(packet) > 4 else 0
         if kind == binlog.FORMAT:
-            # its own checksum is there in any case where the server knows of them
+            # a server that knows checksums adds one to this event in any case
             self._has_checksum = binlog.has_checksums(packet)
         has_checksum = self._has_checksum
         if kind == binlog.ROTATE and not self.file:
@@ -94,7 +87,7 @@ class BinlogStream:
         return event
 
     def _is_summed(self, packet: bytes) -> bool:
-        """Whether the rotation that every stream begins with, before any description, has a checksum."""
+        """Return whether the rotation that begins every stream, before any format description, has a checksum."""
         try:
             binlog.read_event(packet, has_checksum=True)
         except EngineError:
@@ -140,7 +133,7 @@ class BinlogStream:
 
 @dataclass
 class BinlogWatcher(LogWatcher):
-    """How many bytes of the log come after the place that `read_to` returns; None before the first look."""
+    """Counts the bytes of the log after the place that `read_to` returns; `behind_bytes` is None before the first look."""
 
     access: Access
     read_to: Callable[[], tuple[str, int]]
@@ -155,7 +148,7 @@ class BinlogWatcher(LogWatcher):
 
 
 def behind(files: list[tuple[str, int]], file: str, position: int) -> int | None:
-    """Return the bytes after a place in a log of these files, oldest first; None where it is in none of them."""
+    """Return the bytes after a place in a log of these files, oldest first; None if the place is in none of them."""
     names = [name for name, _ in files]
     if file not in names:
         return None

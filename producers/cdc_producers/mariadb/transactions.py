@@ -1,4 +1,4 @@
-"""Events of the binlog into what the runtime lands, in the order of their transactions."""
+"""Turns binlog events into what the runtime lands, in the order of their transactions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _MARK_EVERY, _MARK_IDLE_EVERY = 30.0, 1.0
-"""Seconds between two times that tables without changes are told how far the log was read."""
+"""Seconds between two notes of how far the log was read, in tables without changes."""
 _AGAIN = "start once with --snapshot-again"
 
 
@@ -29,11 +29,10 @@ class MariaDbTransactions:
 
     Args:
         targets: By `database.table` of the source.
-        starts: How far each had landed: what is not later is left out.
-        domain: The GTID domain whose order counts; `last`, the transaction that was read before the first one here.
-        stream: The name that positions are kept under.
-        emit: Takes the events, those of one entry of the log at once.
-        marked: How far each table has been emitted, where it has.
+        starts: How far each table had landed: earlier changes are left out.
+        domain: The GTID domain whose order counts; `last` is the transaction before the first one that is read here.
+        emit: Takes blocks of events, one for each entry of the log.
+        marked: How far each table has been emitted; a table without anything emitted is left out.
     """
 
     targets: Mapping[str, StreamTarget]
@@ -50,7 +49,7 @@ class MariaDbTransactions:
     _has_rows: bool = False
     _landed: dict[str, Position] = field(init=False)
     _first: dict[str, Position] = field(default_factory=dict)
-    """Before a transaction's first change."""
+    """The positions before a transaction's first change."""
     marked: dict[str, Position] = field(default_factory=dict)
     _marked_at: float = field(default_factory=time.monotonic)
     _prepared: dict[bytes, bool] = field(default_factory=dict)
@@ -60,7 +59,7 @@ class MariaDbTransactions:
         self._landed = {name: mark.position for name, mark in self.starts.items()}
 
     def take(self, event: Event, file: str) -> None:
-        """Emit what an event says."""
+        """Emit the changes of an event."""
         match event.kind:
             case binlog.TABLE_MAP:
                 self.tables.note(event)
@@ -101,7 +100,7 @@ class MariaDbTransactions:
                     f"GTID {gtid} comes after {self.last}: two servers count on their own (switch gtid_strict_mode on), or the "
                     f"server began to count anew (RESET MASTER); {_AGAIN}"
                 )
-            # where a part of the transaction has landed, as it did
+            # if a part of the transaction has landed, keep the server that it landed with
             known = [mark.previous for mark in self.starts.values() if mark.sequence == gtid.sequence and mark.ordinal]
             before = known[0] if known else self.last.server
             self._first = {name: Mark(mark.epoch, gtid.sequence, before).position for name, mark in self.starts.items()}
@@ -120,7 +119,7 @@ class MariaDbTransactions:
             self._mark(_MARK_EVERY)
 
     def _breaks_off(self, why: str) -> None:
-        """A transaction without an end was never committed."""
+        """Give up a transaction without an end, which was never committed; raises `LostError` if it has rows."""
         has_rows, self._begin = self._has_rows, None
         if has_rows:
             raise LostError(f"the log has a part of a transaction after {self.last}: {why}. What landed of it is wrong; {_AGAIN}")
@@ -226,7 +225,7 @@ class MariaDbTransactions:
             )
 
     def _next(self, event: Event, file: str) -> BinlogPosition:
-        """The place of the next change; one that moves a row has the one after it, too."""
+        """Return the place of the next change; a change that moves a row also takes the place after it."""
         order = self._order + 1
         self._order += ORDERS_EACH
         if self._order > MOST_ORDINALS or self._begin is None:
@@ -251,7 +250,7 @@ class MariaDbTransactions:
             self.marked[target.name] = item.position
 
     def _mark(self, every: float) -> None:
-        """Tell tables that had no change for a while how far the log was read: so much less is read again, or was purged."""
+        """Note how far the log was read in tables without recent changes: a restart then needs less log, which may be purged."""
         if self._begin is not None or time.monotonic() - self._marked_at < every:
             return
         self._marked_at = time.monotonic()

@@ -1,7 +1,7 @@
-"""Values of row events, from their bytes into JSON as Debezium's connector sends them.
+"""Values of row events, from their bytes to JSON in the form of Debezium's connector.
 
-Numbers are exact, never doubles. Of Debezium's modes those are taken that say themselves what they are, because no
-schema goes with an event:
+Numbers are exact, never doubles. Of Debezium's modes, this uses those whose values explain themselves, because no schema goes
+with an event:
 
 ============================  ==========================================================================
 column                        JSON
@@ -35,16 +35,15 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.rules.codec.times import date_text
 
 Row = list[str | None]
-"""A JSON text for each column; None where the row does not have it."""
+"""A JSON text for each column; None if the row lacks the column."""
 Read = Callable[[bytes, int], tuple[str, int]]
-"""Reads one value that begins at a position; returns its JSON and where it ends."""
+"""Reads the value at a position; returns its JSON and where it ends."""
 Encode = Callable[[bytes], str]
-"""Returns the JSON of a value's bytes."""
 NULL = "null"
 
 
 def number(code: str) -> Read:
-    """A number of a fixed width, by its code in `struct`."""
+    """Return the reader of a number of fixed width, by its code in `struct`."""
     form = struct.Struct("<" + code)
     unpack, size = form.unpack_from, form.size
 
@@ -55,7 +54,7 @@ def number(code: str) -> Read:
 
 
 def fixed(size: int, encode: Encode) -> Read:
-    """A value of so many bytes."""
+    """Return the reader of a value of `size` bytes."""
 
     def read(content: bytes, position: int) -> tuple[str, int]:
         end = position + size
@@ -69,17 +68,17 @@ def _little(content: bytes) -> int:
 
 
 def medium(*, is_unsigned: bool) -> Read:
-    """MEDIUMINT."""
+    """Return the reader of MEDIUMINT."""
     return fixed(3, lambda content: str(int.from_bytes(content, "little", signed=not is_unsigned)))
 
 
 _GROUP = 9
 _BYTES_OF = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes that so many decimal digits take."""
+"""The bytes that a number of decimal digits takes."""
 
 
 def decimal(precision: int, scale: int) -> Read:
-    """DECIMAL: groups of nine digits in four bytes each, a shorter group at either end; inverted where negative."""
+    """Return the reader of DECIMAL: nine digits in four bytes, a shorter group at either end; negative values are inverted."""
     wholes, first = divmod(precision - scale, _GROUP)
     fractions, last = divmod(scale, _GROUP)
     groups = [first] * (first > 0) + [_GROUP] * (wholes + fractions) + [last] * (last > 0)
@@ -108,14 +107,14 @@ YEAR = fixed(1, lambda content: str(content[0] and content[0] + 1900))
 
 
 def bits(count: int) -> Read:
-    """BIT(n)."""
+    """Return the reader of BIT(count)."""
     if count == 1:
         return fixed(1, lambda content: "true" if content[0] else "false")
     return fixed((count + 7) // 8, lambda content: f'"0x{content[::-1].hex()}"')
 
 
 def date(*, nulls_zero: bool) -> Read:
-    """DATE."""
+    """Return the reader of DATE."""
 
     def encode(content: bytes) -> str:
         found = _little(content)
@@ -131,13 +130,13 @@ def _dated(of_year: int, month: int, day: int, clock: str = "", *, nulls_zero: b
 
 
 def _fraction(digits: int) -> tuple[int, int]:
-    """The bytes that so many digits of a second take, and what one unit of them is in µs."""
+    """Return the bytes that a second's fraction takes, and its unit in µs."""
     size = (digits + 1) // 2
     return size, 10 ** (6 - 2 * size)
 
 
 def time(digits: int) -> Read:
-    """TIME(digits)."""
+    """Return the reader of TIME(digits)."""
     size, unit = _fraction(digits)
     shift = 8 * size
 
@@ -152,7 +151,7 @@ def time(digits: int) -> Read:
 
 
 def datetime(digits: int, *, nulls_zero: bool) -> Read:
-    """DATETIME(digits)."""
+    """Return the reader of DATETIME(digits)."""
     size, unit = _fraction(digits)
 
     def encode(content: bytes) -> str:
@@ -169,7 +168,7 @@ _dates = lru_cache(maxsize=4096)(date_text)
 
 
 def timestamp(digits: int, *, nulls_zero: bool) -> Read:
-    """TIMESTAMP(digits)."""
+    """Return the reader of TIMESTAMP(digits)."""
     size, unit = _fraction(digits)
 
     def encode(content: bytes) -> str:
@@ -184,7 +183,7 @@ def timestamp(digits: int, *, nulls_zero: bool) -> Read:
 
 
 def sized(width: int, encode: Encode) -> Read:
-    """Bytes after their length, which takes `width` bytes itself."""
+    """Return the reader of bytes after their length, which takes `width` bytes itself."""
 
     def read(content: bytes, position: int) -> tuple[str, int]:
         start = position + width
@@ -203,16 +202,13 @@ _CODECS = {
     "macroman": "mac_roman", "sjis": "shift_jis", "tis620": "tis_620", "ucs2": "utf_16_be", "ujis": "euc_jp",
     "utf16": "utf_16_be", "utf16le": "utf_16_le", "utf32": "utf_32_be", "utf8": "utf_8", "utf8mb3": "utf_8", "utf8mb4": "utf_8",
 }  # fmt: skip
-"""Those Python has; `latin1` is Windows's 1252, as MariaDB's manual says."""
+"""The character sets that Python has; `latin1` is Windows's 1252, as MariaDB's manual states."""
 _LATIN1 = {number: bytes([number]).decode("cp1252", "ignore") or chr(number) for number in range(0x80, 0xA0)}
-"""The five bytes that 1252 leaves open are the characters of the same number in MariaDB."""
+"""In MariaDB, the five bytes that 1252 leaves open are the characters of the same number."""
 
 
 def text_of(content: bytes, charset: str) -> str:
-    """Return the text of a column's bytes.
-
-    Bytes that are none come as lone surrogates, which no raw table takes: the event waits in quarantine.
-    """
+    """Return the text of a column's bytes; invalid bytes become lone surrogates, which send the event to quarantine."""
     if charset == "latin1":
         return content.decode("latin_1").translate(_LATIN1)
     try:
@@ -222,7 +218,7 @@ def text_of(content: bytes, charset: str) -> str:
 
 
 def text(charset: str, *, where: str) -> Encode:
-    """A text of a character set; raises `UnsupportedError` for one that Python does not have."""
+    """Return the encoder of a character set's texts; raises `UnsupportedError` for one that Python does not have."""
     if charset not in _CODECS:
         raise UnsupportedError(
             f"{where}: character set {charset} is not supported", remedy="ALTER TABLE … MODIFY … CHARACTER SET utf8mb4"
@@ -240,28 +236,28 @@ def text(charset: str, *, where: str) -> Encode:
 
 
 def blob(content: bytes) -> str:
-    """Bytes."""
+    """Return bytes as hex."""
     return f'"0x{content.hex()}"'
 
 
 def padded(size: int) -> Encode:
-    """BINARY(size), whose zeros at the end the log leaves out."""
+    """Return the encoder of BINARY(size), whose zeros at the end the log leaves out."""
     return lambda content: f'"0x{content.ljust(size, bytes(1)).hex()}"'
 
 
 def geometry(content: bytes) -> str:
-    """A geometry: its SRID, then well-known binary."""
+    """Return a geometry's well-known binary, which follows its SRID."""
     return f'"0x{content[4:].hex()}"'
 
 
 def enum(width: int, names: Sequence[str]) -> Read:
-    """ENUM: labels count from 1; 0 is the empty text that a wrong value became."""
+    """Return the reader of ENUM: labels count from 1; 0 is the empty text that a wrong value became."""
     labels = ['""', *map(quoted, names)]
     return fixed(width, lambda content: labels[_little(content)])
 
 
 def members(width: int, names: Sequence[str]) -> Read:
-    """SET of the labels `names`, a bit each."""
+    """Return the reader of SET, which has one bit for each of the labels `names`."""
 
     def encode(content: bytes) -> str:
         found = _little(content)
@@ -271,7 +267,7 @@ def members(width: int, names: Sequence[str]) -> Read:
 
 
 def uuid_text(content: bytes) -> str:
-    """UUID: of versions 1 to 5 MariaDB keeps the parts in reverse order, so that they sort by time.
+    """Return a UUID; MariaDB keeps the parts of versions 1 to 5 in reverse order, so that they sort by time.
 
     Source: MariaDB 11.4, `sql_type_uuid.h`, read as a description; checked for every version against SELECT.
     """
@@ -282,7 +278,7 @@ def uuid_text(content: bytes) -> str:
 
 
 def inet_text(size: int) -> Encode:
-    """INET4 or INET6, by their size; an IPv4 address inside an IPv6 one is printed as such."""
+    """Return the encoder of INET4 or INET6, by their size; an IPv4 address inside an IPv6 one is printed as such."""
 
     def encode(content: bytes) -> str:
         kept = content.ljust(size, bytes(1))

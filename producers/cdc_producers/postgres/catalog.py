@@ -1,4 +1,4 @@
-"""What the server's catalog says: types, tables and their keys; a table whose changes would be missing is refused."""
+"""The server's catalog: types, tables and their keys. Refuses a table whose changes would be missing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ class MissingTableError(UsageError):
 
 
 class LeftOutError(UsageError):
-    """Changes of tables are not in the log, or not published; what it says mends that for changes to come.
-
-    Attributes:
-        tables: Their names, `schema.table`.
-    """
+    """The log or the publication lacks changes of `tables` (`schema.table`); the message says how to mend that from now on."""
 
     def __init__(self, message: str, tables: Sequence[str]) -> None:
         super().__init__(message)
@@ -29,8 +25,8 @@ class LeftOutError(UsageError):
 
 
 def type_catalog(connection: Any) -> TypeCatalog:
-    """Return the server's types; it is asked again for one that was not there before."""
-    # an array is what pg_type's typarray of its element names; oidvector and name have elements, too
+    """Return a look-up of the server's types by oid; for an unknown oid it asks the server again."""
+    # only `typarray` identifies an array: oidvector and name have an element type, too
     text = (
         "SELECT t.oid, t.typtype::text, CASE WHEN e.typarray = t.oid THEN e.oid ELSE 0 END, t.typbasetype, "
         "coalesce(e.typdelim, t.typdelim)::text FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem"
@@ -48,26 +44,25 @@ def type_catalog(connection: Any) -> TypeCatalog:
 
 @dataclass(frozen=True, slots=True)
 class PostgresColumn:
-    """A column of a table as it is now; `number` grows from column to column and is never used again."""
+    """A column as it is now; `number` is never reused, `written` is the transaction that last wrote its row of the catalog."""
 
     number: int
     name: str
     type_id: int
     modifier: int
     written: int = 0
-    """The transaction that last wrote it into the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A relation that keeps rows of a table: itself, or a partition that is not partitioned further.
+    """A relation (oid `number`) that keeps rows of a table: the table itself, or a partition that is not partitioned further.
 
     Attributes:
-        number: Its oid.
-        name: `schema.table`; `sql_name`, the same as SQL writes it.
-        file: Its `relfilenode`: another one once it was emptied or rewritten.
+        name: `schema.table`; `sql_name` is the same in SQL's form.
+        file: Its `relfilenode`, which changes when the relation is emptied or rewritten.
         is_fresh: Whether nobody has counted its rows since its file was made: a rewrite counts them, TRUNCATE does not.
-        identity: The columns by which its UPDATEs and DELETEs name a row, none for no way to.
+        identity: The columns by which its UPDATEs and DELETEs name a row; empty if they name none.
+        attached: The transaction that made it a partition; 0 if it is no partition.
     """
 
     number: int
@@ -77,7 +72,6 @@ class Storage:
     is_fresh: bool
     identity: frozenset[str]
     attached: int = 0
-    """The transaction that made it a partition; 0 for what is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +79,11 @@ class PostgresTable:
     """A table as it is now.
 
     Attributes:
-        number: Another one than before where the table was dropped and made anew.
-        is_partitioned: Whether its rows are in partitions.
-        has_deferred_key: Whether its primary key is DEFERRABLE, which names no row in the log.
+        number: Its oid; a table that is dropped and created again has another one.
+        has_deferred_key: Whether its primary key is DEFERRABLE; such a key names no row in the log.
         has_dropped: Whether a column was ever dropped.
-        storages: What keeps its rows, by number; none where it is partitioned and has no partition yet.
-        generated: Names of generated columns, which are not in the log and not among `columns`.
+        storages: The relations that keep its rows; none if it is partitioned and has no partition yet.
+        generated: Names of generated columns, which are neither in the log nor in `columns`.
         heirs: Tables that INHERIT from it without being partitions; their rows are not its own.
     """
 
@@ -115,12 +108,12 @@ class PostgresTable:
 
     @property
     def sql_name(self) -> str:
-        """The name as SQL writes it."""
+        """The name in SQL's form."""
         return f"{identifier(self.namespace)}.{identifier(self.name)}"
 
     @property
     def sql_rows(self) -> str:
-        """What a SELECT of its own rows is FROM: what inherits from it has a log of its own."""
+        """The FROM of a SELECT of its own rows; the log has changes of inheriting tables under their own names."""
         return self.sql_name if self.is_partitioned else f"ONLY {self.sql_name}"
 
 
@@ -154,7 +147,7 @@ _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 
 def source_name(table: str) -> tuple[str, str]:
-    """Return (schema, table) of a name of the project file: `schema.table` or `database.schema.table`."""
+    """Return (schema, table) of a table's name in the project file: `schema.table` or `database.schema.table`."""
     *outer, name = table.split(".")
     if not outer:
         raise UsageError(f"{table}: schema.table was expected, as public.orders")
@@ -162,11 +155,9 @@ def source_name(table: str) -> tuple[str, str]:
 
 
 def read_table(connection: Any, table: str) -> PostgresTable:
-    """Return the table of that name of the project file.
+    """Return the table with this name from the project file; raises `MissingTableError` if the database has none.
 
-    Raises:
-        MissingTableError: The database has none.
-        UsageError: The log has no changes of it, or of a part of it: a view, a foreign table, one that is not logged.
+    Raises `LeftOutError` if the log has no changes of it, or of a part of it: a view, a foreign table, one that is not logged.
     """
     namespace, name = source_name(table)
     found = rows(connection, _TABLE, (namespace, name), doing=f"looking for {table}")
@@ -197,7 +188,7 @@ def read_table(connection: Any, table: str) -> PostgresTable:
 
 
 def _read_storages(connection: Any, table: str, number: int) -> tuple[tuple[Storage, ...], frozenset[str]]:
-    """Return what keeps the table's rows, and the columns by which all of it names a row."""
+    """Return the relations that keep the table's rows, and the columns that name a row in all of them."""
     found: list[Storage] = []
     own = frozenset[str]()
     parts = rows(connection, _STORAGES, (number, number), doing=f"reading the partitions of {table}")
@@ -225,7 +216,7 @@ def _check_logged(table: str, name: str, sql_name: str, kind: str, persistence: 
 
 
 def check_key(table: PostgresTable, schema: TableSchema, *, allows_unkeyed: bool) -> None:
-    """Refuse a table whose deletions would not name the rows of the view, or that refuses them once it is published."""
+    """Refuse a table whose deletions do not name the view's rows, or that would refuse deletions once it is published."""
     wanted = [column.name for column in schema.row_key]
     missing = [name for name in wanted if name not in table.identity]
     if allows_unkeyed or not missing:

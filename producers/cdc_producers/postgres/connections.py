@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: from the environment only, in the settings that values are read in, errors without secrets."""
+"""Connections to PostgreSQL: addresses from the environment only, fixed formats of values, errors without secrets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SETTINGS = {
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    # a policy hides rows without a word; so it raises
+    # a policy hides rows silently; with "off" it raises an error
     "row_security": "off",
 }
 _WRONG_CREDENTIALS = ("28000", "28P01")
@@ -33,25 +33,22 @@ _REFUSED = re.compile(
     r'authentication failed|no pg_hba\.conf entry|no password|role ".*" does not exist|not permitted to log in|start WAL sender|'
     r"does not support SSL|certificate|private key file|sslmode"
 )
-"""What the server says, in English, where it refuses a connection; such errors have no code."""
+"""Parts of the server's English messages when it refuses a connection; such errors have no code."""
 _LASTING = ("0A", "22", "25", "3F", "42")
-"""Classes of errors that are the same at each attempt: features, values, read-only sessions, schemas, rights and syntax."""
+"""Classes of errors that every attempt repeats: features, values, read-only sessions, schemas, rights and syntax."""
 _LASTING_CODES = ("53400",)
-"""All slots are taken, or all senders: `max_replication_slots`, `max_wal_senders`."""
+"""All slots or all senders are taken: `max_replication_slots`, `max_wal_senders`."""
 _UNDEFINED = ("42P01", "42703", "42704")
-"""Something is gone that was there a moment ago: the next attempt looks for it anew, and says what is missing."""
+"""An object has just disappeared: the next attempt looks for it again, and names what is missing."""
 _SHUTTING_DOWN = ("57P01", "57P02", "57P03", "53300", "55006")
-"""Stopping, starting or recovering, no connection left, an object in use: it passes."""
+"""Problems that pass: stopping, starting or recovering, no connection left, an object in use."""
 
 
 def connect(*, is_replication: bool = False) -> psycopg.Connection[Any]:
-    """Return a connection of `CDC_VIEWS_POSTGRES_DSN`, else of libpq's `PG…` variables; each statement commits.
+    """Return a connection from `CDC_VIEWS_POSTGRES_DSN`, else from libpq's `PG…` variables; each statement commits.
 
-    Values are put into statements here, as literals without a type: they take that of their column.
-
-    Raises:
-        UsageError: The DSN is none, or the server refuses the credentials.
-        TransientError: The server cannot be reached now.
+    The client puts values into statements, as literals without a type: they take the type of their column. Raises `UsageError`
+    for an invalid DSN or refused credentials, and `TransientError` if the server cannot be reached now.
     """
     options: dict[str, Any] = {"application_name": "cdc-views", "connect_timeout": 10, "keepalives_idle": 30}
     if is_replication:
@@ -69,14 +66,14 @@ def _dsn() -> str:
     try:
         conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
-        # its message would quote the DSN
+        # psycopg's message would quote the DSN
         raise UsageError(f"{_DSN_VARIABLE} is no connection string; postgresql://user@host/database was expected") from None
     return dsn
 
 
 @contextmanager
 def postgres_errors(doing: str) -> Iterator[None]:
-    """Turn what psycopg raises into this project's errors; what may pass is a `TransientError`."""
+    """Turn psycopg's errors into this project's; an error that may pass becomes a `TransientError`."""
     try:
         yield
     except psycopg.Error as error:
@@ -84,7 +81,7 @@ def postgres_errors(doing: str) -> Iterator[None]:
 
 
 def refusal(doing: str, said: str, code: str) -> UsageError | None:
-    """Return the error for what is the same however often it is tried, None for anything else; `code` is empty for no code."""
+    """Return the error if every attempt would fail alike, else None; `code` is the SQLSTATE, empty if there is none."""
     if code in _WRONG_CREDENTIALS or (not code and _REFUSED.search(said)):
         return UsageError(f"PostgreSQL refuses this user: {said}; set PGUSER and PGPASSWORD, or {_DSN_VARIABLE}")
     if code == "3D000" or ("does not exist" in said and not code and "database" in said):
@@ -110,7 +107,6 @@ def _translated(doing: str, error: psycopg.Error) -> CdcViewsError:
 
 
 def _user() -> str:
-    """Return the user's name as SQL writes it, for what is to be granted."""
     given = str(conninfo.conninfo_to_dict(_dsn()).get("user") or os.environ.get("PGUSER") or getuser())
     return given if given.isidentifier() and given == given.lower() else identifier(given)
 
@@ -118,25 +114,25 @@ def _user() -> str:
 def rows(
     connection: psycopg.Connection[Any], text: str, values: tuple[Any, ...] | None = None, *, doing: str
 ) -> list[tuple[Any, ...]]:
-    """Run one statement and return its rows, none for a statement that has none."""
+    """Run one statement and return its rows, if it has any."""
     with postgres_errors(doing), connection.cursor() as cursor:
         cursor.execute(text, values)
         return cursor.fetchall() if cursor.description else []
 
 
 def current_lsn(connection: Any) -> int:
-    """Return how far the server's log is written."""
+    """Return the LSN up to which the server's log is written."""
     ((found,),) = rows(connection, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint", doing="asking its LSN")
     return int(found)
 
 
 def identifier(name: str) -> str:
-    """Return a name as SQL writes it."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(connection: Any, value: object) -> str:
-    """Return a text as SQL writes it, without a type: it takes that of its column."""
+    """Return a text as an SQL literal without a type: it takes the type of its column."""
     return sql.Literal(value).as_string(connection)
 
 
@@ -147,5 +143,5 @@ def lsn_number(text: str) -> int:
 
 
 def lsn_text(number: int) -> str:
-    """Return an LSN as PostgreSQL prints it."""
+    """Return an LSN in PostgreSQL's own form."""
     return f"{number >> 32:X}/{number & 0xFFFF_FFFF:X}"

@@ -1,9 +1,8 @@
-"""Messages of a slot into Debezium's events, in the order of their transactions.
+"""A slot's messages as Debezium's events, in the order of their transactions.
 
-An event is one JSON object, exact, without a schema beside it. `source.lsn` is the LSN of the transaction's commit and
-`transaction.total_order` the change's place in it: together they order all writes of a key (rules S2, S3), and a
-snapshot's rows, whose `lsn` is where its slot begins and which have no place, rank below whatever is streamed from there
-on (rule S5).
+An event is one exact JSON object, without a schema. `source.lsn` is the LSN of the transaction's commit, and
+`transaction.total_order` is the place of the change in it: together they order all writes of a key (rules S2, S3). The `lsn` of
+a snapshot's rows is where its slot begins; they have no place, so they rank below all that is streamed from there on (rule S5).
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import LogicalType
 
 _BLOCK_EVENTS, _BLOCK_BYTES = 500, 1 << 20
-"""Events that are handed on at once where the server has more of them."""
+"""A block of this size is handed on even if the server has more messages."""
 _UNAVAILABLE = '"__debezium_unavailable_value"'
 
 
 class ChangePosition(NamedTuple):
-    """Where a change stands: its transaction, and its number there from 1."""
+    """The position of a change: its transaction, and its number there from 1."""
 
     begin: Begin
     order: int
@@ -39,7 +38,7 @@ class ChangePosition(NamedTuple):
 
 @dataclass
 class PostgresEventWriter:
-    """Writes the events of one table, as its columns are in `columns`; made anew when those change."""
+    """Writes the events of one table for one list of columns; other columns need a new writer."""
 
     schema: TableSchema
     namespace: str
@@ -67,10 +66,7 @@ class PostgresEventWriter:
     def event(
         self, op: str, place: ChangePosition, *, before: Sequence[Field] | None = None, after: Sequence[Field] | None = None
     ) -> bytes:
-        """Return an event, by Debezium's `op`: c, u, d, t, or `r` for a row that a snapshot found, which has no transaction.
-
-        Of an update `after` is to be `filled`.
-        """
+        """Return an event of Debezium's `op`: c, u (`after` must be `filled`), d, t, or r for a row of a snapshot."""
         begin, order = place
         snapshot, number, transaction = "true", "null", "null"
         if op != "r":
@@ -83,18 +79,18 @@ class PostgresEventWriter:
         return f'{{{images},"source":{source},"transaction":{transaction},"op":"{op}","ts_ms":{now}}}'.encode()
 
     def has_moved(self, old: Sequence[Field], new: Sequence[Field]) -> bool:
-        """Whether an update changed the row's key; a part of the key that was left out did not change."""
+        """Return whether an update changed the row's key; a key column that the update left out did not change."""
         return any(new[i] is not UNCHANGED and old[i] != new[i] for i in self._keys)
 
     @staticmethod
     def filled(new: Sequence[Field], old: Sequence[Field] | None) -> list[Field]:
-        """Return a new row with what it leaves out taken from the old one, as far as that has it."""
+        """Return the new row; values that it leaves out come from the old row, if that has them."""
         if old is None:
             return list(new)
         return [before if now is UNCHANGED and before is not None else now for now, before in zip(new, old, strict=True)]
 
     def key_of(self, row: Sequence[Field]) -> dict[str, Field]:
-        """Return the key columns of a row, by name, as printed."""
+        """Return the row's key columns by name, with values as printed."""
         return {self.columns[i].name: row[i] for i in self._keys}
 
     def _image(self, row: Sequence[Field] | None) -> str:
@@ -108,7 +104,7 @@ class PostgresEventWriter:
                 try:
                     parts.append(prefix + encode(value))
                 except ValueError:
-                    # the adapter refuses it, and so it waits in quarantine as it came
+                    # the adapter refuses it, so the event waits in quarantine with the value as printed
                     parts.append(prefix + quoted(value))
             else:
                 parts.append(prefix + _UNAVAILABLE)
@@ -121,11 +117,11 @@ class PostgresTransactions:
 
     Args:
         targets: By `schema.table` of the source.
-        reread: Asks the source for columns of the row with this key as this transaction or a later one left it; only
-            those it still has are returned, as printed.
-        emit: Takes the events, many at once: an object for each of them costs more than to read it.
-        truncated: Hears of each table that is emptied as a whole.
-        ended: Hears, once events were emitted, of which tables, and the end of the last transaction that is whole.
+        reread: Reads columns of the row with this key, as this transaction or a later one left it; returns, as printed, the
+            columns that the source still has.
+        emit: Takes blocks of events: an object for each event would cost more than reading it.
+        truncated: Is called with each table that is emptied as a whole.
+        ended: Is called after events were emitted, with their tables and the end of the last whole transaction.
     """
 
     targets: Mapping[str, StreamTarget]
@@ -141,16 +137,16 @@ class PostgresTransactions:
     _order: int = 0
     _writers: dict[int, tuple[object, PostgresEventWriter]] = field(default_factory=dict)
     _checked: dict[int, tuple[Relation, PostgresEventWriter]] = field(default_factory=dict)
-    """Those of the transaction: files are not looked at for each change."""
+    """The writers of this transaction: schema files are checked once per transaction, not once per change."""
     _columns: dict[str, set[str]] = field(default_factory=dict)
     _pending: dict[str, BlockBuilder] = field(default_factory=dict)
     _events: int = 0
     _bytes: int = 0
     _ended: int | None = None
-    """Where the last transaction ends, while that has not been handed on."""
+    """The end of the last transaction, until it is handed on."""
 
     def take(self, message: Message) -> None:
-        """Take what a message says, and hand on what there is where that is enough."""
+        """Take a message, and hand on a block once it is large enough."""
         match message:
             case Begin():
                 self._begin, self._order = message, 0
@@ -169,7 +165,7 @@ class PostgresTransactions:
             self.hand_on()
 
     def hand_on(self) -> None:
-        """Emit what was taken; to be called where the server has nothing more for now, too."""
+        """Emit everything taken; call this also when the server has no more messages for now."""
         pending, ended = self._pending, self._ended
         self._pending, self._events, self._bytes, self._ended = {}, 0, 0, None
         for name, events in pending.items():
@@ -193,7 +189,7 @@ class PostgresTransactions:
             case Delete():
                 content = writer.event("d", place, before=message.old)
             case Update(old=old) if old is not None and writer.has_moved(old, message.new):
-                # a deletion of the old row, then a new one, as Debezium has it
+                # a deletion of the old row, then a new row, as Debezium writes it
                 self._add(target, place, writer.event("d", place, before=old))
                 place = place._replace(order=place.order + 1)
                 content = writer.event("c", place, after=self._whole(writer, old, message))
@@ -215,7 +211,7 @@ class PostgresTransactions:
         self._bytes += len(content)
 
     def _writer(self, relation: Relation, target: StreamTarget) -> PostgresEventWriter:
-        """The table's writer, made anew when the source's columns changed, or the project's schema before a transaction."""
+        """Return the table's writer: a new one if the source's columns changed, or, before the transaction, the schema."""
         checked = self._checked.get(relation.number)
         if checked is not None and checked[0] is relation:
             return checked[1]
@@ -234,7 +230,7 @@ class PostgresTransactions:
         if target is None:
             return
         names = {column.name for column in relation.columns}
-        # columns that the schema file alone has were told of at the start
+        # the check at the start has warned of columns that only the schema file has
         before = self._columns.get(relation.full_name, names & {column.name for column in target.schema.columns})
         self._columns[relation.full_name] = names
         remedy = "; rows that a default filled are read then, and what waits in quarantine lands with"

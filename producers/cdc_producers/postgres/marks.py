@@ -1,9 +1,8 @@
-"""What the raw tables themselves say of the slot: how far it may have been confirmed, and where changes are missing.
+"""The marks that raw tables keep of a slot: how far it may be confirmed, and where changes are missing.
 
-A slot forgets what was confirmed. Whoever reads it next into a raw table that was away meanwhile, was restored from a
-backup, or is another project's, misses changes without a word. So each raw table keeps how far the slot may be for it to
-be whole, `SLOT:confirmed`, and the slot is never confirmed beyond the least of these. Where changes are known to be
-missing, `SLOT:missing` keeps the LSN by which they were.
+A slot forgets what was confirmed. A raw table that was away then, was restored from a backup, or belongs to another project
+would miss changes silently. So each raw table keeps how far the slot may be confirmed without loss to it, `SLOT:confirmed`, and
+the slot is never confirmed beyond the least of these. `SLOT:missing` keeps the LSN up to which changes are known to be missing.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from cdc_views.landing import Position, exists
 from cdc_views.landing.targets import StreamTarget
 
 _CONFIRM_BYTES = 64 << 20
-"""Log that is kept for tables without changes before they take note of it, however little time has passed."""
+"""Once the server keeps so much log for tables without changes, they note a mark without waiting for their time."""
 
 
 class Reached(NamedTuple):
-    """What has landed by a point: all transactions that end by `landed`; every table says that the slot may be at `marked`."""
+    """All transactions that end by `landed` have landed; every raw table lets the slot be confirmed to `marked`."""
 
     landed: int
     marked: int
@@ -33,20 +32,20 @@ class Reached(NamedTuple):
 
 @dataclass
 class Marks:
-    """Reads and writes what the raw tables of one slot say, or will say from the queue."""
+    """Reads and writes the marks of one slot in its raw tables; counts marks that are still in the queue."""
 
     slot: str
     targets: Mapping[str, StreamTarget]
     _emitted: dict[str, int] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Have every raw table before its slot is made: a slot without any of them is then one whose tables are away."""
+        """Create every raw table before its slot: if a slot then has no raw table, the tables are away."""
         for name in self.targets:
             if self._position(name, "confirmed") is None:
                 self._note(name, "confirmed", 0)
 
     def check_there(self) -> None:
-        """Raise `LostError` where there is a slot, and no raw table at all."""
+        """Raise `LostError` if the slot, which exists, has no raw table at all."""
         raws = [target.raw for target in self.targets.values()]
         if all(raw is not None and not exists(raw) for raw in raws):
             places = ", ".join(raw.location for raw in raws if raw is not None)
@@ -57,10 +56,7 @@ class Marks:
             )
 
     def check(self, name: str, landed: Landed, *, confirmed: int) -> None:
-        """Raise `LostError` where changes of a table are missing that the slot no longer has, or that it never had.
-
-        `confirmed` is where the slot is, 0 for a table that is about to be read whole.
-        """
+        """Raise `LostError` if a table misses changes; the slot is at `confirmed`, 0 if the table is to be read whole."""
         missing = self._position(name, "missing")
         if missing is not None and (landed.snapshot is None or landed.snapshot.at <= missing.at):
             raise LostError(
@@ -77,12 +73,12 @@ class Marks:
             )
 
     def note_missing(self, names: Collection[str], *, lsn: int) -> None:
-        """Keep that changes of tables up to an LSN are missing, until a snapshot has been read since."""
+        """Note that changes of tables up to an LSN are missing, until a later snapshot is read."""
         for name in names:
             self._note(name, "missing", lsn)
 
     def emitted(self, name: str, lsn: int) -> Emitted:
-        """Return what lands that the slot may be at `lsn` for a table, behind what was emitted before."""
+        """Return a mark to land behind everything emitted before: for this table the slot may be confirmed to `lsn`."""
         self._emitted[name] = lsn
         return Emitted(name, f"{self.slot}:confirmed", Position(lsn))
 
@@ -96,10 +92,7 @@ class Marks:
 
 @dataclass
 class Marking:
-    """Decides when tables take note of how far the slot may be: with their changes, or now and then.
-
-    A table without changes pays a commit for it, so that happens every so many seconds, or once the server keeps much.
-    """
+    """Decides when tables note a mark: with their changes, else rarely, because the mark then costs a commit."""
 
     marks: Marks
     names: Sequence[str]
@@ -111,19 +104,19 @@ class Marking:
     _since: float = field(default_factory=time.monotonic)
 
     def begin(self, lsn: int) -> None:
-        """All tables are whole where the slot is at `lsn`."""
+        """Note that all tables are whole with the slot at `lsn`."""
         self._mark(self.names, lsn)
         self.marked = self.landed = lsn
 
     def ended(self, names: Collection[str], end: int) -> None:
-        """Hear that everything up to the end of a transaction was emitted, and of these tables something."""
+        """Note that everything up to the end of a transaction was emitted, with events of these tables."""
         self.landed = max(self.landed, end)
         self._mark(names, end)
         self._mark_all(end)
         self.emit(Emitted(token=Reached(self.landed, self.marked)))
 
     def idle(self, lsn: int, *, is_last: bool = False) -> None:
-        """Hear that nothing of any table is in the log up to `lsn` that was not emitted."""
+        """Note that the log up to `lsn` has nothing of any table that was not emitted."""
         if lsn > self.marked and self._mark_all(lsn, is_due=is_last):
             self.emit(Emitted(token=Reached(self.landed, self.marked)))
 

@@ -13,7 +13,7 @@ _SLOT = re.compile(r"[a-z0-9_]{1,63}\Z")
 
 @dataclass(frozen=True, slots=True)
 class PostgresOptions:
-    """What is chosen of a source."""
+    """The options of one PostgreSQL source."""
 
     slot: str = option(
         "--slot", "cdc_views", "NAME", computed=lambda project, _: project.name,

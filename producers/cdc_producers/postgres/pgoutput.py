@@ -1,4 +1,4 @@
-"""The messages of PostgreSQL's `pgoutput` plugin, protocol version 1, values as text.
+"""Messages of PostgreSQL's `pgoutput` plugin, protocol version 1, with values as text.
 
 Source: PostgreSQL 17, "Logical Replication Message Formats".
 """
@@ -17,19 +17,19 @@ _POSTGRES_EPOCH_MICROS = 946_684_800_000_000
 
 
 class Unchanged(Enum):
-    """The type of `UNCHANGED`, an enum so that it stays one object."""
+    """The type of `UNCHANGED`: an enum, so that it stays one object."""
 
     UNCHANGED = "unchanged"
 
 
 UNCHANGED = Unchanged.UNCHANGED
-"""A value kept out of line (TOAST) that the write left as it was: the log does not have it."""
+"""A value kept out of line (TOAST) that the write did not change: the log does not have it."""
 Field = str | None | Unchanged
-"""One value as PostgreSQL prints it; None: null."""
+"""One value as PostgreSQL prints it; None is null."""
 
 
 class RelationColumn(NamedTuple):
-    """A column as it was when the change was written; `modifier` is the type's own (a numeric's precision), or -1."""
+    """A column at the time of the change; `modifier` is its type's modifier (a numeric's precision), or -1."""
 
     name: str
     type_id: int
@@ -37,7 +37,7 @@ class RelationColumn(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """A table as it was when the changes that follow were written; `identity` is its replica identity (`d n f i`)."""
+    """A table at the time of the changes that follow; `identity` is its replica identity (`d n f i`)."""
 
     number: int
     namespace: str
@@ -52,7 +52,7 @@ class Relation(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """A transaction starts; `lsn` is that of its commit, `committed_at` in µs since 1970."""
+    """A transaction starts; `lsn` is the LSN of its commit, `committed_at` is in µs since 1970."""
 
     lsn: int
     committed_at: int
@@ -74,7 +74,7 @@ class Insert(NamedTuple):
 
 
 class Update(NamedTuple):
-    """A row was updated; `old` only where its identity changed, or the identity is the whole row."""
+    """A row was updated; `old` is set only if its identity changed, or if the identity is the whole row."""
 
     relation: Relation
     old: tuple[Field, ...] | None
@@ -82,7 +82,7 @@ class Update(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """A row was deleted; `old` has its identity, else nulls."""
+    """A row was deleted; `old` has the values of its identity, and nulls."""
 
     relation: Relation
     old: tuple[Field, ...]
@@ -95,7 +95,7 @@ class Truncate(NamedTuple):
 
 
 class LogicalMessage(NamedTuple):
-    """What somebody wrote into the log by `pg_logical_emit_message`; `prefix` is whose it is."""
+    """A message that somebody wrote into the log by `pg_logical_emit_message`; `prefix` names its owner."""
 
     prefix: str
     content: bytes
@@ -106,12 +106,12 @@ Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Logi
 
 @dataclass
 class PgOutputReader:
-    """Reads messages of one connection in order: rows come after the description of their table."""
+    """Reads the messages of one connection in order: a table's description comes before its rows."""
 
     _relations: dict[int, Relation] = field(default_factory=dict)
 
     def read(self, payload: bytes) -> Message | None:
-        """Return one message, None for one that says nothing of rows; raises `EngineError` for bytes that are none."""
+        """Return one message, or None if it does not concern rows; raises `EngineError` for invalid bytes."""
         tag = payload[:1]
         try:
             return self._read(tag, _Bytes(payload))

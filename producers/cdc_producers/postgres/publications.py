@@ -1,4 +1,4 @@
-"""Publications: made, completed, and never trusted: what one leaves out of the log is lost without a word."""
+"""Publications: creates, completes and checks them; a change that a publication leaves out is lost silently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cdc_producers.postgres.connections import identifier, rows
 from cdc_views.landing.targets import ProducerLog
 
 _INSERTS = "_inserts"
-"""Ends the name of the publication of tables whose changes name no row: published with others, they would refuse these."""
+"""Suffix of the publication for tables whose changes name no row: any other would make them refuse UPDATE and DELETE."""
 _LONGEST = 63
 _KINDS = "insert, update, delete, truncate"
 _INSERT_KINDS = "insert, truncate"
@@ -25,14 +25,14 @@ JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
 LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
 WHERE t.pubname = %s"""
 _LIMITS_SINCE = 150_000
-"""The version from which a publication may leave out columns and rows of a table."""
+"""The server version from which a publication may leave out columns and rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Publication:
-    """A publication that is there or is to be, and the tables that it is to have.
+    """A publication, existing or to be created, and the tables that it must have.
 
-    `inserts_alone`: their changes name no row, and it publishes no UPDATE and DELETE, which it would make them refuse.
+    `inserts_alone`: their changes name no row, so it leaves out UPDATE and DELETE; otherwise the tables would refuse them.
     """
 
     name: str
@@ -40,10 +40,9 @@ class _Publication:
     inserts_alone: bool = False
 
     def look(self, connection: Any) -> tuple[bool, list[PostgresTable]] | None:
-        """Return whether it is for all tables, and those that it publishes nothing of under their own names; None: there is none.
+        """Return whether it is for all tables, and the tables that it lacks; None if it does not exist.
 
-        Raises:
-            LeftOutError: It publishes too few kinds of changes, or less of a table than all its changes.
+        Raises `LeftOutError` if it leaves out kinds of changes, columns or rows, or publishes changes under other names.
         """
         found = rows(connection, _PUBLICATION, (self.name,), doing="looking for the publication")
         if not found:
@@ -64,7 +63,6 @@ class _Publication:
         return is_for_all, [table for table in self.tables if table.full_name not in limited]
 
     def _check(self, table: PostgresTable, limited: tuple[bool, bool], *, is_via_root: bool) -> None:
-        """Refuse a table that columns or rows are left out of, or whose changes come under other names."""
         alter = f"ALTER PUBLICATION {identifier(self.name)}"
         if table.is_partitioned and not is_via_root:
             raise LeftOutError(
@@ -81,13 +79,11 @@ class _Publication:
             )
 
     def check_lost(self, missing: Sequence[PostgresTable], published: Collection[str]) -> None:
-        """Raise `LeftOutError` where a table is missing that was published."""
         gone = [table.full_name for table in missing if table.full_name in published]
         if gone:
             raise LeftOutError(f"publication {self.name} was dropped, or {', '.join(gone)} taken out of it; it is put back", gone)
 
     def ensure(self, connection: Any, published: Collection[str], log: ProducerLog) -> None:
-        """Create the publication, or add what is missing."""
         found = self.look(connection)
         is_for_all, missing = found or (False, self.tables)
         self.check_lost(missing, published)
@@ -115,7 +111,6 @@ class _Publication:
 
 
 def _publications(name: str, tables: Sequence[PostgresTable]) -> list[_Publication]:
-    """Which tables are of which publication: of `name`, but for those whose changes name no row."""
     named = _Publication(name, [table for table in tables if table.identity])
     unnamed = [table for table in tables if not table.identity]
     inserts = _Publication(name[: _LONGEST - len(_INSERTS)] + _INSERTS, unnamed, inserts_alone=True)
@@ -123,7 +118,7 @@ def _publications(name: str, tables: Sequence[PostgresTable]) -> list[_Publicati
 
 
 def check_publications(connection: Any, name: str, tables: Sequence[PostgresTable]) -> None:
-    """Raise `LeftOutError` where less is published by now than has to be."""
+    """Raise `LeftOutError` if a publication lacks tables or changes by now."""
     for publication in _publications(name, tables):
         _, missing = publication.look(connection) or (False, publication.tables)
         publication.check_lost(missing, {table.full_name for table in publication.tables})
@@ -132,14 +127,10 @@ def check_publications(connection: Any, name: str, tables: Sequence[PostgresTabl
 def ensure_publications(
     connection: Any, name: str, tables: Sequence[PostgresTable], *, published: Collection[str] = (), log: ProducerLog
 ) -> list[str]:
-    """Create what publishes the tables, or add what is missing; returns the publications' names.
+    """Create the publications of the tables, or add missing tables; return the publications' names.
 
-    `published` are the names of tables that have landed as they are now: they were published, so changes are missing where
-    they are no more.
-
-    Raises:
-        LeftOutError: One that is there leaves something out, or something was taken out of it.
-        UsageError: The tables cannot be published.
+    `published` names tables that have landed in their present form: if one is no longer published, changes are missing. Raises
+    `LeftOutError` if an existing publication lacks something or lost a table, `UsageError` if the tables cannot be published.
     """
     publications = _publications(name, tables)
     for publication in publications:

@@ -1,8 +1,8 @@
-"""Changes of a table that PostgreSQL's log has nothing of, and so what is to be read of it.
+"""Changes of a table that PostgreSQL's log does not contain, and what must be read from the table because of them.
 
-They show in numbers of its catalog; those that were read last stand beside the rows. The log has nothing of the values
-that `ALTER TABLE … ADD COLUMN … DEFAULT` gives the rows that are there, and a table that is dropped and made anew is another
-one: numbers of columns and tables only grow.
+Numbers in the catalog reveal them; the numbers that were read last are kept beside the rows. The log lacks the values that
+`ALTER TABLE … ADD COLUMN … DEFAULT` gives to existing rows. A table that is dropped and created again is another table:
+numbers of tables and columns only grow.
 
 =====================  =================================================================================================
 stream of the table    `Position.nth`
@@ -13,7 +13,7 @@ stream of the table    `Position.nth`
 `SLOT:partitions`      the numbers of all partitions that were read, folded into one: it differs once one of them is gone
 =====================  =================================================================================================
 
-`Position.at` is the LSN by which that was so.
+`Position.at` is the LSN up to which these numbers are true.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ class Covered:
 
     @classmethod
     def at(cls, position: Position) -> Covered:
-        """Return what a position of `slot:columns` says."""
+        """Return what a position of `SLOT:columns` holds."""
         return cls(position.nth >> _COLUMN_BITS, position.nth & ((1 << _COLUMN_BITS) - 1))
 
     @classmethod
     def by(cls, table: PostgresTable) -> Covered:
-        """Return what a snapshot of the table as it is now covers."""
+        """Return what a snapshot of the table in its present form covers."""
         return cls(table.number, max((column.number for column in table.columns), default=0))
 
     def position(self, lsn: int) -> Position:
-        """Return the position that says so, for a snapshot at that LSN."""
+        """Return the position that holds this, of a snapshot at `lsn`."""
         return Position(lsn, self.table << _COLUMN_BITS | self.column)
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What has landed of a table's snapshots: how far the last one came, and what it covered; None: nothing yet."""
+    """What has landed of a table's snapshots: the position of the last one, and what it covered; None if nothing yet."""
 
     snapshot: Position | None
     covered: Covered | None
@@ -72,15 +72,15 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is to be read of a table.
+    """What must be read of a table.
 
     Attributes:
-        why: For the log.
-        empties: What had landed goes first: it is of another table, or changes of it are missing.
-        resumes: Only rows after those that landed, as far as that can be told.
-        columns: Only these, beside the key; none: all.
-        only_set: Only rows where one of the columns is not null: the others cannot differ from what is shown.
-        partitions: Only rows of these partitions, as SQL writes their names; none: of the table.
+        why: The reason, for the log.
+        empties: Delete first what has landed: it is of another table, or changes of it are missing.
+        resumes: Read only rows after those that landed, if these can be determined.
+        columns: Read only these and the key; empty: all.
+        only_set: Read only rows where one of the columns is not null: the others cannot differ from what is shown.
+        partitions: Read only rows of these partitions, named in SQL's form; empty: the whole table.
     """
 
     why: str
@@ -92,10 +92,9 @@ class Reading:
 
 
 def needed(table: PostgresTable, landed: Landed, known: Collection[str]) -> Reading | None:
-    """Return what is to be read of a table, None where nothing is.
+    """Return what must be read of a table, or None; `known` are the columns of the schema file.
 
-    `known` are the columns of the schema file. New columns are read once it has all of them; until then what is
-    streamed of them waits in quarantine.
+    New columns are read once the schema file has all of them; until then their streamed values wait in quarantine.
     """
     covered = landed.covered
     if landed.snapshot is None:
@@ -109,21 +108,21 @@ def needed(table: PostgresTable, landed: Landed, known: Collection[str]) -> Read
     new = tuple(column.name for column in table.columns if column.number > covered.column)
     if not new or not set(new) <= set(known):
         return None
-    # a column may have the name of one that was dropped, and rows that show its values have none now
+    # a new column may have a dropped column's name: rows that show the old values are null now
     return Reading(f"new columns {', '.join(new)}", columns=new, only_set=not table.has_dropped)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs of a table from what was last read of it.
+    """The differences between a table and what was last read of it.
 
     Attributes:
-        columns: Columns whose values may be others in rows that nobody wrote: renamed, or of another type.
+        columns: Columns with another name or type: their values may differ in rows that nobody wrote.
         came: Partitions that have not been read.
-        emptied: Names of partitions whose file is another one, without rows that anybody has counted: TRUNCATE.
-        rewritten: The same with rows: VACUUM FULL or CLUSTER, or a TRUNCATE of long ago.
+        emptied: Names of partitions with another file, whose rows nobody has counted: TRUNCATE.
+        rewritten: Names of partitions with another file and counted rows: VACUUM FULL or CLUSTER, or a TRUNCATE of long ago.
         has_gone: Whether a partition was dropped or detached.
-        is_noted: Whether all there is was noted as it is.
+        is_noted: Whether everything was noted as it is now.
     """
 
     columns: tuple[str, ...] = ()
@@ -136,16 +135,15 @@ class Difference:
 
 @dataclass
 class Shapes:
-    """Knows the shapes of the tables of one slot."""
+    """The shapes of the tables of one slot."""
 
     slot: str
     targets: Mapping[str, StreamTarget]
     _known: dict[str, dict[str, int]] = field(default_factory=dict)
-    """What was noted of each table, by stream."""
     _landers: dict[str, EventLander] = field(default_factory=dict)
 
     def difference(self, name: str, table: PostgresTable) -> Difference:
-        """Return what differs; nothing where nothing was noted: an earlier version read the table."""
+        """Return the differences; none if nothing was noted, because an earlier version read the table."""
         known = self._known.setdefault(name, {})
         for stream in _noted(table):
             if stream not in known and (noted := self._read(name, stream)) is not None:
@@ -160,13 +158,13 @@ class Shapes:
         came = tuple(part for part in table.storages if _stream(part) not in known)
         gone = _folded(part for part in table.storages if _stream(part) in known) != known[_PARTITIONS]
         if columns and len(other_files) == len(table.storages):
-            other_files = []  # to change a column's type makes all of them anew
+            other_files = []  # changing a column's type rewrites all of them
         emptied = tuple(part.name for part in other_files if part.is_fresh)
         rewritten = tuple(part.name for part in other_files if not part.is_fresh)
         return Difference(columns, came, emptied, rewritten, gone, is_noted=not other_files and not came and are_noted)
 
     def note(self, name: str, table: PostgresTable, *, lsn: int, unread: Difference | None = None, emit: Emit) -> None:
-        """Emit that the table is read as it is, but for what `unread` says; None: all of it, and nothing else is shown."""
+        """Emit that the table is read as it is now, except for `unread`; None: all of it was read, and nothing else is shown."""
         known, noted = self._known.get(name, {}), _noted(table)
         if unread is not None and _PARTITIONS in known:
             left = [_stream(column) for column in table.columns if column.name in unread.columns]
@@ -184,7 +182,7 @@ class Shapes:
         stream = f"{self.slot}:{stream}"
         lander = self._landers.get(name)
         if isinstance(lander, StreamLander):
-            lander.stream = stream  # to open a raw table for each of them takes long
+            lander.stream = stream  # opening a raw table for each stream takes long
         else:
             lander = self._landers[name] = self.targets[name].lander(stream)
         position = lander.position()
@@ -192,7 +190,6 @@ class Shapes:
 
 
 def _noted(table: PostgresTable) -> dict[str, int]:
-    """What is noted of a table that is read as it is now, by stream."""
     columns = {_stream(column): _number(column) for column in table.columns}
     return columns | {_stream(part): part.file for part in table.storages} | {_PARTITIONS: _folded(table.storages)}
 
@@ -202,7 +199,7 @@ def _stream(part: PostgresColumn | Storage) -> str:
 
 
 def _has_changed(column: PostgresColumn, noted: int | None, *, is_rewritten: bool) -> bool:
-    """Whether values may be others: the column has another name or type, or it was written and the rows with it."""
+    """Return whether values may differ: the column has another name or type, or the column and the rows were rewritten."""
     now = _number(column)
     if noted is None or noted == now:
         return False
@@ -215,7 +212,7 @@ def _number(column: PostgresColumn) -> int:
 
 
 def _folded(parts: Iterable[Storage]) -> int:
-    """One number of some partitions, each as it was attached: what is folded in twice is out again."""
+    """Return one number for partitions, each as it was attached; folding a partition in twice removes it."""
     folded = 0
     for part in parts:
         folded ^= _digest(f"{part.number} {part.attached}")
@@ -228,15 +225,15 @@ def _digest(text: str) -> int:
 
 @dataclass
 class Partitions:
-    """Judges what differs of partitions, look by look.
+    """Judges the differences of partitions, one look after another.
 
-    A TRUNCATE of the whole table is in the log and empties each partition as well: whether there was one is known once
-    the log has been read to where the partition was seen empty.
+    A TRUNCATE of the whole table is in the log, and it empties each partition as well. Whether there was one is known once the
+    log has been read up to the point where the partition was seen empty.
 
     Attributes:
-        keeps: Whether rows of partitions that went are to stay shown.
-        troubles: What is wrong, by table, until it is read anew.
-        read_to: How far the log has been read.
+        keeps: Whether rows of partitions that have gone stay shown.
+        troubles: The problems, by table, until the table is read again.
+        read_to: Returns how far the log has been read.
     """
 
     keeps: bool
@@ -248,15 +245,15 @@ class Partitions:
     _accepted: set[str] = field(default_factory=set)
 
     def truncated(self, name: str) -> None:
-        """Hear that the log had a TRUNCATE of the whole table."""
+        """Note that the log had a TRUNCATE of the whole table."""
         self._truncated.add(name)
 
     def accepts(self, name: str) -> bool:
-        """Whether emptied partitions of a table need no warning any more."""
+        """Return whether emptied partitions of a table need no warning any more."""
         return self.keeps or name in self._accepted
 
     def is_to_be_noted(self, name: str, found: Difference, connection: Any) -> bool:
-        """Look at what differs of a table while its log is read; returns whether it is to be noted as it is now."""
+        """Judge a table's differences while its log is read; return whether to note the table as it is now."""
         gone = list(found.emptied)
         if gone and name not in self._accepted and not self.keeps:
             seen = self._seen.setdefault(name, current_lsn(connection))
@@ -270,7 +267,7 @@ class Partitions:
         return bool(found.rewritten) or (bool(found.emptied or found.has_gone) and self.accepts(name))
 
     def noted(self, name: str, found: Difference) -> None:
-        """Hear that what differed is noted."""
+        """Forget a table's differences, which are noted now; warn of rewritten partitions."""
         for each in found.rewritten:
             self.log.warning(
                 f"{name}: partition {each} has been rewritten: VACUUM FULL and CLUSTER leave its rows, but if it was emptied "

@@ -1,4 +1,4 @@
-"""Replication slots: made, found, watched; what a lost one means."""
+"""Replication slots: creates, finds and watches them; explains a lost one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WARN_AGAIN_AFTER = 60
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A slot as the server has it; `confirmed` is where it goes on, `held_bytes` the log kept for it, `written` its end.
+    """A slot: its position (`confirmed`), the log that the server keeps for it (`held_bytes`) and the log's end (`written`).
 
-    `safe_bytes` is how much more log may come before the slot is lost (`max_slot_wal_keep_size`), None: no limit.
+    `safe_bytes` is how much more log may come before the slot is lost (`max_slot_wal_keep_size`); None: no limit.
     """
 
     confirmed: int
@@ -37,14 +37,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class ExportedSnapshot:
-    """A snapshot of the database at `lsn`: it shows what committed before, and the slot streams what commits from there."""
+    """A snapshot of the database at `lsn`: it shows earlier commits, and the slot streams the commits from there on."""
 
     name: str
     lsn: int
 
 
 class StandbyError(UsageError):
-    """The server is a standby; after a failover it may be none for long."""
+    """The server is a standby; after a failover it may soon be the primary."""
 
 
 _SLOT = """
@@ -55,7 +55,7 @@ FROM pg_replication_slots WHERE slot_name = %s"""
 
 
 def find_slot(connection: Any, name: str) -> Slot | None:
-    """Return the slot, None where there is none; raises `UsageError` for one of another kind or database."""
+    """Return the slot, or None; raises `UsageError` for a slot of another kind or database."""
     found = rows(connection, _SLOT, (name,), doing="looking for the slot")
     if not found:
         return None
@@ -70,7 +70,7 @@ def find_slot(connection: Any, name: str) -> Slot | None:
 
 
 def check_alive(slot: Slot, name: str) -> None:
-    """Raise where the slot is lost, or another process reads it."""
+    """Raise `LostError` if the slot is lost, and `TransientError` if another process reads it."""
     if slot.is_lost:
         raise LostError(
             f"slot {name} is lost: the server removed log that it still needed, because this producer was away for more than "
@@ -82,7 +82,7 @@ def check_alive(slot: Slot, name: str) -> None:
 
 
 def check_logical(connection: Any) -> None:
-    """Refuse a server that is too old, or that writes no logical log."""
+    """Refuse a server that is too old, is a standby, or does not write a logical log."""
     asked = "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery()"
     ((version, level, is_standby),) = rows(connection, asked, doing="asking its version")
     if version < 140_000:
@@ -98,9 +98,9 @@ def check_logical(connection: Any) -> None:
 
 @contextmanager
 def exported_snapshot(slot: str, *, is_temporary: bool) -> Iterator[ExportedSnapshot]:
-    """Create a slot and hold the snapshot it begins with; a temporary slot is gone afterwards.
+    """Create a slot and hold the snapshot that it begins with; a temporary slot is dropped afterwards.
 
-    Creating one waits for every transaction that runs now: none of them can be half in the snapshot.
+    Creating a slot waits for all running transactions: none of them can be half in the snapshot.
     """
     with closing(connect(is_replication=True)) as connection:
         kind = "TEMPORARY LOGICAL" if is_temporary else "LOGICAL"
@@ -111,9 +111,9 @@ def exported_snapshot(slot: str, *, is_temporary: bool) -> Iterator[ExportedSnap
 
 @dataclass
 class SlotWatcher(LogWatcher):
-    """What was last seen of a slot; None before the first look. `saw_change` is set once `has_changed` said so.
+    """Keeps the last look at a slot, with None before it; `saw_change` is set once `has_changed` returned true.
 
-    `held_bytes_warning` is how much log the server may keep without a warning.
+    The server may keep `held_bytes_warning` of log without a warning.
     """
 
     slot: str
@@ -146,7 +146,7 @@ class SlotWatcher(LogWatcher):
                 self._stop.wait(min(self.echo_seconds or EVERY, EVERY))
 
     def _echo(self, connection: Any) -> None:
-        """Write the time into the log, for the stream to read: lag is known by what went all the way."""
+        """Write the time into the log; the stream reads it, so the lag includes the whole way."""
         if self.echo_seconds is None:
             return
         text = "SELECT pg_logical_emit_message(false, %s, %s)"
@@ -159,7 +159,7 @@ class SlotWatcher(LogWatcher):
             self.log.warning(f"--echo does not work here: {error}; going on without")
 
     def look(self, slot: Slot) -> None:
-        """Take note of a slot, and warn where the log kept for it grows beyond what was asked for, or is near its limit."""
+        """Record a look at a slot; warn if the log kept for it exceeds `held_bytes_warning` or is near the slot's limit."""
         self.behind_bytes = max(0, slot.written - max(slot.confirmed, self.done_to()))
         self.held_bytes = slot.held_bytes
         rest = "; it goes once this producer has landed it and transactions that run are over"

@@ -1,4 +1,4 @@
-"""Rows read from the tables themselves: whole, from where an earlier snapshot stopped, only columns that came later, or one."""
+"""Reads rows from the tables: all rows, the rows that an earlier snapshot left, only some columns or partitions, or one row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from cdc_views.landing.raw_table import last_read_keys
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget
 
 _SEEN_WITHIN = 10.0
-"""Seconds; longer than a server takes from writing a commit to its log until others see it."""
+"""Seconds; longer than the time from a commit's write to the log until others see it."""
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 """Source: PostgreSQL 17, COPY, "Text Format"."""
@@ -39,15 +39,15 @@ _READING = "reading the snapshot"
 _LAST_ORDER = (1 << 32) - 2
 _SAMPLED_KEYS = 500
 _COMPARABLE = frozenset({INT2, INT4, INT8, TEXT, VARCHAR, BPCHAR, UUID, NUMERIC})
-"""Types of keys that a raw table stores in a form PostgreSQL reads as the same value."""
+"""Types of keys that a raw table stores in a form that PostgreSQL reads as the same value."""
 
 
 @dataclass
 class PostgresSnapshots:
-    """Reads the tables of one slot; what it knows of them outlives a connection.
+    """Reads the tables of one slot; what it knows about them outlives a connection.
 
-    Positions of snapshots are kept under the stream `SLOT:snapshot`, an LSN and a row's number there, `WHOLE` once all
-    rows have landed; what they cover under `SLOT:columns`.
+    The stream `SLOT:snapshot` has a snapshot's LSN and the number of the last row that landed, `WHOLE` once all rows have;
+    `SLOT:columns` has what the snapshot covers.
     """
 
     slot: str
@@ -60,7 +60,7 @@ class PostgresSnapshots:
     _emitted: dict[str, Landed] = field(default_factory=dict)
 
     def landed(self, name: str) -> Landed:
-        """Return what has landed of a table's snapshots, or will from the queue."""
+        """Return what has landed of a table's snapshots, or will land from the queue."""
         if name in self._emitted:
             return self._emitted[name]
         target = self.targets[name]
@@ -72,7 +72,7 @@ class PostgresSnapshots:
         return found
 
     def cover(self, table: PostgresTable, name: str, connection: Any, emit: Emit) -> None:
-        """Take the table as it is for what its whole snapshot covered, where an earlier version made that and did not say."""
+        """Note that a whole snapshot covers the table in its present form, if an earlier version read it without such a note."""
         landed = self.landed(name)
         if landed.is_whole and landed.covered is None:
             self._cover(name, landed.snapshot, Covered.by(table), lsn=current_lsn(connection), emit=emit)
@@ -85,10 +85,7 @@ class PostgresSnapshots:
         self, table: PostgresTable, name: str, wanted: Reading, *, snapshot: ExportedSnapshot, types: TypeCatalog,
         database: str, confirmed: int, emit: Emit, stop: Event,
     ) -> None:  # fmt: skip
-        """Emit what is wanted of a table as it was at the snapshot.
-
-        `confirmed` is where the slot is: from there on the table's changes come.
-        """
+        """Emit what is wanted of a table as of the snapshot; its changes come from `confirmed` on, the slot's position."""
         landed, target = self.landed(name), self.targets[name]
         lsn, stream = snapshot.lsn, f"{self.slot}:snapshot"
         columns = _columns(table, target, wanted)
@@ -98,13 +95,13 @@ class PostgresSnapshots:
         about = f"{name}: snapshot at {lsn_text(lsn)}, about {table.about_rows:,} rows{why}"
         self.log.info(about, table=name, rows=table.about_rows)
         if wanted.empties:
-            # what the source lost meanwhile must not stay: just below the snapshot's rows everything goes
+            # rows that the source lost meanwhile must not stay: a TRUNCATE just below the snapshot's rows removes everything
             below = ChangePosition(Begin(lsn - 1, time.time_ns() // 1000, 0), _LAST_ORDER)
             emit(Emitted(name, stream, Position(lsn, 0), writer.event("t", below)))
         if wanted.empties or landed.snapshot is None:
             emit(self.marks.emitted(name, confirmed))
             self.shapes.note(name, table, lsn=lsn, emit=emit)
-        # where the connection breaks before the end, it goes on from here, whether or not this has landed by then
+        # if the connection breaks before the end, the snapshot resumes from here, whether or not this has landed by then
         self._cover(name, Position(lsn, 0), _begun(table, wanted, landed), lsn=lsn, emit=emit)
         with reading(snapshot) as connection:
             after = self._after(connection, table, target, landed) if wanted.resumes else None
@@ -125,10 +122,10 @@ class PostgresSnapshots:
     def _after(
         self, connection: Any, table: PostgresTable, target: StreamTarget, landed: Landed
     ) -> tuple[str | None, ...] | None:
-        """Return the key that rows are left after, None where no raw table can tell.
+        """Return the key after which rows are left to read, None if no raw table can tell.
 
-        Rows landed in the order of the key, so whatever comes before one that landed has landed, too, as it was then;
-        what changed since comes from the slot, which began before.
+        Rows land in the order of the key, so every row before a landed one has landed, too. The slot began earlier and has
+        what changed since.
         """
         raw = target.lander(f"{self.slot}:snapshot").raw
         types = {column.name: column.type_id for column in table.columns}
@@ -141,7 +138,7 @@ class PostgresSnapshots:
 
 
 def _begun(table: PostgresTable, wanted: Reading, landed: Landed) -> Covered:
-    """What is covered while the snapshot runs: of a table that is read whole no column yet, as it may never end."""
+    """Return the coverage while a snapshot runs: no column of a table that is read whole, as the snapshot may never end."""
     if (wanted.columns or wanted.partitions) and landed.covered is not None:
         return landed.covered
     return Covered(table.number, 0)
@@ -157,7 +154,7 @@ def _columns(table: PostgresTable, target: StreamTarget, wanted: Reading) -> Seq
 
 @contextmanager
 def reading(snapshot: ExportedSnapshot) -> Iterator[Any]:
-    """A connection that sees the database as of the snapshot."""
+    """Open a connection that sees the database as of the snapshot."""
     with closing(connect()) as connection:
         connection.autocommit, connection.read_only = False, True
         connection.isolation_level = IsolationLevel.REPEATABLE_READ
@@ -169,16 +166,10 @@ def read_rows(
     connection: Any, table: PostgresTable, names: Sequence[str], *, after: tuple[str | None, ...] | None = None,
     any_set: Sequence[str] = (), partition: str = "", chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[tuple[str | None, ...]]:  # fmt: skip
-    """Return each row once, as printed; in the order of the primary key, of a table without one in any order.
+    """Return each row once, as printed, in the order of the primary key if there is one.
 
-    Args:
-        connection: Sees the database as of a snapshot.
-        table: The table.
-        names: Columns, in the order of the rows' values; the primary key is among them.
-        after: The key, in the order of the primary key, that rows come after; None: from the first on.
-        any_set: Only rows where one of these columns is not null; none: all.
-        partition: Only its rows, as SQL writes its name; empty: of all.
-        chunk_rows: How many are asked for at once.
+    `connection` sees the database as of a snapshot. `names` gives the order of the values and contains the primary key. Return
+    only rows behind the key `after`, with one of `any_set` not null, in `partition` (SQL's form); None and empty: no limit.
     """
     key = table.primary_key
     text = f"SELECT {_listed(names)} FROM {partition or table.sql_rows}"
@@ -199,7 +190,7 @@ def read_rows(
 
 
 def greatest(connection: Any, table: PostgresTable, keys: Sequence[tuple[str, ...]]) -> tuple[str | None, ...] | None:
-    """Return the last of these keys, in the order of the primary key, that the table has; None where it has none of them."""
+    """Return the last of these keys, in the order of the primary key, that the table has; None if it has none of them."""
     if not keys:
         return None
     key = _listed(table.primary_key)
@@ -212,11 +203,10 @@ def greatest(connection: Any, table: PostgresTable, keys: Sequence[tuple[str, ..
 def reread(
     connection: Any, relation: Relation, key: Mapping[str, Field], names: Sequence[str], transaction: int
 ) -> dict[str, Field]:
-    """Return columns of the row that has this key now, as printed; none where it has gone, or a column or the table has.
+    """Return columns of the row that has this key now, as printed; empty if the row, a column or the table is gone.
 
-    The row may have been written since. That write comes later in the log and so wins, and a row that is gone by now
-    has its deletion there: once the log was read, what is shown is what the source has. A row as it was before the
-    `transaction` that the log tells of would be wrong: that may have been sent before others see it.
+    The row may have been written or deleted since. That change comes later in the log and wins, so the view ends equal to the
+    source. A row from before `transaction` would be wrong: the log may send a transaction before others see it.
     """
     _wait_until_seen(connection, transaction)
     table = f"{identifier(relation.namespace)}.{identifier(relation.name)}"
@@ -227,12 +217,12 @@ def reread(
     except TransientError:
         raise
     except EngineError:
-        return {}  # the table or a column is another one by now
+        return {}  # the table or a column is gone or another one by now
     return dict(zip(names, found[0], strict=True)) if found else {}
 
 
 def _wait_until_seen(connection: Any, transaction: int) -> None:
-    """Wait until a transaction holds no lock on its own number: it lets go of that once others see what it did."""
+    """Wait until a transaction holds no lock on its own number: it releases the lock once others see its changes."""
     text = "SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND transactionid::text = %s AND granted LIMIT 1"
     deadline = time.monotonic() + _SEEN_WITHIN
     while rows(connection, text, (str(transaction),), doing="waiting for a commit") and time.monotonic() < deadline:
@@ -248,7 +238,7 @@ def _literals(connection: Any, values: Sequence[str | None]) -> str:
 
 
 def _printed(connection: Any, text: str, *, doing: str) -> Iterator[tuple[str | None, ...]]:
-    """Return the rows of a query, every value as the server prints it; in memory is what libpq has received."""
+    """Return a query's rows, each value as the server prints it; only what libpq has received is in memory."""
     with postgres_errors(doing), connection.cursor() as cursor, cursor.copy(f"COPY ({text}) TO STDOUT") as lines:
         for received in lines:
             line = bytes(received).decode()

@@ -1,4 +1,4 @@
-"""The PostgreSQL source: what its slot and its snapshots say, as events of the format `debezium`."""
+"""The PostgreSQL source: its slot and its snapshots as events of the format `debezium`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FREE_WITHIN = 3.0
 
 @dataclass
 class PostgresSource(Source):
-    """Snapshots the tables that have none yet, then follows the slot."""
+    """Reads the tables that have no snapshot yet, then follows the slot."""
 
     targets: Mapping[str, StreamTarget]
     options: PostgresOptions
@@ -56,7 +56,7 @@ class PostgresSource(Source):
         self._tables = Tables(self.targets, self.options, self.log, self._marks, self._snapshots, shapes)
 
     def run(self, emit: Emit, stop: Event) -> None:
-        """As `Source.run`; also returns where a table has changed so that something of it is to be read."""
+        """As `Source.run`; also return when a table has changed so that a part of it must be read."""
         self.close()
         with closing(connect()) as connection:
             self._prepare(connection)
@@ -73,7 +73,7 @@ class PostgresSource(Source):
             if not self._has_followed:
                 raise
             raise TransientError(f"{error}; it may be about to take over") from error
-        # before anything else looks at the raw tables, for that makes them
+        # before anything else opens the raw tables, because that creates them
         is_decided = self.options.snapshots_again or self.options.skips_snapshot or self._has_followed
         if not is_decided and find_slot(connection, self.options.slot) is not None:
             self._marks.check_there()
@@ -81,10 +81,10 @@ class PostgresSource(Source):
         self._tables.prepare(connection)
 
     def _read_tables(self, emit: Emit, stop: Event, types: TypeCatalog, connection: Any) -> None:
-        """Make the slot where there is none, then read what is missing of each table.
+        """Create the slot if there is none, then read what is missing of each table.
 
-        The slot exists before any snapshot: one that stops half way goes on at a later LSN, and what changed in between
-        comes from the slot.
+        The slot exists before any snapshot: a snapshot that stops half way resumes at a later LSN, and the slot has the changes
+        in between.
         """
         slot = self._free_slot(connection, stop)
         self._check(slot, connection)
@@ -111,7 +111,7 @@ class PostgresSource(Source):
         self._tables.note(connection, emit)
 
     def _free_slot(self, connection: Any, stop: Event) -> Slot | None:
-        """Return the slot, given a moment where the server has not noticed yet that its last reader went."""
+        """Return the slot; wait a moment if the server has not yet noticed that the slot's last reader is gone."""
         deadline = time.monotonic() + _FREE_WITHIN
         while True:
             slot = find_slot(connection, self.options.slot)
@@ -120,7 +120,6 @@ class PostgresSource(Source):
             stop.wait(0.1)
 
     def _check(self, slot: Slot | None, connection: Any) -> None:
-        """Refuse to go on where changes are missing, or the server is not the one that was followed."""
         landed = [target.lander(self.options.slot).position() for target in self.targets.values()]
         newest = max((position.at for position in landed if position is not None), default=0)
         if slot is not None:

@@ -1,8 +1,8 @@
-"""Reading a slot: messages in, positions confirmed only once they have landed.
+"""Reads a slot's messages; confirms positions only once they have landed.
 
-PostgreSQL's streaming replication protocol, on libpq itself. psycopg 2 has it too, but confirms more than it is told:
-after a keepalive it takes for landed what the server has sent, wherever the last message began below what was confirmed.
-The first change of a transaction that overlaps another does.
+This is PostgreSQL's streaming replication protocol on libpq itself. psycopg 2 implements it, too, but confirms too much: if the
+last message began below the confirmed position, then after a keepalive psycopg 2 confirms all that the server has sent. The
+first change of a transaction that overlaps another one begins there.
 
 Source: PostgreSQL 17, "Streaming Replication Protocol"; psycopg 2.9, `pq_read_replication_message`.
 """
@@ -36,15 +36,13 @@ _PASSING = ("08", "53", "55", "57")
 
 
 class ReplicationStream:
-    """One connection that a slot is streamed over; its thread alone calls it.
+    """One connection that streams a slot; only its own thread calls it.
 
-    Attributes:
-        sent_to: How far the server has read its log for this slot: what committed before was sent before.
-        heard: When it last said anything, epoch seconds; 0 before.
+    The server has sent all commits below `sent_to`; `heard` is when it last sent anything, in epoch seconds, 0 before.
     """
 
     def __init__(self, command: str) -> None:
-        """Connect and send `START_REPLICATION …`; raises `EngineError`, a `TransientError` where it may pass."""
+        """Connect and send `START_REPLICATION …`; raises `EngineError`, or `TransientError` if the problem may pass."""
         self.sent_to, self.heard, self._flushed = 0, 0.0, 0
         self._owner = connect(is_replication=True)
         self._connection = self._owner.pgconn
@@ -56,7 +54,7 @@ class ReplicationStream:
             raise _failed(result)
 
     def read(self) -> tuple[int, bytes] | None:
-        """Return the next message as (LSN, bytes); None where none is there now."""
+        """Return the next message as (LSN, bytes), or None if there is none now."""
         with _away("streaming"):
             while (body := self._received()) is not None:
                 self.heard = time.time()
@@ -81,7 +79,7 @@ class ReplicationStream:
         return bytes(body) if size > 0 else None
 
     def confirm(self, flushed: int, *, asks_answer: bool = False) -> None:
-        """Tell the server that everything that committed below `flushed` has landed; it keeps the rest."""
+        """Tell the server that all commits below `flushed` have landed; it keeps the rest."""
         self._flushed = max(self._flushed, flushed)
         micros = int((time.time() - _POSTGRES_EPOCH) * 1_000_000)
         with _away("confirming"):
@@ -89,7 +87,7 @@ class ReplicationStream:
             self._connection.flush()
 
     def wait(self, seconds: float) -> None:
-        """Wait until something comes, at most so long."""
+        """Wait until the server sends something, at most this long."""
         with _away("streaming"):
             select.select([self._connection.socket], [], [], seconds)
 
@@ -107,7 +105,7 @@ def _away(doing: str) -> Iterator[None]:
 
 
 class NoPublicationError(EngineError):
-    """The publication was not there where the log is read; it may be there by now, and that does not help."""
+    """The publication did not exist at the position where the log is read; creating it now does not help."""
 
 
 def _failed(result: pq.abc.PGresult) -> CdcViewsError:
@@ -127,23 +125,20 @@ def _said(message: str) -> str:
 
 @dataclass
 class Progress:
-    """How far the slot's transactions were read and landed, over all connections of a run: ends of transactions.
-
-    `marked` is how far the slot may be confirmed: every raw table says so.
-    """
+    """The last ends of transactions read and landed, over a run's connections; raw tables allow confirming up to `marked`."""
 
     read: int = 0
     landed: int = 0
     marked: int = 0
 
     def land(self, reached: Reached) -> None:
-        """Note that what is said is committed in every table."""
+        """Note a point that is committed in every table."""
         self.landed, self.marked = max(self.landed, reached.landed), max(self.marked, reached.marked)
 
 
 @dataclass
 class SlotStream:
-    """One connection that reads a slot, from its confirmed position on."""
+    """One connection that reads a slot from its confirmed position; up to `done_to`, all that concerns the tables has landed."""
 
     slot: str
     publications: Sequence[str]
@@ -152,7 +147,6 @@ class SlotStream:
     reads_echoes: bool = False
     read_to: int = 0
     done_to: int = 0
-    """Up to where all that concerns the tables has landed."""
     _echoed: float = 0.0
     _connection: ReplicationStream = field(init=False)
     _is_inside: bool = False
@@ -170,16 +164,16 @@ class SlotStream:
 
     @property
     def heard(self) -> float:
-        """When the server last said anything, epoch seconds; 0 before. With echoes: when the last that came was written."""
+        """When the server last sent anything (epoch seconds, 0 before); with echoes: when the last one that came was written."""
         return self._echoed or self._connection.heard
 
     def follow(
         self, is_over: Callable[[], bool], take: Callable[[Message], None], all_taken: Callable[[int | None], None]
     ) -> None:
-        """Give each message to `take` until `is_over`; raises `TransientError` where the connection breaks.
+        """Pass each message to `take` until `is_over`; raises `TransientError` if the connection breaks.
 
-        `all_taken` is called wherever there are no more of them for now, and at the end: with up to where the log has
-        nothing but what was taken, None amid a transaction.
+        `all_taken` is called whenever there are no more messages for now, and at the end. Its argument is the LSN up to which
+        everything was taken, or None inside a transaction.
         """
         stream = self._connection
         while not is_over():
@@ -212,7 +206,6 @@ class SlotStream:
                 self._echoed = float(message.content)
 
     def _idle(self) -> None:
-        """Nothing came: confirm, ask the server for a sign of life now and then, wait."""
         stream = self._connection
         self.read_to = max(self.read_to, stream.sent_to)
         has_landed = not self._is_inside and self.progress.landed >= self.progress.read
@@ -224,9 +217,9 @@ class SlotStream:
         stream.wait(_WAIT_SECONDS)
 
     def confirm(self, *, is_idle: bool = False) -> None:
-        """Tell the server up to where every raw table has noted to be whole, so that it may let go of that part of the log."""
+        """Tell the server up to where every raw table is whole, so that it can release that part of the log."""
         done = max(self.progress.marked, self._confirmed)
-        # while it is busy it says so in any case: the server drops who is silent
+        # while messages come, confirm in any case: the server drops a silent client
         if done > self._confirmed or not is_idle:
             self._connection.confirm(done)
             self._confirmed = done

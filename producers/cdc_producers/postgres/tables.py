@@ -1,4 +1,4 @@
-"""The tables of one slot: read from the catalog, checked and published before anything is read, and looked at again later."""
+"""The tables of one slot: read from the catalog, checked and published before their rows are read, and looked at again later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cdc_views.model.types import Kind, Scalar
 
 @dataclass
 class Tables:
-    """Knows the source's tables by their names in the project file, as they were when they were prepared."""
+    """The source's tables by their names in the project file, as they were when they were prepared."""
 
     targets: Mapping[str, StreamTarget]
     options: PostgresOptions
@@ -33,9 +33,8 @@ class Tables:
     found: dict[str, PostgresTable] = field(default_factory=dict)
     publications: list[str] = field(default_factory=list)
     begun_again: set[str] = field(default_factory=set)
-    """Those that `--snapshot-again` has been heeded for."""
+    """Tables for which `--snapshot-again` has been done."""
     partitions: Partitions = field(init=False)
-    """What is known of partitions that went."""
     _gone: set[str] = field(default_factory=set)
     _told_heirs: set[str] = field(default_factory=set)
     _told_lacking: dict[str, set[str]] = field(default_factory=dict)
@@ -44,12 +43,7 @@ class Tables:
         self.partitions = Partitions(self.options.keeps_dropped_partitions, self.log)
 
     def prepare(self, connection: Any) -> None:
-        """Read and publish them.
-
-        Raises:
-            UsageError: A table cannot be followed as it is, or would refuse writes once it is published.
-            LostError: It could be, and changes of it are missing since.
-        """
+        """Read, check and publish the tables; raises `UsageError` if one cannot be followed, `LostError` if it lacks changes."""
         try:
             for name, target in self.targets.items():
                 self.found[name] = table = read_table(connection, name)
@@ -62,8 +56,8 @@ class Tables:
             self._refuse(error, connection)
 
     def _refuse(self, error: LeftOutError, connection: Any) -> None:
-        """Keep that changes are missing where tables have landed, for to mend the cause brings none of them back."""
-        # a name in the project file may have the database before it
+        """Note that changes of landed tables are missing, because mending the cause brings none of them back."""
+        # a name in the project file may begin with the database
         named = [name for name in self.targets if ".".join(name.split(".")[-2:]) in error.tables]
         landed = [name for name in named if self._has_landed(name)]
         if not landed:
@@ -77,20 +71,16 @@ class Tables:
         return self.snapshots.landed(name).snapshot is not None and not self.is_read_again(name)
 
     def is_read_again(self, name: str) -> bool:
-        """Whether `--snapshot-again` is still to be heeded for a table."""
+        """Return whether `--snapshot-again` is still to be done for a table."""
         return self.options.snapshots_again and name not in self.begun_again
 
     def _published(self) -> set[str]:
-        """The names of those that have landed as they are now."""
         landed = {name: self.snapshots.landed(name).covered for name in self.found if self._has_landed(name)}
         found = [(self.found[name], covered) for name, covered in landed.items()]
         return {table.full_name for table, covered in found if covered is not None and covered.table == table.number}
 
     def check_columns(self, types: TypeCatalog) -> None:
-        """Compare the columns with those of the schema files.
-
-        Raises `UsageError` where bytes are wanted of a type that is printed as text: every row would go to quarantine.
-        """
+        """Compare the columns with the schema files; raises `UsageError` for a blob of a type that PostgreSQL prints as text."""
         for name, table in self.found.items():
             schema = {column.name: column.type for column in self.targets[name].schema.columns}
             texts = [c.name for c in table.columns if schema.get(c.name) == Scalar(Kind.BLOB) and not has_bytes(c.type_id, types)]
@@ -119,13 +109,13 @@ class Tables:
             )
 
     def wanted(self) -> dict[str, Reading]:
-        """Return what is to be read, by table; a table without anything to be read is left out."""
+        """Return what must be read, by table; tables without anything to read are left out."""
         again = Reading("asked for by --snapshot-again; what was shown goes", empties=True)
         found = {name: again if self.is_read_again(name) else self._needed(name, table) for name, table in self.found.items()}
         return {name: reading for name, reading in found.items() if reading is not None}
 
     def _needed(self, name: str, table: PostgresTable) -> Reading | None:
-        """Return what is to be read: by what has landed, and by what differs of the table without a trace in its log."""
+        """Return what must be read: what has not landed, and what changed without a trace in the log."""
         if self.options.skips_snapshot:
             return None
         landed, known = self.snapshots.landed(name), {column.name for column in self.targets[name].schema.columns}
@@ -146,7 +136,7 @@ class Tables:
         return Reading(reading.why) if found.came and reading is not None else reading
 
     def note(self, connection: Any, emit: Emit) -> None:
-        """Emit that the tables are read as they are, but for what is still to be; once what was wanted has been emitted."""
+        """Emit, after all wanted rows, that the tables are read as they are now, except for what is left to read."""
         for name, table in self.found.items():
             found = self.shapes.difference(name, table)
             if found.is_noted and not self.options.keeps_dropped_partitions:
@@ -163,7 +153,7 @@ class Tables:
             self.snapshots.cover(table, name, connection, emit)
 
     def has_changed(self, connection: Any) -> bool:
-        """Whether something is to be read of a table as it is by now, or it cannot be followed any more; called by the watch."""
+        """Return whether a table must be read, or cannot be followed any more; the watcher calls this."""
         now: dict[str, PostgresTable] = {}
         for name in self.found:
             try:
@@ -173,7 +163,7 @@ class Tables:
             except MissingTableError:
                 self._tell_gone(name)
             except UsageError:
-                return True  # whoever prepares the tables again says why
+                return True  # preparing the tables again raises the reason
         if any(table.number != self.found[name].number or self._needed(name, table) for name, table in now.items()):
             return True
         differences = {name: self.shapes.difference(name, table) for name, table in now.items()}

@@ -1,7 +1,7 @@
-"""Values as PostgreSQL prints them into JSON as Debezium's connector sends them.
+"""PostgreSQL's printed values as JSON, in the form of Debezium's connector.
 
-Numbers are exact, never doubles. Of Debezium's modes those are taken that say themselves what they are, because no
-schema goes with an event:
+Numbers are exact, never doubles. Of Debezium's modes, this uses those whose values explain themselves, because no schema goes
+with an event:
 
 ===========================  ==========================================================================
 column                       JSON
@@ -29,12 +29,12 @@ from typing import Any
 from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar
 
 Encode = Callable[[str], str]
-"""One value's printed form into JSON; raises ValueError for a text that is none."""
+"""Turns a value's printed form into JSON; raises ValueError for an invalid text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeFacts:
-    """What the catalog says of a type: `kind` is pg_type's typtype; `element` 0 unless it is an array; `base` of a domain."""
+    """A type in the catalog: `kind` is pg_type's typtype; `element` is 0 unless it is an array; `base` is a domain's."""
 
     kind: str
     element: int
@@ -43,7 +43,6 @@ class TypeFacts:
 
 
 TypeCatalog = Callable[[int], TypeFacts | None]
-"""Returns what is known of the type of that number."""
 
 BOOL, BYTEA, INT8, INT2, INT4, OID, POINT = 16, 17, 20, 21, 23, 26, 600
 TEXT, BPCHAR, VARCHAR, UUID = 25, 1042, 1043, 2950
@@ -51,10 +50,10 @@ FLOAT4, FLOAT8, TIMETZ, INTERVAL, BIT, VARBIT, NUMERIC = 700, 701, 1266, 1186, 1
 
 
 def encoder(type_id: int, modifier: int, *, catalog: TypeCatalog, wanted: LogicalType | None) -> Encode:
-    """Return how values of a column are written; `wanted` is the column's type in the table's schema, None: unknown."""
+    """Return a column's encoder; `wanted` is the column's type in the table's schema, None if unknown."""
     facts = catalog(type_id)
     if facts is not None and facts.kind == "d":
-        # a domain over a number is a text column where the DDL names the domain
+        # a column that the DDL declares with a domain over a number is a text column
         is_text = wanted == Scalar(Kind.TEXT)
         return quoted if is_text else encoder(facts.base, modifier, catalog=catalog, wanted=wanted)
     if facts is not None and facts.element:
@@ -67,7 +66,7 @@ def encoder(type_id: int, modifier: int, *, catalog: TypeCatalog, wanted: Logica
 
 
 def has_bytes(type_id: int, catalog: TypeCatalog) -> bool:
-    """Whether values of a type are written as bytes, so that a column of bytes takes them."""
+    """Return whether values of a type are written as bytes, so that a column of bytes takes them."""
     facts = catalog(type_id)
     if facts is not None and facts.kind == "d":
         return has_bytes(facts.base, catalog)
@@ -139,7 +138,7 @@ _MONTH_MICROS = 2_629_800_000_000
 
 
 def interval_micros(text: str) -> str:
-    """Return an interval in PostgreSQL's `iso_8601` style as µs; raises ValueError for another one."""
+    """Return an interval in PostgreSQL's `iso_8601` style as µs; raises ValueError for any other text."""
     found = _INTERVAL.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no interval")
@@ -150,13 +149,13 @@ def interval_micros(text: str) -> str:
 
 
 _TOKENS = {mark: re.compile(rf'"((?:[^"\\]|\\.)*)"|([{{}}])|([^"{{}}{mark}]+)|{mark}', re.DOTALL) for mark in ",;"}
-"""By the delimiter of the element's type: a comma, but for `box`."""
+"""By the delimiter of the element's type: a comma, except for `box`."""
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MOST_NESTED = 6
 
 
 def parse_array(text: str, delimiter: str = ",") -> list[Any]:
-    r"""Return the elements, each its printed text or None, inner arrays as lists; raises ValueError.
+    r"""Return the elements: printed texts, None, and inner arrays as lists; raises ValueError for an invalid text.
 
     >>> parse_array('{1,NULL,"a \\"b\\"","NULL"}')
     ['1', None, 'a "b"', 'NULL']
@@ -195,4 +194,4 @@ _ENCODERS: dict[int, Encode] = {
     TIMETZ: _time_in_utc,
     **dict.fromkeys((BIT, VARBIT), _bits),
 }
-"""By the type's number, which is the same in every PostgreSQL. Source: PostgreSQL 17, `pg_type.dat`."""
+"""By the type's oid, which is the same in every PostgreSQL. Source: PostgreSQL 17, `pg_type.dat`."""
