@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from threading import Event
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -20,8 +20,6 @@ from cdc_views.plan.where import parse_where
 from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from cdc_views.engines.serving import ServingWrite
 
 
@@ -157,13 +155,16 @@ def ask_of(read: Read, *, leaves_out_covered: bool = False) -> Ask:
     )
 
 
+_E = TypeVar("_E", bound="Engine")
+
+
 class Engine(Protocol):
     """An engine that runs plans: a context manager. `leaves_out_covered`: its reader skips the rows of `Sources.covered`."""
 
     name: str
     leaves_out_covered: bool
 
-    def __enter__(self) -> Self:
+    def __enter__(self: _E) -> _E:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
