@@ -112,6 +112,24 @@ def test_what_is_kept_outlives_a_kill_in_the_middle_of_a_line(tmp_path: Path) ->
     assert third.emitted == [event(10), event(20)]
 
 
+def test_events_that_a_kill_cut_off_before_the_table_was_set_aside_are_kept(tmp_path: Path) -> None:
+    """They were emitted and had not landed, so that they are read again, and are older than those that were kept."""
+    kept = Kept(tmp_path)
+    kept.aside.set({NAME: "wrong"}, None)
+    for at in (40, 50):
+        kept.aside.keep(event(at))
+    kept.aside.sync()  # killed: 20 and 30 were emitted before, and have not landed
+    for _ in range(2):
+        after = Kept(tmp_path)
+        after.aside.set({NAME: "wrong"}, None)
+        for at in (20, 30, 40, 50, 60, 20, 30, 70):
+            after.aside.keep(event(at))
+        after.aside.close()
+    third = Kept(tmp_path)
+    third.aside.give_back(third.emitted.append)
+    assert third.emitted == [event(at) for at in (20, 30, 40, 50, 60, 70)]
+
+
 @dataclass
 class Watch:
     """What an agent with this work folder remembers of a table."""

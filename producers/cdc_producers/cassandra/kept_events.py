@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import heapq
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,24 @@ from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _FOLDER = "waiting"
+_BEGIN, _END = Position(-1), Position(1 << 63)
+"""Before and after every position."""
+
+
+@dataclass
+class _Known:
+    """Positions in a file of kept events; they are asked for in ascending order, as a reader that starts again emits them."""
+
+    positions: Iterator[Position]
+    reached: Position = _BEGIN
+    asked: Position = _BEGIN
+
+    def has(self, position: Position) -> bool:
+        """Return whether the file has an event of this position, or the last question was the same."""
+        is_repeated, self.asked = position == self.asked, position
+        while self.reached < position:
+            self.reached = next(self.positions, _END)
+        return is_repeated or self.reached == position
 
 
 @dataclass
@@ -38,7 +57,7 @@ class KeptEvents:
     health: Health
     troubles: dict[str, str] = field(default_factory=dict)
     _files: dict[str, IO[str]] = field(default_factory=dict)
-    _last: dict[str, Position] = field(default_factory=dict)
+    _known: dict[str, _Known] = field(default_factory=dict)
     _returning: dict[str, Emitted] = field(default_factory=dict)
 
     def set(self, troubles: Mapping[str, str], emit: Emit | None) -> None:
@@ -61,15 +80,17 @@ class KeptEvents:
         """Keep an event unless it is a repeated one; it is surely on disk once `sync` has returned."""
         if not isinstance(item.content, bytes):
             return  # this item only records progress, and the table makes none
-        if item.table not in self._last:
-            self._last[item.table] = max((found.position for found in self._kept(item.table)), default=Position(-1))
-        if item.position <= self._last[item.table]:
+        known = self._known.get(item.table)
+        if known is None or item.position < known.asked:
+            self.sync()
+            known = self._known[item.table] = _Known(found.position for found in self._kept(item.table))
+        # not by the last position: events emitted before the table was set aside, and cut off by a kill, are older than kept ones
+        if known.has(item.position):
             return
         if item.table not in self._files:
             self._files[item.table] = self._opened(self._path(item.table))
         fields = [item.stream, *item.position, item.happened, base64.b64encode(item.content).decode()]
         self._files[item.table].write(json.dumps(fields) + "\n")
-        self._last[item.table] = item.position
 
     def _opened(self, path: Path) -> IO[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +113,7 @@ class KeptEvents:
                 continue
             if name in self._files:
                 self._files.pop(name).close()
-            self._last.pop(name, None)
+            self._known.pop(name, None)
             last = None
             for item in self._kept(name):
                 emit(item)
@@ -113,15 +134,17 @@ class KeptEvents:
                     self._path(name).unlink(missing_ok=True)
 
     def _kept(self, name: str) -> Iterator[Emitted]:
+        """Yield the kept events by position. Each start of an agent appends them in ascending order, so its runs are merged."""
         path = self._path(name)
         if not path.exists():
-            return
-        with path.open(encoding="ascii") as lines:
-            for line in lines:
-                if not line.endswith("\n"):
-                    return  # a kill cut this line; its segment still exists and is read again
-                stream, at, nth, happened, content = json.loads(line)
-                yield Emitted(name, stream, Position(at, nth), base64.b64decode(content), happened)
+            return iter(())
+        begins, end, last = [0], 0, _BEGIN
+        for item, after in _lines(path, name, 0):
+            if item.position < last:
+                begins.append(end)
+            end, last = after, item.position
+        runs = (_run(path, name, begin, until) for begin, until in zip(begins, [*begins[1:], end], strict=True))
+        return heapq.merge(*runs, key=lambda item: item.position)
 
     def _path(self, name: str) -> Path:
         plain = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)
@@ -133,3 +156,23 @@ class KeptEvents:
         for file in self._files.values():
             file.close()
         self._files.clear()
+
+
+def _lines(path: Path, name: str, begin: int) -> Iterator[tuple[Emitted, int]]:
+    """Yield the events of a file from a byte on, each with the byte after it."""
+    with path.open("rb") as lines:
+        lines.seek(begin)
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return  # a kill cut this line; its segment still exists and is read again
+            begin += len(line)
+            stream, at, nth, happened, content = json.loads(line)
+            yield Emitted(name, stream, Position(at, nth), base64.b64decode(content), happened), begin
+
+
+def _run(path: Path, name: str, begin: int, end: int) -> Iterator[Emitted]:
+    if begin < end:
+        for item, after in _lines(path, name, begin):
+            yield item
+            if after >= end:
+                return
