@@ -144,7 +144,7 @@ class _Dropping:
         assert kept is not None
         assert state is not None
         state = replace(state, parts=state.parts.without(Part.TAIL))
-        others = {"state and raw together": state.as_runs(Source.SETTLED, tail=FileSet(tuple(sorted(active_files(table)))))}
+        others = {"state and raw together": state.as_runs(Source.BASE, tail=FileSet(tuple(sorted(active_files(table)))))}
         if not recorded(table, DROPPED) and not kept.is_sole:
             late = Parts({Part.LATE: kept.of(Source.LATE)})  # raw has these facts too, but no read shows them (rule M2)
             others["raw"] = Sources(self.table.raw, state.raw_version, late, is_raw=True)

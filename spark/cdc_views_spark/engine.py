@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Event
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_views.engines.base import Followed, Read, Sources, StateWrite, StreamingEngine, ViewDefinition, ask_of
+from cdc_views.engines.base import Followed, Read, Sources, StateWrite, StreamingEngine, ViewDefinition, Written, ask_of
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.errors import EngineError
 from cdc_views.plan.build import build
@@ -24,7 +23,7 @@ from cdc_views_spark.compile import Compiler
 from cdc_views_spark.reading import in_layout, parts_of_sources
 from cdc_views_spark.session import open_session
 from cdc_views_spark.streaming import follow
-from cdc_views_spark.writing import write_serving, write_state
+from cdc_views_spark.writing import in_its_words, write_serving, write_state
 
 
 def open_spark(*, warehouse: Path) -> SparkEngine:
@@ -37,7 +36,6 @@ class SparkEngine(StreamingEngine):
     """Runs plans on a session; `stops`: closing the engine stops the session."""
 
     name = "spark"
-    leaves_out_covered = False
 
     def __init__(self, session: SparkSession, *, stops: bool = True) -> None:
         self._session, self._stops = session, stops
@@ -54,15 +52,15 @@ class SparkEngine(StreamingEngine):
             return Compiler({Source.ALL: lambda: self.raw(read.raw)}).dataframe(plan)
         return Compiler(parts_of_sources(self._session, read.sources)).dataframe(plan)
 
-    def write_state(self, write: StateWrite) -> None:
-        write_state(self._session, write)
+    def write_state(self, write: StateWrite) -> Written:
+        return write_state(self._session, write)
 
     def write_serving(self, write: ServingWrite) -> None:
         write_serving(self._session, write)
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         compiler = Compiler(parts_of_sources(self._session, sources))
-        with _in_its_words():
+        with in_its_words():
             return compiler.dataframe(lowered(plan)).toArrow()
 
     def raw(self, raw: RawTable) -> DataFrame:
@@ -75,7 +73,7 @@ class SparkEngine(StreamingEngine):
         follow(self._session, followed, interval=interval, stop=stop)
 
     def read(self, read: Read) -> pa.Table:
-        with _in_its_words():
+        with in_its_words():
             return self.dataframe(read).toArrow()
 
     def sql(self, read: Read) -> str:
@@ -83,7 +81,7 @@ class SparkEngine(StreamingEngine):
 
     def read_sql(self, read: Read) -> pa.Table:
         """Return the rows of the SQL text of `read`, which must equal the rows of `read`."""
-        with _in_its_words():
+        with in_its_words():
             return self._session.sql(self.sql(read)).toArrow()
 
     def apply(self, view: ViewDefinition) -> str:
@@ -105,14 +103,6 @@ class SparkEngine(StreamingEngine):
     def close(self) -> None:
         if self._stops:
             self._session.stop()
-
-
-@contextmanager
-def _in_its_words() -> Iterator[None]:
-    try:
-        yield
-    except PySparkException as error:
-        raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
 
 
 def _delta(raw: RawTable) -> str:

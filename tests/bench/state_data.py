@@ -16,7 +16,7 @@ from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from generate import MACRO, NOW, SCHEMA, cells_sql
 
 from cdc_views.engines.base import Engine, Read, ask_of
-from cdc_views.engines.duckdb.tables import from_clause, snapshot_of_sources, tables_of
+from cdc_views.engines.duckdb.tables import snapshot_of_sources, tables_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.landing.delta import raw_log_settings
 from cdc_views.plan.build import build
@@ -100,10 +100,11 @@ class Reader:
     def text(self, read: Read) -> str:
         """DuckDB's SQL of what a view shows."""
         snapshot = snapshot_of(read.raw) if read.sources is None else snapshot_of_sources(read.sources)
-        table = from_clause(snapshot, read.raw)
-        tables = tables_of(read.sources, table) if read.sources is not None else None
-        ask = replace(ask_of(read, leaves_out_covered=True), is_exact=False)
-        return query_sql(ask, dialect_name="duckdb", strategy="aggregate", table=table, tables=tables, is_pretty=False)
+        tables = tables_of(read.raw, read.sources, snapshot)
+        ask = replace(ask_of(read), is_exact=False)
+        return query_sql(
+            ask, dialect_name="duckdb", strategy="aggregate", table=tables[PlanSource.ALL], tables=tables, is_pretty=False
+        )
 
     def plain(self, location: str) -> tuple[Any, ...]:
         """A plain table of the same values, consumed the same way."""

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.operations.lateness import purged_through
 from cdc_views.plan.compact import PART
-from cdc_views.plan.parts import COVERS, Source
+from cdc_views.plan.parts import Source
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import Forgetting, Materialization, materialize, sources_of
@@ -89,5 +89,5 @@ class Aging:
 
 
 def _texts(records: Sequence[Row]) -> list[str]:
-    skipped = ("_landed_at", PART, COVERS)  # Spark writes the partition column into its files, too
+    skipped = ("_landed_at", PART)  # Spark writes the partition column into its files, too
     return [repr(sorted((name, value) for name, value in record.items() if name not in skipped)) for record in records]

@@ -35,10 +35,10 @@ def kept(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_rows_of_the_overlay_stand_in_for_those_of_the_base(kept: Kept) -> None:
-    assert kept.land([row(0, 0, at=20, v=7), row(9, 9, at=20)]).merged == "overlay"
+    assert kept.land([row(0, 0, at=20, v=7), row(9, 9, at=20)]).merged == "merge"
     sources = kept.sources()
     assert (len(sources.parts.of([Part.RUN]).paths), sum(map(_rows, sources.paths(Source.OVERLAY)))) == (0, 2)
-    assert kept.land([row(0, 4, at=5), row(1, 1, at=30, v=8)]).merged == "overlay"
+    assert kept.land([row(0, 4, at=5), row(1, 1, at=30, v=8)]).merged == "merge"
     assert sum(map(_rows, kept.sources().paths(Source.OVERLAY))) == 4, "the overlay that was, and the rows that came"
     assert kept.is_right()
 
@@ -62,7 +62,7 @@ def test_a_read_reduces_nothing_once_it_is_in_the_overlay(kept: Kept) -> None:
 
 def test_a_row_of_which_nothing_is_left_hides_the_base_s(kept: Kept) -> None:
     gone = Fact(FactKind.PARTITION, (1,), deletion=Deletion(15, 1))
-    assert kept.land([gone]).merged == "overlay"
+    assert kept.land([gone]).merged == "merge"
     assert kept.is_right()
     assert len(read_rows(kept.engine, kept.raw, as_of=NOW, sources=kept.sources())) == ROWS * 3 // 4
     kept.land([row(1, 1, at=14), row(1, 5, at=16, v=3)])
