@@ -25,6 +25,8 @@ _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=
 _DIGITS = {letter: digit for digit, letter in enumerate(_ALPHABET)}
 _IN_TABLE, _INLINE, _ABSOLUTE = "u", "i", "p"
 _UUID_LETTERS = 20
+BITS_FOLDER = "_bits"
+"""The folder of a table with its vectors as bits, for engines that read no vectors; Delta leaves folders alone that begin so."""
 
 
 @dataclass(frozen=True, slots=True)

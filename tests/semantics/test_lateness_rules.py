@@ -17,7 +17,7 @@ from helpers.state_sizes import set_sizes
 from helpers.tiers import often
 from helpers.writing import OPEN, Writer
 
-from cdc_views.engines.base import Engine, StateWrite
+from cdc_views.engines.base import Engine, StateWrite, Written
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import EngineError
 from cdc_views.operations.lateness import late_parts, lateness_seconds, latest_expiry

@@ -19,11 +19,8 @@ import pyarrow.parquet as pq
 from cdc_views.engines.base import Sources
 from cdc_views.engines.duckdb.types import literal
 from cdc_views.plan.parts import Part
-from cdc_views.storage.deletion_vectors import read
+from cdc_views.storage.deletion_vectors import BITS_FOLDER, read
 from cdc_views.storage.delta_log import DataFile, files_of
-
-FOLDER = "_masks"
-"""Delta leaves folders alone whose names begin with `_`."""
 
 
 def mask_of(sources: Sources) -> str:
@@ -57,10 +54,10 @@ def _bits(folder: Path, file: DataFile) -> bytes:
 def _writable(folder: Path) -> Path:
     """Return the folder of masks, or a temporary one if the state's cannot be written."""
     with suppress(OSError):
-        (folder / FOLDER).mkdir(exist_ok=True)
-        if os.access(folder / FOLDER, os.W_OK):
-            return folder / FOLDER
-    return Path(tempfile.mkdtemp(prefix="cdc-views-masks-"))
+        (folder / BITS_FOLDER).mkdir(exist_ok=True)
+        if os.access(folder / BITS_FOLDER, os.W_OK):
+            return folder / BITS_FOLDER
+    return Path(tempfile.mkdtemp(prefix="cdc-views-bits-"))
 
 
 def unhidden(files: tuple[str, ...], mask: str) -> str:
