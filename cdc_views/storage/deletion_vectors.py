@@ -69,7 +69,7 @@ def write(folder: Path, deleted: Mapping[str, BitMap64]) -> dict[str, DeletionVe
     for path, positions in deleted.items():
         positions.run_optimize()
         data = _MAGIC + positions.serialize()
-        place = _IN_TABLE, _encoded(name.bytes), len(content)
+        place = _IN_TABLE, encoded(name.bytes), len(content)
         written[path] = DeletionVector(*place, len(data), len(positions))
         content += struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
     with (folder / f"deletion_vector_{name}.bin").open("xb") as file:
@@ -107,7 +107,8 @@ def _positions(data: bytes, vector: DeletionVector, name: str) -> BitMap64:
     return found
 
 
-def _encoded(data: bytes) -> str:
+def encoded(data: bytes) -> str:
+    """Encode in Z85, four bytes as five letters."""
     return "".join(letter for word in _words(data) for letter in _letters(word))
 
 
