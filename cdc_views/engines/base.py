@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Event
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -194,6 +194,13 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release the engine's resources."""
+
+
+class FrameEngine(Engine, Protocol):
+    """An engine with lazy results of its own."""
+
+    def frame(self, read: Read) -> Any:  # noqa: ANN401  # of the engine's own package
+        """Return what `read` shows as the engine's own data frame: a view's types, columns under the user's names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from cdc_views.engines.plugin import plugin_of_session
 from cdc_views.landing import open_raw
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explaining import Explanation, explain
@@ -35,6 +36,18 @@ def query_table(
         with only as facts:
             exact = opened.read(replace(read, raw=facts))
     return Result(table.relation, read.columns, exact, read.as_of, note, table.config.columns)
+
+
+def frame_of(table: TableContext, session: Any, *, raw_only: bool = False, **asked: Any) -> Any:
+    """Return the rows of the merged view as a lazy data frame of `session`; see `Table.dataframe`."""
+    read = replace(read_of(table, **asked), is_ordered=False)
+    as_of = None if asked.get("as_of") is None else read.as_of
+    if raw_only:
+        check_raw_is_whole(table, what="what raw alone shows")
+    with readable(table) as (raw, _), condition_errors(read.where):
+        read = replace(read, raw=raw)
+        found = read if raw_only else replace(read, sources=sources_for(table, read, as_of=as_of))
+        return plugin_of_session(session).on(session).frame(found)
 
 
 def explain_row(

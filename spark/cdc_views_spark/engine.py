@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -10,10 +11,20 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_views.engines.base import Followed, Read, Sources, StateWrite, StreamingEngine, ViewDefinition, Written, ask_of
+from cdc_views.engines.base import (
+    Followed,
+    FrameEngine,
+    Read,
+    Sources,
+    StateWrite,
+    StreamingEngine,
+    ViewDefinition,
+    Written,
+    ask_of,
+)
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.errors import EngineError
-from cdc_views.plan.build import build
+from cdc_views.plan.build import build, output_names
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Source
 from cdc_views.plan.rewrites import choose, lowered
@@ -23,7 +34,7 @@ from cdc_views_spark.compile import Compiler
 from cdc_views_spark.reading import in_layout, parts_of_sources
 from cdc_views_spark.session import open_session
 from cdc_views_spark.streaming import follow
-from cdc_views_spark.writing import in_its_words, write_serving, write_state
+from cdc_views_spark.writing import column_of, in_its_words, write_serving, write_state
 
 
 def open_spark(*, warehouse: Path) -> SparkEngine:
@@ -32,7 +43,7 @@ def open_spark(*, warehouse: Path) -> SparkEngine:
     return SparkEngine(open_session(warehouse=warehouse), stops=not is_running)
 
 
-class SparkEngine(StreamingEngine):
+class SparkEngine(StreamingEngine, FrameEngine):
     """Runs plans on a session; `stops`: closing the engine stops the session."""
 
     name = "spark"
@@ -48,9 +59,21 @@ class SparkEngine(StreamingEngine):
     def dataframe(self, read: Read) -> DataFrame:
         """Return the lazy DataFrame of `read`, in exact form."""
         plan = lowered(build(ask_of(read)), strategy=choose(read.strategy.value).strategy)
+        return self._compiler(read).dataframe(plan)
+
+    def _compiler(self, read: Read) -> Compiler:
         if read.sources is None:
-            return Compiler({Source.ALL: lambda: self.raw(read.raw)}).dataframe(plan)
-        return Compiler(parts_of_sources(self._session, read.sources)).dataframe(plan)
+            return Compiler({Source.ALL: lambda: self.raw(read.raw)})
+        return Compiler(parts_of_sources(self._session, read.sources))
+
+    def frame(self, read: Read) -> DataFrame:
+        ask = replace(ask_of(read), is_exact=False)
+        plan = lowered(build(ask), strategy=choose(read.strategy.value).strategy)
+        frames = (
+            {Source.ALL: lambda: self.raw(read.raw)} if read.sources is None else parts_of_sources(self._session, read.sources)
+        )
+        shown = Compiler(frames).dataframe(plan)
+        return shown.select(*(column_of(name).alias(user) for user, name in output_names(ask)))
 
     def write_state(self, write: StateWrite) -> Written:
         return write_state(self._session, write)

@@ -82,11 +82,11 @@ def _laid_out(facts: DataFrame, write: StateWrite) -> DataFrame:
 
 def _spread(rows: DataFrame, digits: int, order: tuple[str, ...]) -> DataFrame:
     spread = rows.repartition(F.col(PART)) if digits else rows.coalesce(1)
-    return spread.sortWithinPartitions(*map(_column, order))
+    return spread.sortWithinPartitions(*map(column_of, order))
 
 
 def _typed(facts: DataFrame, relation: Relation) -> DataFrame:
-    typed = [_column(f.name).cast(from_arrow_type(f.type)).alias(f.name) for f in relation.arrow_schema()]
+    typed = [column_of(f.name).cast(from_arrow_type(f.type)).alias(f.name) for f in relation.arrow_schema()]
     return facts.select(*typed, F.col(PART))
 
 
@@ -106,10 +106,11 @@ def write_serving(session: SparkSession, write: ServingWrite) -> None:
 def _served(field: pa.Field) -> Column:
     if field.name == CHANGES_AT:
         return (F.shiftright(-F.col(names.SOONEST).cast("bigint"), SHIFT) + F.lit(LIFT)).alias(CHANGES_AT)
-    return _column(field.name).cast(from_arrow_type(field.type, prefer_timestamp_ntz=True)).alias(field.name)
+    return column_of(field.name).cast(from_arrow_type(field.type, prefer_timestamp_ntz=True)).alias(field.name)
 
 
-def _column(name: str) -> Column:
+def column_of(name: str) -> Column:
+    """Return a column by its name, whatever letters it has."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
