@@ -69,10 +69,7 @@ class SparkEngine(StreamingEngine, FrameEngine):
     def frame(self, read: Read) -> DataFrame:
         ask = replace(ask_of(read), is_exact=False)
         plan = lowered(build(ask), strategy=choose(read.strategy.value).strategy)
-        frames = (
-            {Source.ALL: lambda: self.raw(read.raw)} if read.sources is None else parts_of_sources(self._session, read.sources)
-        )
-        shown = Compiler(frames).dataframe(plan)
+        shown = self._compiler(read).dataframe(plan)
         return shown.select(*(column_of(name).alias(user) for user, name in output_names(ask)))
 
     def write_state(self, write: StateWrite) -> Written:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import CommandLine, table, write_project
+from helpers.delta_rows import shown
 
 from cdc_views.landing.delta import append
 
@@ -72,7 +73,7 @@ def test_an_equal_state_is_switched_to_and_back(run: CommandLine) -> None:
 
 
 def test_a_damaged_state_is_shown_cell_by_cell_and_replaced_when_accepted(run: CommandLine) -> None:
-    tampered = current().to_pyarrow_table(filters=[("line", "=", 3)])
+    tampered = shown(current(), where="line = 3")
     row = tampered.to_pylist()[0]
     row["state"]["value"] = "paid"
     right = run.query(NAME, "--raw-only")
