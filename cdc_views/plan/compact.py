@@ -110,24 +110,18 @@ def compact(
     scoped = replace(request, others_from=Source.FRESH) if step is Step.MERGE else request
     of_keys = [*_statics(scoped), *_deletions(scoped), _tables(scoped)]
     parts = [*_kept_rows(request, step), *([] if step is Step.BUCKETS else [_rows(request, step)]), *of_keys]
-    columns, few = state_columns(relation), coarser(digits) if step is not Step.RUN else digits
+    few = digits if step is Step.RUN else coarser(digits)
     others: list[Select] = []
     if purge is not None:
         # M2: a base that purges remembers, per partition, the newest write time that it purged
         parts, purged = without_ended(request, parts, purge)
-        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=part_of(relation, prefix=Part.PURGED.value, digits=few)))
+        others.append(_shaped(relation, purged, PURGED_KIND, part_of(relation, prefix=Part.PURGED.value, digits=few)))
     if late is not None:
         found = late_facts(relation, late)  # M2: the facts in quarantine, as they landed
         others.append(Select("late_of_state", found.grain, found, (*cols(found.output()), (PART, Lit(Part.LATE.value)))))
-    prefix = prefix or (Part.RUN if step is Step.RUN else Part.BASE).value
-    of_rows, of_others = part_of(relation, prefix=prefix, digits=digits), part_of(relation, prefix=prefix, digits=few)
+    part = part_of(relation, prefix=prefix or (Part.RUN if step is Step.RUN else Part.BASE).value, digits=few)
     plain = None if step is Step.RUN else part_of(relation, prefix=Part.PLAIN.value, digits=digits)
-    shaped = [
-        _shaped(
-            node, columns, kind=kind.value, part=of_rows if step is Step.RUN and kind is FactKind.ROW else of_others, plain=plain
-        )
-        for kind, node in parts
-    ]
+    shaped = [_shaped(relation, node, kind.value, part, plain=plain) for kind, node in parts]
     return UnionAll("state", "fact of the state", (*shaped, *others))
 
 
@@ -161,10 +155,10 @@ def _whole(kind: LogicalType) -> tuple[str, ...]:
     return (VALUE, BYTES) if carries_order_bytes(kind) else (VALUE,)
 
 
-def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket, plain: Bucket | None = None) -> Select:
+def _shaped(relation: Relation, node: Node, kind: str, part: Bucket, *, plain: Bucket | None = None) -> Select:
     """The node's columns in the state's order, null if this kind of fact lacks them; plain rows get the bucket `plain`."""
     have = set(node.output())
-    values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
+    values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in state_columns(relation)}
     mine: Expr = part if kind != FactKind.TABLE.value else replace(part, keys=())
     if IS_PLAIN in have and plain is not None:
         mine = Case(((col(IS_PLAIN), plain),), part)

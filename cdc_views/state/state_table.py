@@ -64,7 +64,6 @@ class StateTable:
     changed: str = ""  # how somebody else changed its rows; empty if nobody did
     is_earlier: bool = False  # an earlier version of cdc-views wrote it, and it is built again
     has_vectors: bool = False  # it may have deletion vectors
-    is_former: bool = False  # it has the former layout, with an overlay, and is turned
     is_sole: bool = False  # it holds facts that its raw table lacks
     is_begun: bool = False  # it names the present raw table as its own
 
@@ -72,6 +71,11 @@ class StateTable:
     def is_believed(self) -> bool:
         """Whether it belongs to the present raw table, and nobody else changed it."""
         return not (self.mismatch or self.changed)
+
+    @property
+    def is_former(self) -> bool:
+        """Whether it has the former layout, with an overlay; its next run turns it."""
+        return any(_name_in(file) not in _PARTS for file in self.files)
 
     @property
     def raw_version(self) -> int | None:
@@ -151,7 +155,6 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
     files = files_of(folder_of(location), table.version())
     digest = columns_digest(relation)
     in_layout = frozenset(_path(location, file) for file in files if is_in_layout(file.tags, digest))
-    is_former = any(_name_in(file) not in _PARTS for file in files)
     parts = _parts(location, files, relation)
     found = StateTable(
         location,
@@ -163,7 +166,6 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
         in_layout,
         changed=changed,
         has_vectors=_has_vectors(table),
-        is_former=is_former,
         is_sole=is_sole,
     )
     return _believed(found, table, raw)
