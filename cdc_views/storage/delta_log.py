@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -67,6 +68,16 @@ def entry_of(folder: Path, version: int) -> Path:
 
 def files_of(folder: Path, version: int) -> tuple[DataFile, ...]:
     """Return the data files of a version, by path; raises `EngineError` if the log lacks an entry or cannot be read."""
+    try:
+        status = entry_of(folder, version).stat()
+    except OSError as error:
+        raise EngineError(f"{folder}: version {version} is gone from Delta's log; the table cannot be read") from error
+    # a version never changes, but a folder may be replaced
+    return _files_of(folder, version, (status.st_ino, status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=8)
+def _files_of(folder: Path, version: int, _entry: tuple[int, ...]) -> tuple[DataFile, ...]:
     start, found = _checkpointed(folder, version)
     for number in range(start + 1, version + 1):
         try:

@@ -60,13 +60,16 @@ def _writable(folder: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="cdc-views-bits-"))
 
 
-def unhidden(files: tuple[str, ...], mask: str) -> str:
-    """Return a FROM clause of files of which `mask` hides rows, without these."""
-    some = sorted(files)
-    listed = ", ".join(map(literal, some))
+def unhidden(reading: str, files: tuple[str, ...], mask: str) -> str:
+    """Return a FROM clause of `reading`, which reads exactly `files`, without the rows that `mask` hides.
+
+    One scan for files with and without hidden rows: DuckDB would read whole structs below a UNION.
+    """
+    listed = ", ".join(map(literal, files))
+    # a file without hidden rows has no bits, and so null at its place
     bits = (
-        f"SELECT list(CAST(mask.rows AS BIT) ORDER BY mask.file) FROM read_parquet([{literal(mask)}]) AS mask "
-        f"WHERE mask.file IN ({listed})"
+        f"SELECT list(CAST(mask.rows AS BIT) ORDER BY place) FROM (SELECT unnest([{listed}]) AS file, "
+        f"unnest(range({len(files)})) AS place) AS every LEFT JOIN read_parquet([{literal(mask)}]) AS mask USING (file)"
     )
     of_file = f"({bits})[CAST(file_index + 1 AS BIGINT)]"
-    return f"(SELECT * FROM read_parquet([{listed}]) WHERE get_bit({of_file}, CAST(file_row_number AS INTEGER)) = 0)"
+    return f"(SELECT * FROM {reading} WHERE get_bit({of_file}, CAST(file_row_number AS INTEGER)) IS DISTINCT FROM 1)"

@@ -88,13 +88,10 @@ class _Reader:
 
     def table(self, files: FileSet) -> str:
         """Return the FROM clause of some files."""
-        whole = tuple(path for path in files.paths if path not in files.masked)
-        parts = []
-        if whole:
-            parts.append(self._in_layout(_reading(whole, are_alike=self._sources.in_layout.issuperset(whole)), whole))
-        if masked := tuple(path for path in files.paths if path in files.masked):
-            parts.append(self._in_layout(f"{unhidden(masked, self._mask)} AS not_hidden", masked))
-        return self.together(parts)
+        reading = _reading(files.paths, are_alike=self._sources.in_layout.issuperset(files.paths))
+        if files.masked:
+            reading = f"{unhidden(reading, files.paths, self._mask)} AS not_hidden"
+        return _in_layout(reading, _stored(self._sources, files.paths, self._known), self._raw)
 
     def together(self, parts: Sequence[str]) -> str:
         """Return the FROM clause of all rows of some FROM clauses."""
@@ -102,9 +99,6 @@ class _Reader:
             return parts[0]
         columns = ", ".join(map(quoted, self._raw.relation.arrow_schema().names))
         return f"({' UNION ALL '.join(f'SELECT {columns} FROM {part}' for part in parts)}) AS facts"
-
-    def _in_layout(self, reading: str, files: tuple[str, ...]) -> str:
-        return _in_layout(reading, _stored(self._sources, files, self._known), self._raw)
 
 
 def placed(files: Sequence[str]) -> str:
