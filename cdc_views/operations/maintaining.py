@@ -22,7 +22,7 @@ from cdc_views.operations.known_raw import check_known
 from cdc_views.state.serving import noted_at, open_serving
 from cdc_views.state.state_table import id_of, is_built, open_state
 from cdc_views.storage.deletion_vectors import BITS_FOLDER
-from cdc_views.storage.delta_log import files_of, unused_vectors
+from cdc_views.storage.delta_log import DRAFT, files_of, unused_vectors
 
 LEAST_HOURS = 1
 """A younger file may belong to a commit that is still running in another process."""
@@ -131,9 +131,10 @@ def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool
 
 
 def _unused_beside(folder: Path, version: int, *, seconds: float) -> list[Path]:
-    """Return the deletion vectors that no file has any more, and their bits for DuckDB, if they are so old."""
-    masks = sorted((folder / BITS_FOLDER).glob("*.parquet"), key=age)[1:]  # the newest is in use
-    return [path for path in (*unused_vectors(folder, files_of(folder, version)), *masks) if age(path) > seconds]
+    """Return deletion vectors that no file has any more, their bits for DuckDB, and drafts of killed runs, if they are so old."""
+    bits = sorted((folder / BITS_FOLDER).glob("*.parquet"), key=age)[1:]  # the newest is in use
+    drafts = [path for path in folder.glob(f"{DRAFT}*/**/*") if path.is_file()]
+    return [path for path in (*unused_vectors(folder, files_of(folder, version)), *bits, *drafts) if age(path) > seconds]
 
 
 def _size(path: Path) -> int:

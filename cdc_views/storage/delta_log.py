@@ -28,6 +28,8 @@ from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.deletion_vectors import DeletionVector
 
 LOG = "_delta_log"
+DRAFT = "_draft-"
+"""What the name of a folder begins with in which an engine writes files before they get their places."""
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _ENGINE = "cdc-views"
 

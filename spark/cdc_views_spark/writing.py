@@ -28,6 +28,7 @@ from cdc_views.plan.parts import Source
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.spark import Spark
 from cdc_views.storage.conflicts import ConflictError
+from cdc_views.storage.delta_log import DRAFT
 from cdc_views.storage.relation import Relation
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.reading import parts_of_sources, placed
@@ -44,7 +45,7 @@ _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 def write_state(session: SparkSession, write: StateWrite) -> Written:
     """See `Engine.write_state`."""
     parts = parts_of_sources(session, write.sources, drops_empty=True)
-    root, draft = state_plan.plan_of(write), Path(write.target) / f"_draft-{uuid4()}"
+    root, draft = state_plan.plan_of(write), Path(write.target) / f"{DRAFT}{uuid4()}"
     try:
         with in_its_words(), setting(session, _DICTIONARIES, "false"), setting(session, _TIMESTAMPS, "TIMESTAMP_MICROS"):
             replaced = _replaced(session, write, parts)
