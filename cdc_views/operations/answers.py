@@ -25,8 +25,8 @@ _Sums = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The rows that `sources` show at `as_of` (epoch seconds)."""
+class Side:
+    """One side of a comparison: the rows that `sources` show at `as_of` (epoch seconds)."""
 
     engine: Engine
     sources: Sources
@@ -54,7 +54,7 @@ class Answer:
         return Rows(self.sources.raw.relation, self.as_of, self.sources.split(), within)
 
 
-def compare_answers(before: Answer, after: Answer) -> Comparison:
+def compare_sides(before: Side, after: Side) -> Comparison:
     """Compare two answers of one table at one instant."""
     places = Places(_digits(before, after))
     sums = before.sums(places), after.sums(places)
@@ -78,7 +78,7 @@ _Counts = dict[str, tuple[int, int]]
 """Bucket → its numbers of rows, before and after."""
 
 
-def _digits(before: Answer, after: Answer) -> int:
+def _digits(before: Side, after: Side) -> int:
     """The digits that give a bucket of the larger answer some `ROWS_A_BUCKET` facts, where their number is known."""
     rows = [answer.sources.parts.of(Source.ALL).rows for answer in (before, after)]
     known = [count for count in rows if count is not None]

@@ -9,7 +9,7 @@ from cdc_views.engines.base import Engine, Sources
 from cdc_views.errors import TransientError
 from cdc_views.landing.delta import open_delta
 from cdc_views.landing.raw_table import create_raw, is_delta
-from cdc_views.operations.answers import Answer, compare_answers
+from cdc_views.operations.answers import Side, compare_sides
 from cdc_views.operations.comparing import Comparison
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted_as_it_is, check_landed
@@ -130,7 +130,7 @@ def _compared(table: TableContext, engine: Engine, old: StateTable | None, *, af
         assert new is not None
         before = _before(table, old) or Sources(table.raw, new.raw_version, is_raw=True)
         if (old is not None and old.mismatch) or before.raw_version == new.raw_version:
-            return compare_answers(Answer(engine, before, clock), Answer(engine, new, clock))
+            return compare_sides(Side(engine, before, clock), Side(engine, new, clock))
     raise TransientError(f"{table.name}: events land faster than two states can be looked at; run the command again")
 
 

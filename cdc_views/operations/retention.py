@@ -30,7 +30,7 @@ from cdc_views.formats.base import SourceLine
 from cdc_views.landing.delta import open_delta, recorded
 from cdc_views.landing.denylist import Denylist, without_forgotten
 from cdc_views.landing.vacuum import active_files
-from cdc_views.operations.answers import Answer, compare_answers
+from cdc_views.operations.answers import Side, compare_sides
 from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import batches, commit_actions, rewrite, statistics, written
@@ -151,9 +151,9 @@ class _Dropping:
         # a read at 0, before every expiry, shows all expired cells
         instants = (self.clock,) if self.table.config.materialize.lateness else (self.clock, 0)
         for instant in instants:
-            shown = Answer(self.engine, state, instant)
+            shown = Side(self.engine, state, instant)
             for what, other in others.items():
-                found = compare_answers(shown, Answer(self.engine, other, instant))
+                found = compare_sides(shown, Side(self.engine, other, instant))
                 if not found.is_equal:
                     more = f"; too many differ, {found.uncompared:,} rows more were not compared" if found.uncompared else ""
                     raise CheckFailedError(

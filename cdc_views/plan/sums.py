@@ -75,7 +75,7 @@ class JoinedElements(Expr):
 
 
 @dataclass(frozen=True, slots=True)
-class Digest(Expr):
+class Md5(Expr):
     """The MD5 of a text in UTF-8, as 32 lower-case hex digits."""
 
     text: Expr
@@ -83,7 +83,7 @@ class Digest(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Piece(Expr):
-    """A number of 32 bits: the hex digits `8 * number` and up of a `Digest`."""
+    """A number of 32 bits: the hex digits `8 * number` and up of a `Md5`."""
 
     digest: Expr
     number: int
@@ -122,7 +122,7 @@ class Rows:
     def sums(self, places: Places) -> Node:
         """Return the plan of `BUCKET`, `COUNT` and `SUMS`: one row per bucket that has rows."""
         text = Joined(tuple(_column_text(column) for column in self.relation.schema.columns))
-        hashed = self._selected("hashed_rows", ((BUCKET, places.of(self.relation)), (_DIGEST, Digest(text))))
+        hashed = self._selected("hashed_rows", ((BUCKET, places.of(self.relation)), (_DIGEST, Md5(text))))
         pieces = ((name, Agg(Fold.TOTAL, Piece(col(_DIGEST), number))) for number, name in enumerate(SUMS))
         return Aggregate("sums", "bucket", hashed, (BUCKET,), ((COUNT, Agg(Fold.COUNT, Lit(1))), *pieces))
 

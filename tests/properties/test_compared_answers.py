@@ -23,7 +23,7 @@ from helpers.values import some
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.model.types import EMPTY
 from cdc_views.operations import answers
-from cdc_views.operations.answers import Answer, compare_answers
+from cdc_views.operations.answers import Side, compare_sides
 from cdc_views.operations.comparing import Comparison, compare
 from cdc_views.plan.parts import FileSet, Part, Parts
 from cdc_views.plan.sums import Places, Rows
@@ -87,7 +87,7 @@ def whole(engine: Engine, before: Sources, after: Sources) -> Comparison:
 
 
 def compared(engine: Engine, before: Sources, after: Sources) -> Comparison:
-    return compare_answers(Answer(engine, before, NOW), Answer(engine, after, NOW))
+    return compare_sides(Side(engine, before, NOW), Side(engine, after, NOW))
 
 
 @pytest.mark.parametrize("subject", often(SUBJECTS, NARROW, WIDE), ids=lambda s: s.name)
@@ -118,7 +118,7 @@ def test_engines_give_equal_sums(duckdb_engine: Engine, spark_engine: SparkEngin
     made = histories(subject, cases=CASES, seed=SEED)
     sources = raw_sources(tmp_path, subject, made.facts, "raw")
     for places in (Places(3), Places(4, of_row=8)):
-        ours, theirs = (Answer(engine, sources, NOW).sums(places) for engine in (duckdb_engine, spark_engine))
+        ours, theirs = (Side(engine, sources, NOW).sums(places) for engine in (duckdb_engine, spark_engine))
         assert ours == theirs
         assert len(ours) > 1
 

@@ -73,7 +73,7 @@ class WindowDialect(Dialect):
         """Return the texts of an array one after the other."""
         return self._own("array_join", self.render(node.array, item), text(""))
 
-    def visit_digest(self, node: sums.Digest, item: Sql | None) -> Sql:
+    def visit_md5(self, node: sums.Md5, item: Sql | None) -> Sql:
         """Return the hex digits of an MD5."""
         return function("md5", self.render(node.text, item))
 
