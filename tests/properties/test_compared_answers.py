@@ -93,7 +93,8 @@ def compared(engine: Engine, before: Sources, after: Sources) -> Comparison:
 @pytest.mark.parametrize("subject", often(SUBJECTS, NARROW, WIDE), ids=lambda s: s.name)
 def test_it_finds_what_comparing_whole_answers_finds(duckdb_engine: Engine, tmp_path: Path, subject: Subject) -> None:
     made = histories(subject, cases=CASES, seed=SEED)
-    early, late = (raw_sources(tmp_path, subject, facts, n) for n, facts in (("early", made.early), ("all", made.facts)))
+    first = made.facts[: len(made.facts) // 8]
+    early, late = (raw_sources(tmp_path, subject, facts, n) for n, facts in (("early", first), ("all", made.facts)))
     for before, after in ((early, late), (late, early)):
         found = compared(duckdb_engine, before, after)
         assert found == whole(duckdb_engine, before, after)
