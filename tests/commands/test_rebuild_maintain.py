@@ -14,6 +14,7 @@ from helpers.delta_rows import shown
 from helpers.state_sizes import set_sizes
 
 from cdc_views.landing.delta import append
+from cdc_views.operations import answers
 from cdc_views.storage.delta_log import DRAFT, files_of
 
 pytestmark = pytest.mark.heavy
@@ -93,6 +94,18 @@ def test_a_damaged_state_is_shown_cell_by_cell_and_replaced_when_accepted(run: C
     accepted = run("rebuild", NAME, "--accept")
     assert accepted.code == 0
     assert run.query(NAME) == right
+
+
+def test_where_too_many_rows_differ_rebuild_says_how_many_it_did_not_compare(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current().delete("line IN (3, 7)")
+    monkeypatch.setattr(answers, "MOST_COMPARED", 0)
+    done = run("rebuild", NAME, "--format", "jsonl")
+    assert (done.code, done.rows) == (1, [])
+    assert "rows more are near others that differ and were not compared" in done.err
+    assert "the state stays generation 1" in done.err
+    assert run("rebuild", NAME, "--accept").code == 0
 
 
 @pytest.mark.slow
