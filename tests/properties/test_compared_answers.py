@@ -21,7 +21,7 @@ from helpers.tiers import often
 from helpers.values import some
 
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.model.types import EMPTY
+from cdc_views.model.types import EMPTY, is_text
 from cdc_views.operations import answers
 from cdc_views.operations.answers import Side, compare_sides
 from cdc_views.operations.comparing import Comparison, compare
@@ -149,6 +149,23 @@ def test_one_changed_cell_of_any_type_is_found(duckdb_engine: Engine, tmp_path: 
         found = compared(duckdb_engine, before, after)
         assert (found.equal, found.changed, found.gone, found.new) == (19, 1, 0, 0), (first, second, n)
         assert [(d.key["case"], d.column) for d in found.differences] == [("7", column.name)]
+
+
+def test_a_value_of_0_bytes_is_not_null(duckdb_engine: Engine, tmp_path: Path) -> None:
+    columns = [c for c in PLAIN.schema.regulars if not is_text(c.type)]
+    before, after = (
+        raw_sources(
+            tmp_path,
+            PLAIN,
+            [Fact(FactKind.ROW, (n, "id"), liveness=Liveness(1), cells={c.name: cell}) for n, c in enumerate(columns)],
+            name,
+        )
+        for name, cell in (("empty", Cell(1, EMPTY, b"")), ("null", Cell(1, deleted_at=0)))
+    )
+    ours, theirs = (Side(duckdb_engine, sources, NOW).sums(Places(14)) for sources in (before, after))
+    assert ours.keys() == theirs.keys()
+    assert [bucket for bucket, sums in ours.items() if sums == theirs[bucket]] == []
+    assert len(ours) == len(columns), "each row has a bucket of its own"
 
 
 CHANGES: dict[str, list[Fact]] = {
