@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.heavy
 
-SHARES = {0.4: 0.1, 0.05: 100, 0.3: 0.1, 0.06: 100}
-"""Parts of the facts, and the share of the base at which runs are merged into it after each."""
+_NEVER = {"rebase_share": 100, "merge_share": 100, "at_once_share": 100}
+_BASE, _REWRITTEN = {"rebase_share": 0.1}, {**_NEVER, "merge_share": 0, "worn_share": 0, "bytes_per_merged": 1 << 40}
+SHARES = {0.4: _BASE, 0.05: _NEVER, 0.3: _BASE, 0.06: _REWRITTEN, 0.04: _NEVER}
+"""Parts of the facts, and what brings a new base about after each: none, or a merge after which every bucket is rewritten."""
 
 
 HORIZON = NOW * 1_000_000
@@ -82,8 +84,8 @@ def test_a_purged_state_and_its_tail_show_what_was_not_late(
     small_tables(monkeypatch)
     aging = RandomAging(tmp_path, subject)
     aging.draw(cases=max(6, CASES // (25 if subject.name == "wide" else 12)))
-    for share, rebase in SHARES.items():
-        set_sizes(monkeypatch, rebase_share=rebase)
+    for share, changes in SHARES.items():
+        set_sizes(monkeypatch, **changes)
         aging.land_some(share)
         if Path(aging.location).exists():
             aging.check(duckdb_engine, how="state and tail")
