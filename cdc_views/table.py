@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cdc_views.operations.replication import ReplicaReport
     from cdc_views.operations.result import Result
     from cdc_views.operations.retention import Dropped
+    from cdc_views.plan.rewrites import Choice
     from cdc_views.quality.checks import Report
     from cdc_views.state import Materialization
 
@@ -91,6 +92,12 @@ class Table(TableContext):
             self, as_of=as_of, where=where, columns=columns, limit=limit, engine=engine, strategy=strategy,
             landed_as_of=landed_as_of, written_as_of=written_as_of, raw_only=raw_only, confirmed=confirmed,
         )  # fmt: skip
+
+    def choice(self, **asked: Any) -> Choice:
+        """Return the strategy that `query` with the same arguments takes, with the reason; reads no rows, and raises like it."""
+        from cdc_views.operations.querying import choice_of
+
+        return choice_of(self, **asked)
 
     def materialize(self, *, full: bool = False, engine: str | None = None, now: Instant | None = None) -> Materialization:
         """Bring the table's state up to date; see `cdc_views.operations.materializing.materialize_table`."""
