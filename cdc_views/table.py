@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cdc_views.operations.replication import ReplicaReport
     from cdc_views.operations.result import Result
     from cdc_views.operations.retention import Dropped
+    from cdc_views.plan.rewrites import Choice
     from cdc_views.quality.checks import Report
     from cdc_views.state import Materialization
 
@@ -107,6 +108,12 @@ class Table(TableContext):
         from cdc_views.operations.querying import frame_of
 
         return frame_of(self, session, **asked)
+
+    def choice(self, **asked: Any) -> Choice:
+        """Return the strategy that `query` with the same arguments takes, with the reason; reads no rows, and raises like it."""
+        from cdc_views.operations.querying import choice_of
+
+        return choice_of(self, **asked)
 
     def materialize(self, *, full: bool = False, engine: str | None = None, now: Instant | None = None) -> Materialization:
         """Bring the table's state up to date; see `cdc_views.operations.materializing.materialize_table`."""

@@ -17,6 +17,7 @@ from cdc_views.plan.compact import Step
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import FileSet, Part, Parts, Source
 from cdc_views.plan.purge import KnownBy
+from cdc_views.plan.rewrites import Choice, choose
 from cdc_views.plan.where import parse_where
 from cdc_views.storage.relation import RawTable
 
@@ -179,6 +180,10 @@ class Engine(Protocol):
 
     def sql(self, read: Read) -> str:
         """Return the SQL text that `read` runs."""
+
+    def choice(self, read: Read) -> Choice:
+        """Return the strategy that `read` takes, with the reason."""
+        return choose(read.strategy.value)
 
     def write_state(self, write: StateWrite) -> Written:
         """Compact facts into new files of a state, without a commit."""
