@@ -17,9 +17,10 @@ from cdc_views_spark.executors import why_no_duckdb
 from cdc_views_spark.raw_files import RawFiles, bytes_of, raw_files
 from cdc_views_spark.reading import facts_by_part, parts_of_sources, raw_facts
 
-KERNEL_BYTES = 100_000_000
-"""`auto` takes the kernel below so many bytes of files. Spark's own plan pays many seconds before its first row; the kernel pays
-more for each fact, which goes from the JVM to Python and back."""
+KERNEL_BYTES = 64_000_000
+"""`auto` takes the kernel below so many bytes of files: 2 million facts, say. Spark's own plan pays 10 to 40 CPU seconds before
+its first row. The kernel pays 5 µs more for each fact of a narrow table, which goes from the JVM to Python: 10 seconds at this
+size. Of a wide table it pays less for each fact, too."""
 _BYTES_PER_TASK = 16_000_000
 """A task holds its facts in memory, some ten times the bytes of the files. Fewer bytes need no shuffle: one task takes all."""
 

@@ -91,10 +91,11 @@ class Kernel:
 
     def _spread(self, facts: DataFrame, tasks: int) -> DataFrame:
         """The facts by task. Two numbers may meet in one task: a fact that stands twice in it changes nothing (rule M1)."""
-        keys = ", ".join(f"`{names.identity(column)}`" for column in self.read.raw.relation.schema.partition)
-        number = f"array(pmod(hash({keys}), {tasks}))"
-        if self.read.raw.relation.is_whole_row:
-            number = f"IF(`{names.KIND}` = '{FactKind.TABLE.value}', sequence(0, {tasks - 1}), {number})"
+        keys = [f"`{names.identity(column)}`" for column in self.read.raw.relation.schema.partition]
+        if not self.read.raw.relation.is_whole_row:
+            return facts.repartition(tasks, *keys)
+        number = f"array(pmod(hash({', '.join(keys)}), {tasks}))"
+        number = f"IF(`{names.KIND}` = '{FactKind.TABLE.value}', sequence(0, {tasks - 1}), {number})"
         return facts.selectExpr("*", f"explode({number}) AS {_TASK}").repartition(tasks, F.col(_TASK)).drop(_TASK)
 
 

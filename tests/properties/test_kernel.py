@@ -26,7 +26,7 @@ from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.formats.base import order_key
 from cdc_views.operations.reading import condition_errors
 from cdc_views.plan.parts import Part, Parts
-from cdc_views.rules.cells import Deletion
+from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.sql import query_sql
@@ -36,6 +36,7 @@ from cdc_views.storage.relation import RawTable
 pyspark = pytest.importorskip("pyspark")
 from cdc_views_spark import choosing, executors  # noqa: E402  # without PySpark they cannot be imported
 from cdc_views_spark.kernel import FACTS, Kernel, in_task  # noqa: E402
+from cdc_views_spark.raw_files import raw_files  # noqa: E402
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
@@ -280,3 +281,40 @@ def test_sql_in_a_task_reads_no_files(tmp_path: Path) -> None:
 def test_only_reads_on_spark_take_the_kernel(duckdb_engine: DuckDbEngine, landed_of: Any) -> None:
     with pytest.raises(UnsupportedError, match="strategy kernel is for reads on Spark"):
         duckdb_engine.read(Read(landed_of(NARROW).raw, as_of=NOW, strategy=Strategy.KERNEL))
+
+
+ROWS = [{"case": 1, "v": 1}]
+
+
+@pytest.fixture
+def changed_raw(tmp_path: Path) -> RawTable:
+    """A raw table of two rows, of which the first is left."""
+    folder = tmp_path / "with a {pattern}"
+    folder.mkdir()
+    facts = [Fact(FactKind.ROW, (n,), (1,), Liveness(1), cells={"v": Cell(1, n)}) for n in (1, 2)]
+    return land(folder, NARROW.relation, facts)
+
+
+def shown(engine: SparkEngine, raw: RawTable, strategy: Strategy) -> list[Row]:
+    return read_rows(engine, raw, as_of=NOW, columns=("case", "v"), strategy=strategy)
+
+
+@pytest.mark.parametrize("strategy", [Strategy.KERNEL, Strategy.AGGREGATE], ids=lambda s: s.value)
+def test_files_that_are_not_plain_are_read_through_deltas_log(
+    kernel_engine: SparkEngine, changed_raw: RawTable, strategy: Strategy
+) -> None:
+    files = raw_files(changed_raw)
+    assert files is not None
+    assert not files.are_plain, "Spark would take the folder for a pattern"
+    assert shown(kernel_engine, changed_raw, strategy) == [*ROWS, {"case": 2, "v": 2}]
+    table = f"delta.`{changed_raw.location}`"
+    kernel_engine.session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)")
+    kernel_engine.session.sql(f"DELETE FROM {table} WHERE `case` = 2")
+    assert list(Path(changed_raw.location).glob("deletion_vector*.bin"))
+    assert shown(kernel_engine, changed_raw, strategy) == ROWS
+
+
+def test_a_table_without_files_or_without_anything_shows_no_rows(kernel_engine: SparkEngine, tmp_path: Path) -> None:
+    for raw in (land(tmp_path, NARROW.relation, []), RawTable(str(tmp_path / "missing"), NARROW.relation)):
+        for strategy in (Strategy.AUTO, Strategy.AGGREGATE):
+            assert shown(kernel_engine, raw, strategy) == []
