@@ -13,6 +13,8 @@ from cdc_views.operations.damage import names_damage
 from cdc_views.rules.instants import Instant
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
     from cdc_views.model.strategy import Strategy
     from cdc_views.operations.applying import TablePlan
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from cdc_views.operations.replication import ReplicaReport
     from cdc_views.operations.result import Result
     from cdc_views.operations.retention import Dropped
+    from cdc_views.plan.rewrites import Choice
     from cdc_views.quality.checks import Report
     from cdc_views.state import Materialization
 
@@ -91,6 +94,26 @@ class Table(TableContext):
             self, as_of=as_of, where=where, columns=columns, limit=limit, engine=engine, strategy=strategy,
             landed_as_of=landed_as_of, written_as_of=written_as_of, raw_only=raw_only, confirmed=confirmed,
         )  # fmt: skip
+
+    def dataframe(self, session: SparkSession, **asked: Any) -> DataFrame:
+        """Return the merged view as a lazy DataFrame of your Spark session, which Spark Connect may be.
+
+        It reads the files of now: state and what has landed since. Later landings show in a new one. `asked` are `as_of`,
+        `where`, `columns`, `limit`, `landed_as_of`, `written_as_of`, `strategy` and `raw_only`, as in `query`.
+
+        Raises:
+            UsageError: An unknown column or an invalid instant.
+            UnsupportedError: `session` is a session of no installed engine.
+        """
+        from cdc_views.operations.querying import frame_of
+
+        return frame_of(self, session, **asked)
+
+    def choice(self, **asked: Any) -> Choice:
+        """Return the strategy that `query` with the same arguments takes, with the reason; reads no rows, and raises like it."""
+        from cdc_views.operations.querying import choice_of
+
+        return choice_of(self, **asked)
 
     def materialize(self, *, full: bool = False, engine: str | None = None, now: Instant | None = None) -> Materialization:
         """Bring the table's state up to date; see `cdc_views.operations.materializing.materialize_table`."""

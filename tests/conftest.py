@@ -79,14 +79,23 @@ _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.fact
 
 @pytest.fixture(scope="session")
 def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
-    """Spark; one JVM for the whole run. `make test-long` lets it compile, as it does for users."""
+    """Spark; one JVM for the whole run. `make test-long` lets it compile, as it does for users. `auto` takes Spark's own plan."""
     pytest.importorskip("pyspark")
     from cdc_views_spark.engine import SparkEngine
     from cdc_views_spark.session import open_session
 
     options = {} if CASES >= 3000 else _INTERPRETED
-    with SparkEngine(open_session(warehouse=tmp_path_factory.mktemp("warehouse"), memory="2g", options=options)) as engine:
+    session = open_session(warehouse=tmp_path_factory.mktemp("warehouse"), memory="2g", options=options)
+    with SparkEngine(session, kernel_bytes=0) as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def kernel_engine(spark_engine: SparkEngine) -> SparkEngine:
+    """The same session; `auto` takes the kernel for few bytes, as it does for users."""
+    from cdc_views_spark.engine import SparkEngine
+
+    return SparkEngine(spark_engine.session, stops=False)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition, ask_of
+from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition, Written, ask_of
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.warehouses import (
     Estimate,
@@ -51,7 +51,6 @@ class BigQueryEngine(WarehouseEngine):
     """Runs plans as query jobs; makes datasets, raw tables, views and table functions. Sends nothing before its first use."""
 
     name = DIALECT
-    leaves_out_covered = False
 
     def __init__(self, place: Datasets, config: BigQueryConfig) -> None:
         self.place, self.config = place, config
@@ -245,7 +244,7 @@ class BigQueryEngine(WarehouseEngine):
         """Append rows in the canonical layout to a raw table, all or none; return the job's id."""
         return self.connection.load(rows, full_name(raw), what=f"loading into {full_name(raw)}")
 
-    def write_state(self, write: StateWrite) -> None:
+    def write_state(self, write: StateWrite) -> Written:
         raise UnsupportedError("engine bigquery does not keep a state in Delta files", remedy="see docs/bigquery.md")
 
     def write_serving(self, write: ServingWrite) -> None:

@@ -29,6 +29,7 @@ _KeyOption = Annotated[
 _MoreColumnsOption = Annotated[
     list[str] | None, typer.Option("--columns", "--column", metavar="COLUMN", help="A column beside the key; may be repeated.")
 ]
+_CHOICE_COLUMNS = ("strategy", "why")
 _FIDELITY_COLUMNS = ("table", "column", "verdict", "reason", "case", "waived")
 _COPIES_COLUMNS = ("copies", "facts", "verdict")
 _NODE_COLUMNS = ("node", "facts", "missing", "oldest_missing", "newest_written", "newest_position", "last_landed", "verdict")
@@ -51,10 +52,15 @@ def query(
     written_as_of: _WrittenOption = None,
     raw_only: Annotated[bool, typer.Option("--raw-only", help="Ignore state, for a comparison.")] = False,
     confirmed: Annotated[bool, typer.Option("--confirmed", help="Only facts that a quorum of the replicas has shown.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print the strategy and the reason for it, and read no rows.")
+    ] = False,
 ) -> None:
     """Print the rows of the merged table; needs no apply and no materialize."""
+    from cdc_views.operations.result import Answer
+
     target = asked.table(table)
-    result = target.query(
+    result = (target.choice if explain else target.query)(
         as_of=as_of,
         where=where,
         columns=columns or (),
@@ -66,7 +72,10 @@ def query(
         landed_as_of=landed_as_of,
         written_as_of=written_as_of,
     )
-    _print_rows(asked, target, result, result.columns)
+    if isinstance(result, Answer):
+        _print_rows(asked, target, result, result.columns)
+    else:
+        asked.print(_CHOICE_COLUMNS, [fields_of(result, _CHOICE_COLUMNS)])
 
 
 def _print_rows(asked: Request, table: Table, found: Answer, columns: Sequence[str]) -> None:

@@ -47,6 +47,8 @@ def rebuild(
     warn_of_late(table, done.late)
     asked.print(_DIFFERENCES, ({**asdict(d), "key": _key(d.key)} for d in found.differences))
     log.info(f"{table}: {found.equal:,} rows equal, {found.changed:,} changed, {found.gone:,} gone, {found.new:,} new")
+    if found.uncompared:
+        log.warning(f"{table}: too many differ; {found.uncompared:,} rows more are near others that differ and were not compared")
     if done.is_switched:
         log.info(f"{table}: generation {done.generation} of the state is read now; `rebuild {table} --back` undoes it")
     elif not found.is_equal:

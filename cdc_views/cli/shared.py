@@ -45,7 +45,8 @@ LogFormatOption = Annotated[
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="keyspace.table, as in the project file.")]
 EngineOption = Annotated[str | None, typer.Option(metavar="ENGINE", help="duckdb, spark or bigquery; default: the project's.")]
 StrategyOption = Annotated[
-    str | None, typer.Option(metavar="STRATEGY", help="auto, aggregate, window or self_join; default: the view's.")
+    str | None,
+    typer.Option(metavar="STRATEGY", help="auto, aggregate, window, self_join or, on Spark, kernel; default: the view's."),
 ]
 AsOfOption = Annotated[
     str | None, typer.Option(metavar="INSTANT", help="The clock cells expire by: epoch seconds or ISO 8601; default: now.")

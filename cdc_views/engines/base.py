@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Event
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from cdc_views.model.conditions import Condition
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan.build import Ask
+from cdc_views.plan.compact import Step
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import FileSet, Part, Parts, Source
 from cdc_views.plan.purge import KnownBy
+from cdc_views.plan.rewrites import Choice, choose
 from cdc_views.plan.where import parse_where
 from cdc_views.storage.relation import RawTable
 
@@ -31,12 +33,18 @@ class Sources:
         raw_version: The version of the raw table that the facts are equal to.
         parts: The files of the facts, and the files that show which facts do not count (rule M2).
         is_raw: The facts are the whole raw table at that version, without rows that deletion vectors hide.
+        state: The location of the state that has the facts of `parts` but for the tail; empty for none.
+        state_version: The version of the state.
+        in_layout: Files known to have exactly the columns of the relation's layout, so that no reader opens them to learn it.
     """
 
     raw: RawTable
     raw_version: int
     parts: Parts = field(default_factory=Parts)
     is_raw: bool = False
+    state: str = ""
+    state_version: int = 0
+    in_layout: frozenset[str] = frozenset()
 
     def paths(self, source: Source = Source.ALL) -> tuple[str, ...]:
         """Return the files of a source."""
@@ -49,19 +57,11 @@ class Sources:
             return KnownBy.EVENT if self.parts.has(Source.LATE) else None
         return KnownBy.PARTITION if self.parts.has(Source.TAIL) and self.parts.has(Source.PURGED) else None
 
-    @property
-    def covered(self) -> str:
-        """The file that lists the rows of the base that the overlay replaces; empty for none."""
-        return next(iter(self.parts.of([Part.COVERED]).paths), "")
-
-    def split(self, *, leaves_out_covered: bool = False) -> Parts | None:
-        """Return the parts that let a plan keep untouched rows as they are; None without a base, or if a truncate hides it.
-
-        `leaves_out_covered`: the reader itself skips the rows that `covered` lists.
-        """
+    def split(self) -> Parts | None:
+        """Return the parts that let a plan keep untouched rows as they are; None without a base, or if a truncate hides it."""
         if not self.parts.has(Source.BASE) or self.parts.of(Source.FRESH).statistics.has_truncates:
             return None
-        return self.parts if leaves_out_covered else self.parts.without(Part.COVERED)
+        return self.parts
 
     def as_runs(self, source: Source, *, tail: FileSet | None = None) -> Sources:
         """Return the same facts with the facts of `source` among the runs (rule M1), and with another tail if one is given."""
@@ -71,31 +71,37 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class StateWrite:
-    """One commit of a state: the compacted facts of `sources`.
+    """The files of one commit of a state: the compacted facts of `sources`.
 
     Attributes:
         target: The location of the state, which exists.
-        into: `RUN`; `OVERLAY`, to replace rows of the base of `sources`; or `BASE`, of all facts.
+        step: What the commit does; see `plan.compact.Step`.
         digits: The number of binary digits by which the new files are split.
-        replaced: The parts whose files the new files replace; empty to append.
         horizon: Epoch second: a base leaves out what ended at or before it (rule M2); None: nothing.
-        version: The version of the state that this commit builds on.
-        transaction: The name and number that the commit records.
     """
 
     sources: Sources
     target: str
-    into: Part
+    step: Step
     digits: int
-    replaced: frozenset[Part] = frozenset()
     horizon: int | None = None
-    version: int = 0
-    transaction: tuple[str, int] = ("", 0)
 
     @property
     def purges(self) -> bool:
         """Whether parts may leave, or left before and must be remembered (rule M2)."""
-        return self.into is Part.BASE and (self.horizon is not None or self.sources.parts.has(Source.PURGED))
+        is_base = self.step in (Step.BASE, Step.BUCKETS)
+        return is_base and (self.horizon is not None or self.sources.parts.has(Source.PURGED))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The files that an engine wrote for one commit, and, for a merge, the positions of the rows that they replace, by file.
+
+    `files` are paths within the table. `replaced` has paths as in `Sources`, and positions from 0.
+    """
+
+    files: tuple[str, ...]
+    replaced: Mapping[str, Iterable[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +143,8 @@ class ViewDefinition:
     state: str = ""
 
 
-def ask_of(read: Read, *, leaves_out_covered: bool = False) -> Ask:
-    """Return `read` as an `Ask` in exact form; see `Sources.split` for `leaves_out_covered`."""
+def ask_of(read: Read) -> Ask:
+    """Return `read` as an `Ask` in exact form."""
     schema = read.raw.relation.shown
     return Ask(
         read.raw.relation,
@@ -151,7 +157,7 @@ def ask_of(read: Read, *, leaves_out_covered: bool = False) -> Ask:
         is_exact=True,
         is_ordered=read.is_ordered,
         is_history=read.is_history,
-        split=read.sources.split(leaves_out_covered=leaves_out_covered) if read.sources is not None else None,
+        split=read.sources.split() if read.sources is not None else None,
     )
 
 
@@ -159,10 +165,9 @@ _E = TypeVar("_E", bound="Engine")
 
 
 class Engine(Protocol):
-    """An engine that runs plans: a context manager. `leaves_out_covered`: its reader skips the rows of `Sources.covered`."""
+    """An engine that runs plans: a context manager. No read of `Sources` sees rows that deletion vectors hide."""
 
     name: str
-    leaves_out_covered: bool
 
     def __enter__(self: _E) -> _E:
         return self
@@ -176,11 +181,15 @@ class Engine(Protocol):
     def sql(self, read: Read) -> str:
         """Return the SQL text that `read` runs."""
 
-    def write_state(self, write: StateWrite) -> None:
-        """Compact facts into a state, in one commit; raises `ConflictError` if another run committed first."""
+    def choice(self, read: Read) -> Choice:
+        """Return the strategy that `read` takes, with the reason."""
+        return choose(read.strategy.value)
+
+    def write_state(self, write: StateWrite) -> Written:
+        """Compact facts into new files of a state, without a commit."""
 
     def write_serving(self, write: ServingWrite) -> None:
-        """Replace rows of a serving table, in one commit; raises like `write_state`."""
+        """Replace rows of a serving table, in one commit; raises `ConflictError` if another run committed first."""
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         """Return the rows of a plan whose scans read `sources`."""
@@ -190,6 +199,13 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release the engine's resources."""
+
+
+class FrameEngine(Engine, Protocol):
+    """An engine with lazy results of its own."""
+
+    def frame(self, read: Read) -> Any:  # noqa: ANN401  # of the engine's own package
+        """Return what `read` shows as the engine's own data frame: a view's types, columns under the user's names."""
 
 
 @dataclass(frozen=True, slots=True)

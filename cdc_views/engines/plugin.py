@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdc_views.errors import ConfigError, UnsupportedError, did_you_mean
 from cdc_views.model.config_part import ConfigPart
@@ -13,7 +13,7 @@ from cdc_views.model.extras import needs
 from cdc_views.model.plugins import PluginGroup, load_plugin, plugin_names
 
 if TYPE_CHECKING:
-    from cdc_views.engines.base import Engine, ViewDefinition
+    from cdc_views.engines.base import Engine, FrameEngine, ViewDefinition
     from cdc_views.project import ProjectConfig
     from cdc_views.storage.relation import RawTable
 
@@ -30,6 +30,7 @@ class EnginePlugin(ABC):
         keeps_tables: Raw tables, states and views are its own, not Delta tables of a folder; see `WarehousePlugin`.
         views_name_files: Its views name the files of one snapshot, so they must be applied again after each landing.
         streams: It notices new events: `open` returns a `StreamingEngine`.
+        session_package: The package of the sessions that `on` takes; None: it takes none.
     """
 
     name: ClassVar[str]
@@ -40,6 +41,7 @@ class EnginePlugin(ABC):
     keeps_tables: ClassVar[bool] = False
     views_name_files: ClassVar[bool] = False
     streams: ClassVar[bool] = False
+    session_package: ClassVar[str | None] = None
 
     def check_warehouse(self, warehouse: str) -> None:  # noqa: B027  # most engines take any folder
         """Raise `ValueError` if the engine cannot use `warehouse:` of a project file."""
@@ -47,6 +49,10 @@ class EnginePlugin(ABC):
     @abstractmethod
     def open(self, config: ProjectConfig, *, folder: Path) -> Engine:
         """Return the open engine; its own files are under `folder`."""
+
+    def on(self, session: Any) -> FrameEngine:  # noqa: ANN401  # of the engine's own package
+        """Return the engine on a user's own session, which it never stops."""
+        raise UnsupportedError(f"engine {self.name} takes no session", remedy="use `query`")
 
     def table_sql(self, raw: RawTable) -> str:
         """Return the FROM clause of a raw table in the engine's SQL; default: the table's bare name."""
@@ -86,6 +92,14 @@ def engines_that(can: Callable[[EnginePlugin], bool]) -> tuple[str, ...]:
         if can(plugin):
             found.append(name)
     return tuple(found)
+
+
+def plugin_of_session(session: object) -> EnginePlugin:
+    """Return the plug-in of the engine that a user's session belongs to; raises `UnsupportedError` if there is none."""
+    package = type(session).__module__.partition(".")[0]
+    for name in engines_that(lambda plugin: plugin.session_package == package):
+        return engine_plugin(name)
+    raise UnsupportedError(f"{type(session).__name__} is a session of no installed engine", remedy="give a SparkSession")
 
 
 def open_engine(name: str, config: ProjectConfig, *, folder: Path) -> Engine:

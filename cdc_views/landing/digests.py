@@ -67,7 +67,7 @@ def changed(location: str) -> tuple[list[str], int]:
 def _added(root: Path, version: int) -> Iterator[str]:
     for line in (root / LOG / f"{version:020}.json").read_text("utf-8").splitlines():
         action = json.loads(line) if '"add"' in line else {}
-        if "add" in action:
+        if "add" in action and not action["add"].get("deletionVector"):  # a vector changes no byte of its file
             yield unquote(action["add"]["path"])
 
 

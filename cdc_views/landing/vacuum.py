@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from cdc_views.landing.checkpoints import LOG, age, before, remove
 from cdc_views.landing.delta import delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
+from cdc_views.storage.delta_log import files_of, folder_of
 
 ORPHANED_AFTER = 3600.0  # seconds after which a file that no log entry names belongs to no writer any more
 _MARK = "cdc-views:purge"
@@ -36,7 +37,8 @@ def vacuum_all(location: str) -> int:
         table = DeltaTable(location)
         table.create_checkpoint()
         note_missing(table)
-    root, known = Path(unquote(table.table_uri.removeprefix("file://"))), active_files(table)
+    root, known = folder_of(table.table_uri), active_files(table)
+    known |= {str(root / file.deleted.file) for file in files_of(root, table.version()) if file.deleted is not None}
     for path in sorted(root.rglob("*")):
         is_of_table = bool({LOG, FOLDER} & set(path.relative_to(root).parts)) or str(path) in known
         if path.is_file() and not is_of_table and age(path) > ORPHANED_AFTER:

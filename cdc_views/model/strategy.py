@@ -12,3 +12,5 @@ class Strategy(str, Enum):
     AGGREGATE = "aggregate"
     WINDOW = "window"
     SELF_JOIN = "self_join"
+    KERNEL = "kernel"
+    """DuckDB's SQL in Spark's tasks; for reads on Spark alone."""

@@ -15,6 +15,7 @@ from cdc_views.model.schema import Column, Role
 from cdc_views.model.types import MapOf
 from cdc_views.operations.explained import json_object
 from cdc_views.plan.build import Ask, output_names
+from cdc_views.plan.names import identity
 from cdc_views.rules.codec.jsontext import to_json
 from cdc_views.rules.oracle import Row, may_be_spelled_otherwise, one_spelling
 from cdc_views.storage.relation import Relation
@@ -36,18 +37,22 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Counts of equal rows, changed rows, rows `gone` from the first read and `new` rows; and up to `MOST_LISTED` differences."""
+    """Counts of equal rows, changed rows, rows `gone` from the first read and `new` rows; and up to `MOST_LISTED` differences.
+
+    `uncompared`: further rows, in buckets whose sums differ, that were too many to compare one by one.
+    """
 
     equal: int
     changed: int
     gone: int
     new: int
     differences: tuple[Difference, ...]
+    uncompared: int = 0
 
     @property
     def is_equal(self) -> bool:
         """Whether nothing differs."""
-        return not (self.changed or self.gone or self.new)
+        return not (self.changed or self.gone or self.new or self.uncompared)
 
 
 def comparison_key(column: Column, value: Any) -> Hashable:
@@ -61,14 +66,16 @@ def comparison_key(column: Column, value: Any) -> Hashable:
 
 
 def compare(relation: Relation, before: pa.Table, after: pa.Table) -> Comparison:
-    """Compare two reads of all columns in exact form; each read has a row key once."""
+    """Compare two reads of all columns in exact form with their keys' identities, in any order. Of a row key that a read has
+    several times, as only a damaged state shows, each further row is compared with a further row of the other read.
+    """
     names = dict(output_names(Ask(relation, is_exact=True)))
     keys = [names[column.name] for column in relation.schema.row_key]
     values = [name for column, name in names.items() if name not in keys]
     with duckdb.connect() as connection:
         connection.register("before_rows", _numbered(before))
         connection.register("after_rows", _numbered(after))
-        unlike: pa.Table = connection.sql(_statement(keys, values)).to_arrow_table()
+        unlike: pa.Table = connection.sql(_statement(relation, keys, values)).to_arrow_table()
     pairs = [(pair["b"], pair["a"]) for pair in unlike.to_pylist()]
     if any(may_be_spelled_otherwise(column) for column in relation.schema.columns):
         pairs = _but_for_spelling(relation, before, after, pairs)
@@ -95,13 +102,19 @@ def _numbered(table: pa.Table) -> pa.Table:
     return table.append_column("_number", pa.array(range(table.num_rows), pa.int64()))
 
 
-def _statement(keys: list[str], values: list[str]) -> str:
+def _statement(relation: Relation, keys: list[str], values: list[str]) -> str:
+    key_list, row = ", ".join(map(quoted, keys)), ", ".join(map(quoted, [*values, "_number"]))
+    nth = f"SELECT *, row_number() OVER (PARTITION BY {key_list} ORDER BY {row}) AS _nth"
     on = " AND ".join(f"b.{quoted(key)} IS NOT DISTINCT FROM a.{quoted(key)}" for key in keys)
     differs = [f"b.{quoted(value)} IS DISTINCT FROM a.{quoted(value)}" for value in values]
     where = " OR ".join(["b._number IS NULL", "a._number IS NULL", *differs])
+    order = [
+        f"coalesce(b.{name}, a.{name}) {'DESC NULLS LAST' if column.descending else 'ASC NULLS FIRST'}"
+        for column, name in ((column, quoted(identity(column))) for column in relation.schema.row_key)
+    ]
     return (
-        "SELECT b._number AS b, a._number AS a FROM before_rows AS b FULL JOIN after_rows AS a "
-        f"ON {on} WHERE {where} ORDER BY coalesce(b._number, a._number), b._number IS NULL"
+        f"SELECT b._number AS b, a._number AS a FROM ({nth} FROM before_rows) AS b FULL JOIN ({nth} FROM after_rows) AS a "
+        f"ON {on} AND b._nth = a._nth WHERE {where} ORDER BY {', '.join(order)}, b._number IS NULL, coalesce(b._nth, a._nth)"
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.checkpoints import LOG, before, beginning, remove, superseded
+from cdc_views.landing.checkpoints import LOG, age, before, beginning, remove, superseded
 from cdc_views.landing.delta import RAW_FILES, delta_errors, open_delta
 from cdc_views.landing.digests import note_missing
 from cdc_views.landing.raw_table import is_delta, quarantine_location
@@ -21,6 +21,8 @@ from cdc_views.operations.erasing.rewriting import without_bounds
 from cdc_views.operations.known_raw import check_known
 from cdc_views.state.serving import noted_at, open_serving
 from cdc_views.state.state_table import id_of, is_built, open_state
+from cdc_views.storage.deletion_vectors import BITS_FOLDER
+from cdc_views.storage.delta_log import DRAFT, files_of, unused_vectors
 
 LEAST_HOURS = 1
 """A younger file may belong to a commit that is still running in another process."""
@@ -117,12 +119,22 @@ def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool
             merged = int(table.optimize.compact(writer_properties=RAW_FILES)["numFilesRemoved"]) if merges else 0
             without_bounds(table)
         paths = table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=True)
-        size = sum(_size(Path(location) / path) for path in paths)
+        unused = _unused_beside(Path(location), table.version(), seconds=hours * 3600)
+        size = sum(_size(Path(location) / path) for path in (*paths, *map(str, unused)))
         if not dry_run:
             table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=False)
+            for path in unused:
+                path.unlink(missing_ok=True)
             table.create_checkpoint()
             note_missing(table)
-    return Upkeep(what, location, merged, len(paths), size, len(old))
+    return Upkeep(what, location, merged, len(paths) + len(unused), size, len(old))
+
+
+def _unused_beside(folder: Path, version: int, *, seconds: float) -> list[Path]:
+    """Return deletion vectors that no file has any more, their bits for DuckDB, and drafts of killed runs, if they are so old."""
+    bits = sorted((folder / BITS_FOLDER).glob("*.parquet"), key=age)[1:]  # the newest is in use
+    drafts = [path for path in folder.glob(f"{DRAFT}*/**/*") if path.is_file()]
+    return [path for path in (*unused_vectors(folder, files_of(folder, version)), *bits, *drafts) if age(path) > seconds]
 
 
 def _size(path: Path) -> int:

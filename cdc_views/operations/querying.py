@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from cdc_views.engines.base import Engine, Read
+from cdc_views.engines.plugin import plugin_of_session
 from cdc_views.landing import open_raw
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explaining import Explanation, explain
@@ -16,6 +18,7 @@ from cdc_views.operations.materializing import sources_for
 from cdc_views.operations.reading import condition_errors, file_errors, read_of
 from cdc_views.operations.replication import confirmed_only
 from cdc_views.operations.result import Result
+from cdc_views.plan.rewrites import Choice
 from cdc_views.rules.instants import Instant, epoch_seconds
 
 
@@ -23,6 +26,24 @@ def query_table(
     table: TableContext, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False, **asked: Any
 ) -> Result:
     """Return the rows of the merged view; see `Table.query`. Passes `asked` on to `read_of`."""
+    with _reading(table, engine=engine, raw_only=raw_only, confirmed=confirmed, **asked) as (opened, read, note):
+        exact = opened.read(read)
+    return Result(table.relation, read.columns, exact, read.as_of, note, table.config.columns)
+
+
+def choice_of(
+    table: TableContext, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False, **asked: Any
+) -> Choice:
+    """Return the strategy that `query_table` with the same arguments takes, with the reason; reads no rows."""
+    with _reading(table, engine=engine, raw_only=raw_only, confirmed=confirmed, **asked) as (opened, read, _):
+        return opened.choice(read)
+
+
+@contextmanager
+def _reading(
+    table: TableContext, *, engine: str | None, raw_only: bool, confirmed: bool, **asked: Any
+) -> Iterator[tuple[Engine, Read, str]]:
+    """Yield the open engine, the read and a note for the reader."""
     read = read_of(table, **asked)
     as_of = None if asked.get("as_of") is None else read.as_of
     if raw_only or confirmed:
@@ -33,8 +54,19 @@ def query_table(
             read = replace(read, sources=sources_for(table, read, as_of=as_of))
         only = confirmed_only(table, raw, landed_as_of=read.landed_as_of) if confirmed else nullcontext(raw)
         with only as facts:
-            exact = opened.read(replace(read, raw=facts))
-    return Result(table.relation, read.columns, exact, read.as_of, note, table.config.columns)
+            yield opened, replace(read, raw=facts), note
+
+
+def frame_of(table: TableContext, session: Any, *, raw_only: bool = False, **asked: Any) -> Any:
+    """Return the rows of the merged view as a lazy data frame of `session`; see `Table.dataframe`."""
+    read = replace(read_of(table, **asked), is_ordered=False)
+    as_of = None if asked.get("as_of") is None else read.as_of
+    if raw_only:
+        check_raw_is_whole(table, what="what raw alone shows")
+    with readable(table) as (raw, _), condition_errors(read.where):
+        read = replace(read, raw=raw)
+        found = read if raw_only else replace(read, sources=sources_for(table, read, as_of=as_of))
+        return plugin_of_session(session).on(session).frame(found)
 
 
 def explain_row(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from cdc_views.engines.base import Engine, Read, Sources
+from cdc_views.engines.base import Engine, Sources
 from cdc_views.errors import TransientError
 from cdc_views.landing.delta import open_delta
 from cdc_views.landing.raw_table import create_raw, is_delta
-from cdc_views.operations.comparing import Comparison, compare
+from cdc_views.operations.answers import Side, compare_sides
+from cdc_views.operations.comparing import Comparison
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted_as_it_is, check_landed
 from cdc_views.operations.known_raw import remember
@@ -129,8 +130,7 @@ def _compared(table: TableContext, engine: Engine, old: StateTable | None, *, af
         assert new is not None
         before = _before(table, old) or Sources(table.raw, new.raw_version, is_raw=True)
         if (old is not None and old.mismatch) or before.raw_version == new.raw_version:
-            answers = [engine.read(Read(table.raw, clock, sources=sources)) for sources in (before, new)]
-            return compare(table.relation, *answers)
+            return compare_sides(Side(engine, before, clock), Side(engine, new, clock))
     raise TransientError(f"{table.name}: events land faster than two states can be looked at; run the command again")
 
 

@@ -24,14 +24,14 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
-from cdc_views.engines.base import Engine, Read, Sources
+from cdc_views.engines.base import Engine, Sources
 from cdc_views.errors import CheckFailedError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.landing.delta import open_delta, recorded
 from cdc_views.landing.denylist import Denylist, without_forgotten
 from cdc_views.landing.vacuum import active_files
+from cdc_views.operations.answers import Side, compare_sides
 from cdc_views.operations.applying import refresh_view
-from cdc_views.operations.comparing import compare
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import batches, commit_actions, rewrite, statistics, written
 from cdc_views.operations.ingest import check_landed
@@ -144,25 +144,23 @@ class _Dropping:
         assert kept is not None
         assert state is not None
         state = replace(state, parts=state.parts.without(Part.TAIL))
-        others = {"state and raw together": state.as_runs(Source.SETTLED, tail=FileSet(tuple(sorted(active_files(table)))))}
+        others = {"state and raw together": state.as_runs(Source.BASE, tail=FileSet(tuple(sorted(active_files(table)))))}
         if not recorded(table, DROPPED) and not kept.is_sole:
             late = Parts({Part.LATE: kept.of(Source.LATE)})  # raw has these facts too, but no read shows them (rule M2)
             others["raw"] = Sources(self.table.raw, state.raw_version, late, is_raw=True)
         # a read at 0, before every expiry, shows all expired cells
         instants = (self.clock,) if self.table.config.materialize.lateness else (self.clock, 0)
         for instant in instants:
-            shown = self._read(state, instant)
+            shown = Side(self.engine, state, instant)
             for what, other in others.items():
-                found = compare(self.table.relation, shown, self._read(other, instant))
+                found = compare_sides(shown, Side(self.engine, other, instant))
                 if not found.is_equal:
+                    more = f"; too many differ, {found.uncompared:,} rows more were not compared" if found.uncompared else ""
                     raise CheckFailedError(
                         f"{self.table.name}: the state shows other rows than {what}: {found.changed:,} changed, {found.gone:,} "
-                        f"only in the state, {found.new:,} missing in it; nothing was dropped. Build the state anew: "
+                        f"only in the state, {found.new:,} missing in it{more}; nothing was dropped. Build the state anew: "
                         "`cdc-views rebuild`"
                     )
-
-    def _read(self, sources: Sources, instant: int) -> pa.Table:
-        return self.engine.read(Read(self.table.raw, instant, sources=sources))
 
     def _archived(self, table: DeltaTable, archive: Path) -> Path:
         folder = _folder(self.table, table, archive) / f"drop-{(recorded(table, _DROPS) or 0) + 1}"

@@ -13,7 +13,7 @@ from cdc_views.plan.history import versions
 from cdc_views.plan.newer import rows_by_cell, shows_by_cell
 from cdc_views.plan.nodes import Node, Ordered, Select, together
 from cdc_views.plan.order import WRITTEN
-from cdc_views.plan.parts import LEVELS, Parts, Source
+from cdc_views.plan.parts import Parts, Source
 from cdc_views.plan.reduce import (
     kept_elements,
     reduce_partitions,
@@ -120,27 +120,25 @@ def _shown(reduction: Reduction, showing: Showing, *, joins_fully: bool) -> Node
 
 
 def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
-    """Rows of base and overlay that need no reducing: all deletions were applied to them."""
+    """Rows of the base that need no reducing: all deletions were applied to them."""
     if reduction.split is None:
         return []
     settled = replace(showing, is_settled=True)
-    parts: list[Node] = []
-    for level, of_level in LEVELS.items():
-        shown: list[Node] = []
-        for place in filter(reduction.split.has, of_level):
-            part = replace(settled, is_plain=place.is_plain)
-            # show before joining: Spark reads whole structs that pass through a join
-            shown.append(show(part, rows=_stored_rows(reduction, place), partitions=None, table=None))
-        if shown:
-            # one join for all: the other side is read once; Spark joins each part, but broadcasts the other side once
-            rows = together(level, shown)
-            left = reduction.untouched(rows, of_level[0])
-            parts += shown if left is rows else [left]
-    return parts
+    shown: list[Node] = []
+    for place in reduction.split.places():
+        part = replace(settled, is_plain=place.is_plain)
+        # show before joining: Spark reads whole structs that pass through a join
+        shown.append(show(part, rows=_stored_rows(reduction, place), partitions=None, table=None))
+    if not shown:
+        return []
+    # one join for both: the other side is read once; Spark joins each part, but broadcasts the other side once
+    rows = together("base_rows", shown)
+    left = reduction.untouched(rows)
+    return shown if left is rows else [left]
 
 
 def _stored_rows(request: Reduction, source: Source) -> Node:
-    """All rows of a part of base or overlay, touched or not, in the columns of `reduce_rows`."""
+    """All rows of a part of the base, touched or not, in the columns of `reduce_rows`."""
     keys = stored_keys(request.row_keys(), request.schema.row_key)
     columns = (*keys, (names.LIVE, col(names.LIVE)), (names.DELETED, col(names.DELETED)[WRITTEN]), *_stored_cells(request))
     return request.scan(f"{source.label}_rows", kinds=[FactKind.ROW], columns=columns, source=source)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import Enum
 
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
@@ -38,7 +39,7 @@ from cdc_views.plan.expr import (
 )
 from cdc_views.plan.nodes import Aggregate, LatestCells, Node, Select, UnionAll, replaced
 from cdc_views.plan.order import BYTES, RANK, VALUE, WRITTEN, is_eternal, is_tombstone, survives
-from cdc_views.plan.parts import OVERLAID, PLAIN_OF, Part, Parts, Source
+from cdc_views.plan.parts import Part, Parts, Source
 from cdc_views.plan.purge import PURGED_KIND, KnownBy, Purge, late_facts, without_ended
 from cdc_views.plan.reduce import (
     Cells,
@@ -61,51 +62,72 @@ PART = "_part"
 """The state's partition column: a part's value, then the first binary digits of the partition key's digest."""
 FEWER_DIGITS = 4
 """The base has fewer other facts than plain rows, so it splits them by this many digits fewer."""
+GROUP_DIGITS = 3
+"""Every file of a base with at least as many digits is about buckets that share these, so that a group is rewritten alone."""
 
 IS_PLAIN = "_is_plain"
 KEPT = "kept"
 """The prefix of the names of steps whose rows stay as they are in the base."""
 
 
+class Step(Enum):
+    """A commit of a state, which adds the compacted facts of its sources."""
+
+    RUN = "run"
+    """Appends the winners of new facts, or replaces runs by one."""
+    MERGE = "merge"
+    """Adds the rows of the base that newer facts touch, reduced with these, and hides their old versions."""
+    BUCKETS = "buckets"
+    """Rewrites some buckets of the base, without the rows that were hidden."""
+    BASE = "base"
+    """Writes a whole base."""
+
+
 def compact(
     relation: Relation,
     *,
-    part: Bucket,
-    into: Part = Part.RUN,
+    digits: int,
+    step: Step = Step.RUN,
     split: Parts | None = None,
     purge: Purge | None = None,
     late: KnownBy | None = None,
+    prefix: str = "",
 ) -> UnionAll:
-    """Return the plan of one part of a state, in the column order of `state_columns`.
+    """Return the plan of one commit of a state, in the column order of `state_columns`.
 
     Args:
         relation: The layout of the facts.
-        part: The value of `_part`.
-        into: `RUN`: the winners alone. `BASE`: all facts with deletions applied. `OVERLAY`: the same for rows with newer facts.
+        digits: The number of binary digits by which rows are split into buckets.
+        step: `RUN`: the winners alone. `BASE`: all facts, with deletions applied. `MERGE`: the same for rows with newer facts.
+            `BUCKETS`: the base's rows as they are.
         split: The parts of a state that has a base; its untouched rows stay as they are.
         purge: The parts of facts that a base leaves out.
         late: How to recognize late facts; None if there can be none.
+        prefix: The value of `_part` before the digits; empty: the part's.
     """
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
-    # an overlay leaves the base's deletions and statics where they are
-    scoped = replace(request, others_from=Source.SINCE) if into is Part.OVERLAY else request
+    # a merge leaves the base's deletions and statics where they are
+    scoped = replace(request, others_from=Source.FRESH) if step is Step.MERGE else request
     of_keys = [*_statics(scoped), *_deletions(scoped), _tables(scoped)]
-    parts = [*_kept_rows(request, into), _rows(request, into), *of_keys]
-    columns = state_columns(relation)
+    parts = [*_kept_rows(request, step), *([] if step is Step.BUCKETS else [_rows(request, step)]), *of_keys]
+    few = digits if step is Step.RUN else coarser(digits)
     others: list[Select] = []
     if purge is not None:
         # M2: a base that purges remembers, per partition, the newest write time that it purged
         parts, purged = without_ended(request, parts, purge)
-        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=replace(coarser(part), prefix=Lit(Part.PURGED.value))))
+        others.append(_shaped(relation, purged, PURGED_KIND, part_of(relation, prefix=Part.PURGED.value, digits=few)))
     if late is not None:
         found = late_facts(relation, late)  # M2: the facts in quarantine, as they landed
         others.append(Select("late_of_state", found.grain, found, (*cols(found.output()), (PART, Lit(Part.LATE.value)))))
-    few = part if into is Part.RUN else coarser(part)
-    plain = replace(part, prefix=Lit(PLAIN_OF[into].value)) if into in PLAIN_OF else None
-    shaped = [
-        _shaped(node, columns, kind=kind.value, part=part if kind is FactKind.ROW else few, plain=plain) for kind, node in parts
-    ]
+    part = part_of(relation, prefix=prefix or (Part.RUN if step is Step.RUN else Part.BASE).value, digits=few)
+    plain = None if step is Step.RUN else part_of(relation, prefix=Part.PLAIN.value, digits=digits)
+    shaped = [_shaped(relation, node, kind.value, part, plain=plain) for kind, node in parts]
     return UnionAll("state", "fact of the state", (*shaped, *others))
+
+
+def replaced_rows(relation: Relation, split: Parts) -> Node:
+    """Return file and position of the base's rows that a merge replaces; a row may occur twice."""
+    return Reduction(relation, is_whole=True, split=split).touched_rows_of_base()
 
 
 def state_columns(relation: Relation) -> tuple[str, ...]:
@@ -119,9 +141,9 @@ def part_of(relation: Relation, *, prefix: str, digits: int) -> Bucket:
     return Bucket(keys, Lit(prefix), digits)
 
 
-def coarser(part: Bucket) -> Bucket:
-    """Return the bucket for a smaller set of facts, so that its files are not tiny."""
-    return replace(part, digits=max(part.digits - FEWER_DIGITS, 0))
+def coarser(digits: int) -> int:
+    """Return the digits of a smaller set of facts, so that its files are not tiny; a group of buckets keeps files of its own."""
+    return max(digits - FEWER_DIGITS, min(digits, GROUP_DIGITS))
 
 
 def is_bytes(column: Column) -> bool:
@@ -133,42 +155,38 @@ def _whole(kind: LogicalType) -> tuple[str, ...]:
     return (VALUE, BYTES) if carries_order_bytes(kind) else (VALUE,)
 
 
-def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket, plain: Bucket | None = None) -> Select:
+def _shaped(relation: Relation, node: Node, kind: str, part: Bucket, *, plain: Bucket | None = None) -> Select:
     """The node's columns in the state's order, null if this kind of fact lacks them; plain rows get the bucket `plain`."""
     have = set(node.output())
-    values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
+    values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in state_columns(relation)}
     mine: Expr = part if kind != FactKind.TABLE.value else replace(part, keys=())
     if IS_PLAIN in have and plain is not None:
-        mine = Case(((col(IS_PLAIN), plain),), coarser(part))
+        mine = Case(((col(IS_PLAIN), plain),), part)
     values |= {names.KIND: Lit(kind), PART: mine}
     return Select(f"{node.name}_of_state", node.grain, node, tuple(values.items()))
 
 
-def _kept_rows(request: Reduction, into: Part) -> list[tuple[FactKind, Node]]:
-    """Untouched rows as they are: for a base all of them, for an overlay the rows of the former overlay."""
-    if request.split is None:
+def _kept_rows(request: Reduction, step: Step) -> list[tuple[FactKind, Node]]:
+    """Untouched rows of the base, as they are, where it is written anew."""
+    if request.split is None or step not in (Step.BASE, Step.BUCKETS):
         return []
     stored = cols(request.relation.arrow_schema().names)
     kept: list[tuple[FactKind, Node]] = []
     for place in request.split.places():
-        if into is Part.BASE or place.value[0] in OVERLAID:
-            columns = (*stored, (IS_PLAIN, Lit(place.is_plain)))
-            rows = request.scan(f"{KEPT}_{place.label}_rows", kinds=[FactKind.ROW], columns=columns, source=place)
-            kept.append((FactKind.ROW, request.untouched(rows, place)))
+        columns = (*stored, (IS_PLAIN, Lit(place.is_plain)))
+        rows = request.scan(f"{KEPT}_{place.label}_rows", kinds=[FactKind.ROW], columns=columns, source=place)
+        kept.append((FactKind.ROW, request.untouched(rows)))
     return kept
 
 
-def _rows(request: Reduction, into: Part) -> tuple[FactKind, Node]:
+def _rows(request: Reduction, step: Step) -> tuple[FactKind, Node]:
     rows = reduce_rows(request)
-    if into is not Part.RUN:
+    if step is not Step.RUN:
         rows = _settled(request, rows)
     columns = (*_keys(rows), (names.LIVE, _cell(col(names.LIVE), None)), (names.DELETED, col(names.DELETED)))
-    if into is Part.RUN:
+    if step is Step.RUN:
         return FactKind.ROW, _columns_of(rows, request.schema.regulars, columns, name="row_state")
     shown = _columns_of(rows, request.schema.regulars, (*columns, (IS_PLAIN, _is_plain(request))), name="row_state")
-    if into is Part.OVERLAY:
-        # an empty row of the overlay still replaces the base's row of its key
-        return FactKind.ROW, shown
     # D1: hidden cells never show again; a wider deletion is a fact of its own, so a row without parts may go
     says = any_of([names.LIVE, names.OWN_DELETED, *(physical_name(c.name) for c in request.schema.regulars)])
     return FactKind.ROW, replaced("rows_that_say_something", shown, {}, where=says)

@@ -1,10 +1,7 @@
 """The parts of a state: their content, the statistics of their files, and the parts that a scan reads.
 
-Base and overlay hold reduced rows: each row key once, with every deletion applied. A row of the overlay replaces the base's
-row of the same key. Runs and tail hold newer facts, any of which may beat any other fact (rule M1).
-
-Four modules implement the overlay: `plan.reduction` reads it, `plan.compact` writes it, `engines.duckdb.covered` skips the
-base's rows that it replaces, and `state.run` decides when to write one.
+The base holds reduced rows: each row key once, with every deletion applied. A merge adds the new version of a row, and a deletion
+vector hides the old one. Runs and tail hold newer facts, any of which may beat any other fact (rule M1).
 """
 
 from __future__ import annotations
@@ -20,21 +17,17 @@ MOST_BROADCAST = 2_000_000
 
 
 class Part(Enum):
-    """A part of a table's facts. The `_part` of a stored part's rows begins with its value.
+    """A part of a table's facts. `_part`, the partition column of a state, is the part's value and digits of a digest.
 
-    Plain rows show the stored values at any time (`plan.compact`). Each read must judge the other facts of base and overlay:
-    rows that may expire or are deleted, and facts about more than a row.
+    Plain rows show the stored values at any time (`plan.compact`). Each read must judge the other facts of the base: rows that
+    may expire or are deleted, and facts about more than a row.
     """
 
-    BASE = "b"
-    PLAIN = "p"
-    OVERLAY = "q"
-    OVERLAY_PLAIN = "s"
-    COVERED = "t_"
-    """The file and position of each row of the base that the overlay replaces (`engines.duckdb.covered`). No facts."""
-    RUN = "r"
+    BASE = "judged"
+    PLAIN = "rows"
+    RUN = "run"
     """Newer facts, reduced run by run."""
-    PURGED = "g"
+    PURGED = "purged"
     """The newest write time that each partition has purged (rule M2). Views do not read it."""
     LATE = "too_late"
     """Facts in quarantine because they landed too late (rule M2)."""
@@ -42,31 +35,19 @@ class Part(Enum):
     """Raw facts that the state does not have yet; never stored in a state."""
 
 
-COVERS = "_covers"
-"""The column of `COVERED` that lists rows; null in all facts."""
 STORED = frozenset(Part) - {Part.TAIL}
-OVERLAID = frozenset({Part.OVERLAY, Part.OVERLAY_PLAIN, Part.COVERED})
-SINCE_BASE = OVERLAID | {Part.RUN}
-"""Stored parts newer than the base; a new overlay replaces them."""
-PLAIN_OF = {Part.BASE: Part.PLAIN, Part.OVERLAY: Part.OVERLAY_PLAIN}
 
 
 class Source(Enum):
     """The parts that a scan reads, in this order. A raw table without a state has only `ALL`."""
 
-    ALL = (Part.BASE, Part.PLAIN, Part.OVERLAY, Part.OVERLAY_PLAIN, Part.RUN, Part.TAIL)
-    SETTLED = (Part.BASE, Part.PLAIN, Part.OVERLAY, Part.OVERLAY_PLAIN)
+    ALL = (Part.BASE, Part.PLAIN, Part.RUN, Part.TAIL)
     BASE = (Part.BASE, Part.PLAIN)
     PLAIN = (Part.PLAIN,)
     JUDGED = (Part.BASE,)
-    OVERLAY = (Part.OVERLAY, Part.OVERLAY_PLAIN)
-    OVERLAY_PLAIN = (Part.OVERLAY_PLAIN,)
-    OVERLAY_JUDGED = (Part.OVERLAY,)
     FRESH = (Part.RUN, Part.TAIL)
-    """Everything newer than base and overlay."""
-    SINCE = (Part.OVERLAY, Part.OVERLAY_PLAIN, Part.RUN, Part.TAIL)
-    """Everything but the base."""
-    OTHERS = (Part.BASE, Part.OVERLAY, Part.RUN, Part.TAIL)
+    """Everything newer than the base."""
+    OTHERS = (Part.BASE, Part.RUN, Part.TAIL)
     """Everything but plain rows: all facts about more than a row."""
     TAIL = (Part.TAIL,)
     PURGED = (Part.PURGED,)
@@ -80,11 +61,7 @@ class Source(Enum):
     @property
     def is_plain(self) -> bool:
         """Whether the source holds only plain rows."""
-        return self in (Source.PLAIN, Source.OVERLAY_PLAIN)
-
-
-LEVELS = {"base_rows": (Source.PLAIN, Source.JUDGED), "overlay_rows": (Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED)}
-"""The sources of reduced rows by level; the same facts touch all sources of a level."""
+        return self is Source.PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +93,16 @@ UNKNOWN = replace(ROWS_ALONE, has_scopes=True, has_truncates=True)
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """The files of parts, the number of facts in them (None: unknown), their bytes (0 for raw files), and their statistics."""
+    """The files of parts, the number of live facts in them (None: unknown), their bytes (0 for raw files), and their statistics.
+
+    `masked`: the files of which a deletion vector hides rows.
+    """
 
     paths: tuple[str, ...] = ()
     rows: int | None = 0
     bytes: int = 0
     statistics: Statistics = UNKNOWN
+    masked: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.paths)
@@ -132,7 +113,12 @@ class FileSet:
         if not self:
             return other
         rows = None if self.rows is None or other.rows is None else self.rows + other.rows
-        return FileSet(self.paths + other.paths, rows, self.bytes + other.bytes, self.statistics | other.statistics)
+        paths, size, masked = self.paths + other.paths, self.bytes + other.bytes, self.masked | other.masked
+        return FileSet(paths, rows, size, self.statistics | other.statistics, masked)
+
+    def only(self, keeps: Callable[[str], bool]) -> FileSet:
+        """Return the files that `keeps` accepts; `rows` and `bytes` stay upper bounds."""
+        return replace(self, paths=tuple(filter(keeps, self.paths)), masked=frozenset(filter(keeps, self.masked)))
 
 
 NO_FILES = FileSet(statistics=Statistics())
@@ -157,8 +143,8 @@ class Parts:
         return any(self.files.get(part) for part in source.value)
 
     def places(self) -> list[Source]:
-        """Return the sources of reduced rows: the plain ones of base and overlay, then the judged ones."""
-        return [place for places in zip(*LEVELS.values(), strict=True) for place in places if self.has(place)]
+        """Return the sources of the base's rows: the plain ones, then the judged ones."""
+        return [place for place in (Source.PLAIN, Source.JUDGED) if self.has(place)]
 
     def is_small(self, source: Source, *, columns: int = 1) -> bool:
         """Return whether a join may broadcast this number of columns of the source's facts."""
@@ -167,8 +153,8 @@ class Parts:
 
     @property
     def is_fresh_newer(self) -> bool:
-        """Whether every fact of runs and tail was written after every fact of base and overlay."""
-        return self.of(Source.SETTLED).statistics.newest < self.of(Source.FRESH).statistics.oldest
+        """Whether every fact of runs and tail was written after every fact of the base."""
+        return self.of(Source.BASE).statistics.newest < self.of(Source.FRESH).statistics.oldest
 
     def without(self, *parts: Part) -> Parts:
         """Return all parts except these."""
@@ -177,15 +163,9 @@ class Parts:
     def as_runs(self, source: Source) -> Parts:
         """Return the same facts, with the facts of `source` among the runs; any facts may be a run (rule M1)."""
         runs = self.of([*source.value, Part.RUN])
-        return Parts({**self.without(*source.value, Part.COVERED).files, Part.RUN: runs})
+        return Parts({**self.without(*source.value).files, Part.RUN: runs})
 
     def only(self, keeps: Callable[[str], bool]) -> Parts:
-        """Return the parts without the state's files that `keeps` rejects; `rows` stays an upper bound.
-
-        Leaves out `COVERED`: its positions hold only for all files of the base together.
-        """
-        state = {*Source.SETTLED.value, Part.RUN}
-        kept = dict(self.without(Part.COVERED).files)
-        for part in state & kept.keys():
-            kept[part] = replace(kept[part], paths=tuple(filter(keeps, kept[part].paths)))
-        return Parts(kept)
+        """Return the parts without the state's files that `keeps` rejects; `rows` stays an upper bound."""
+        state = {*Source.BASE.value, Part.RUN}
+        return Parts({part: files.only(keeps) if part in state else files for part, files in self.files.items()})

@@ -1,6 +1,6 @@
 """The input of a reduction: which facts and columns count, and which parts of a state hold them.
 
-Base and overlay have each row key once, with deletions applied (`compact`). So a row that no newer fact touches needs no
+A base has each row key once, with deletions applied (`compact`). So a row that no newer fact touches needs no
 group-by, no join with its partition, and no shuffle. A partition with static cells counts as touched: its rows show them, and
 its rows decide whether the statics show alone (rule W3).
 """
@@ -15,13 +15,12 @@ from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Friendly, Lit, Named, Op, both, col, cols, when
-from cdc_views.plan.nodes import CellColumn, Join, JoinKind, Node, Scan, UnionAll, together
+from cdc_views.plan.nodes import CellColumn, Join, JoinKind, Node, Scan, Select, UnionAll, together
 from cdc_views.plan.order import VALUE, WRITTEN
-from cdc_views.plan.parts import Part, Parts, Source
+from cdc_views.plan.parts import Parts, Source
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
-_COVERED_OR_TOUCHED = "covered_or_touched_rows"
 Scans = list[tuple[tuple[FactKind, ...], Source]]
 """Kinds of facts, and the source to scan them in."""
 Payload = Callable[[LogicalType], tuple[str, ...]]
@@ -100,7 +99,7 @@ class Reduction:
             return scan(name, source=self.rows_from)
         if not is_of_rows or self.split is None:
             return scan(name, source=self.others_from or (Source.ALL if self.split is None else Source.OTHERS))
-        base = scan(f"{name}_of_base", source=Source.SETTLED)
+        base = scan(f"{name}_of_base", source=Source.BASE)
         if not self.is_touched:
             return base
         parts: list[Node] = []
@@ -164,16 +163,23 @@ class Reduction:
         """Whether a row of the base may need reducing, or newer facts exist."""
         return self._parts.has(Source.FRESH) or self._has_statics
 
-    def untouched(self, rows: Node, source: Source) -> Node:
-        """Return the untouched rows of one part of base or overlay; `rows` carry their identities."""
-        parts, is_of_base = self._parts, source in (Source.PLAIN, Source.JUDGED)
-        # the overlay replaces rows of the base; a reader with `Part.COVERED` skips them by position instead
-        is_replaced = is_of_base and parts.has(Source.OVERLAY) and not parts.of([Part.COVERED])
-        if parts.has(Source.FRESH) or is_replaced:
-            rows = self._joined(rows, self._touched_rows(with_overlay=is_replaced), kind=JoinKind.ANTI)
+    def untouched(self, rows: Node) -> Node:
+        """Return the untouched rows of the base; `rows` carry their identities."""
+        if self._parts.has(Source.FRESH):
+            rows = self._joined(rows, self._touched_rows(), kind=JoinKind.ANTI)
         if self._has_touched_partitions:
             rows = self._joined(rows, self._touched_partitions(), kind=JoinKind.ANTI)
         return rows
+
+    def touched_rows_of_base(self) -> Node:
+        """Return file and position of the base's rows that newer facts touch; a row may occur twice."""
+        columns = cols((*self.identities(FactKind.ROW), names.FILE, names.POSITION))
+        base = self.scan("rows_of_base", kinds=[FactKind.ROW], columns=columns, source=Source.BASE)
+        parts = [self._joined(base, self._touched_rows(), kind=JoinKind.SEMI)]
+        if self._has_touched_partitions:
+            parts.append(self._joined(base, self._touched_partitions(), kind=JoinKind.SEMI))
+        rows = together("touched_rows_of_base", parts)
+        return Select("replaced_rows", rows.grain, rows, cols((names.FILE, names.POSITION)))
 
     def keys_of(self, name: str, scans: Scans, kind: FactKind) -> Node:
         """Return the row keys or partitions of facts, one row per fact, for semi and anti joins."""
@@ -191,7 +197,7 @@ class Reduction:
 
     @property
     def _has_statics(self) -> bool:
-        """Whether base or overlay may hold statics that rows show (W3). Compacting ignores them: a state's rows have none."""
+        """Whether the base may hold statics that rows show (W3). Compacting ignores them: a state's rows have none."""
         return bool(self.schema.statics) and bool(self._judged) and not self.is_whole
 
     def _fresh(self, *kinds: FactKind) -> Scans:
@@ -203,11 +209,8 @@ class Reduction:
         has_scopes = self._parts.of(Source.FRESH).statistics.has_scopes
         return bool(self.schema.clustering) and (has_scopes or self._has_statics)
 
-    def _touched_rows(self, *, with_overlay: bool = False) -> Node:
-        if not with_overlay:
-            return self.keys_of("touched_rows", self._fresh(*self.row_kinds), FactKind.ROW)
-        scans = [*self._fresh(*self.row_kinds), ((FactKind.ROW,), Source.OVERLAY)]
-        return self.keys_of(_COVERED_OR_TOUCHED, scans, FactKind.ROW)
+    def _touched_rows(self) -> Node:
+        return self.keys_of("touched_rows", self._fresh(*self.row_kinds), FactKind.ROW)
 
     def _touched_partitions(self) -> Node:
         """The partitions with fresh partition or range deletions (D2), or with static cells that rows show (W3)."""
@@ -218,7 +221,7 @@ class Reduction:
 
     def _joined(self, rows: Node, touched: Node, *, kind: JoinKind) -> Node:
         name = f"{rows.name}_{'not_' if kind is JoinKind.ANTI else ''}in_{touched.name}"
-        is_small = self._parts.is_small(Source.SINCE if touched.name == _COVERED_OR_TOUCHED else Source.FRESH)
+        is_small = self._parts.is_small(Source.FRESH)
         if touched.name == "touched_partitions":
             # every partition may have static cells
             is_small = is_small and not self._has_statics

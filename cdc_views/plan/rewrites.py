@@ -1,6 +1,6 @@
 """Rewrites of a plan: `choose` a strategy, `lower` every `LatestCells` to its nodes, `prune` columns that no node reads.
 
-Three strategies give equal rows:
+Three strategies give equal rows, and a fourth, `kernel`, is no rewrite: an engine with tasks runs another engine's SQL in them.
 
 - `aggregate`: one group-by; each column's winner is the maximum of a struct that starts with rule C2's order.
 - `window`: rank each column's cells within the key, then gather the first ones.
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_views.errors import UnsupportedError, did_you_mean
+from cdc_views.model.strategy import Strategy
 from cdc_views.plan.expr import Agg, Expr, Fold, RowNumber, Struct, col, cols, columns_used, equal, not_null
 from cdc_views.plan.nodes import (
     Aggregate,
@@ -40,10 +41,15 @@ class Choice:
 
 
 def choose(strategy: str) -> Choice:
-    """Return the strategy to use; with `auto`, the fastest one."""
-    if strategy != "auto":
+    """Return the strategy of a plan or view to use; with `auto`, the fastest one. Raises `UnsupportedError`."""
+    if strategy != Strategy.AUTO.value:
+        known = [Strategy.AUTO.value, *LOWERINGS]
+        if strategy == Strategy.KERNEL.value:
+            raise UnsupportedError(
+                "strategy kernel is for reads on Spark: it runs DuckDB's SQL in Spark's tasks",
+                remedy=f"choose one of {', '.join(known)}",
+            )
         if strategy not in LOWERINGS:
-            known = ["auto", *LOWERINGS]
             raise UnsupportedError(
                 f"there is no strategy {strategy!r}{did_you_mean(strategy, known)}", remedy=f"choose one of {', '.join(known)}"
             )

@@ -44,7 +44,7 @@ from cdc_views.storage.relation import Relation
 class Showing:
     """The columns to show in order, the instant, and the representation.
 
-    `is_settled`: deletions were already applied to the rows, as in base and overlay (D1 to D3). `is_plain`: the rows exist at any
+    `is_settled`: deletions were already applied to the rows, as in a base (D1 to D3). `is_plain`: the rows exist at any
     time, and each single cell shows if it has a value (`compact`). `tells_expiry` adds the time when expiry next changes a row.
     `tells_parts` keeps every row, and adds whether it exists, whether its marker is live, and which cells show.
     """

@@ -55,7 +55,7 @@ def counts(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str,
     relation = sources.raw.relation
     of_rows = _row_checks(relation) | _wanted(wanted)
     places = _places(sources, as_of=as_of)
-    split = sources.split(leaves_out_covered=engine.leaves_out_covered)
+    split = sources.split()
     parts = [_rows(relation, split, of_rows, as_of=as_of), *(_facts(checks, source) for source, checks in places.items())]
     found = engine.rows(_beside(parts), sources).to_pylist()[0]
     rule, rows = "each key has one row (rule K1)", int(found["rows"] or 0)
@@ -77,7 +77,7 @@ def counts_apart(engine: Engine, sources: Sources, *, as_of: int, wanted: Mappin
         if not wanted:
             raise
     checks, relation = counts(engine, sources, as_of=as_of, wanted={}), sources.raw.relation
-    split = sources.split(leaves_out_covered=engine.leaves_out_covered)
+    split = sources.split()
     for check, broken in _wanted(wanted).items():
         try:
             found = engine.rows(_rows(relation, split, {check: broken}, as_of=as_of), sources).to_pylist()[0]
@@ -103,7 +103,6 @@ def _places(sources: Sources, *, as_of: int) -> dict[Source, _Counted]:
         return {Source.ALL: of_facts}
     of_base = of_facts | _base_checks(relation)
     found = {Source.PLAIN: of_base | _plain_checks(relation), Source.JUDGED: of_base, Source.FRESH: of_facts}
-    found |= {Source.OVERLAY_PLAIN: found[Source.PLAIN], Source.OVERLAY_JUDGED: of_base}
     return {source: checks for source, checks in found.items() if sources.parts.has(source)}
 
 

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Engine, Read, Sources
-from cdc_views.engines.duckdb.tables import REGISTERED, from_clause, from_row_groups, snapshot_of_files
+from cdc_views.engines.duckdb.tables import REGISTERED, from_clause, from_row_groups, snapshot_of_sources, tables_of
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
-from cdc_views.engines.state_plan import part_in
+from cdc_views.engines.state_plan import digits_in, part_in
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import Kind, Scalar, carries_comparable, reads_from_bytes
@@ -67,8 +67,8 @@ class Sample:
 def draw(sources: Sources, *, size: int, seed: int) -> Sample:
     """Return a sample of at most `size` partitions of raw and of state."""
     random = Random(seed)
-    parts = sorted(set(map(part_in, sources.paths(Source.BASE))), key=lambda part: (-len(part), part))
-    longest = [part[1:] for part in parts if len(part) == len(parts[0])]
+    buckets = sorted({digits_in(part_in(path)) for path in sources.paths(Source.BASE)}, key=lambda digits: (-len(digits), digits))
+    longest = [digits for digits in buckets if len(digits) == len(buckets[0])]
     prefix = random.choice(longest) if longest else ""  # the first digits of a bucket of the base
     chosen = in_buckets(sources, [prefix])
     relation = sources.raw.relation
@@ -94,8 +94,9 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
 def kept_facts(sample: Sample) -> list[Fact]:
     """Return the facts of state and tail about the sample, and truncates."""
     sources = sample.sources
-    files = sources.paths()
-    return facts_from(sample, from_clause(snapshot_of_files(sources, files), sources.raw)) if files else []
+    if not sources.paths():
+        return []
+    return facts_from(sample, tables_of(sources.raw, sources, snapshot_of_sources(sources))[Source.ALL])
 
 
 def expected_rows(sample: Sample, facts: list[Fact], *, as_of: int) -> list[Row]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from cdc_views.engines.base import Sources
-from cdc_views.engines.state_plan import part_in
+from cdc_views.engines.state_plan import digits_in, part_in
 from cdc_views.model.conditions import Condition
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, TableSchema
@@ -44,7 +44,7 @@ def in_buckets(sources: Sources, wanted: Iterable[str]) -> Sources:
     shorter = {text[:size] for text in begins for size in range(len(text) + 1)}
 
     def may_hold(path: str) -> bool:
-        digits = part_in(path)[1:]
+        digits = digits_in(part_in(path))
         return digits in shorter or any(digits[:size] in begins for size in range(len(digits)))
 
     return replace(sources, parts=sources.parts.only(may_hold))

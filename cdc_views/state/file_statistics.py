@@ -1,8 +1,13 @@
-"""Statistics of facts from the footers of their files: whether any is about more than a row, and the span of write times."""
+"""Statistics of facts: whether any is about more than a row, and the span of write times.
+
+They come from the footers of the files. The log of a state keeps those of its own files as tags, so that no read opens them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+import hashlib
+import json
+from collections.abc import Container, Iterable, Mapping
 
 import pyarrow.parquet as pq
 
@@ -14,6 +19,48 @@ from cdc_views.storage.relation import Relation
 
 _TABLE = FactKind.TABLE.value  # the last kind in text order: a file's greatest kind iff it has a fact about the table
 assert max(kind.value for kind in FactKind) == _TABLE
+
+
+TAG = "cdc-views"
+"""The tag of a state's file in Delta's log: JSON of its statistics and of its columns."""
+
+
+def tags_of(path: str, relation: Relation, *, is_merged: bool) -> dict[str, str]:
+    """Return the tags of a file that was just written in the layout of `relation`; `is_merged`: by a merge."""
+    known = statistics_of([path], relation)
+    # Delta's JSON has no integers of 128 bits
+    span = {"oldest": str(known.oldest), "newest": str(known.newest)}
+    told = {
+        "scopes": known.has_scopes,
+        "truncates": known.has_truncates,
+        **span,
+        "columns": columns_digest(relation),
+        "merged": is_merged,
+    }
+    return {TAG: json.dumps(told)}
+
+
+def statistics_in(tags: Mapping[str, str]) -> Statistics | None:
+    """Return the statistics that tags tell; None if they tell none."""
+    if TAG not in tags:
+        return None
+    told = json.loads(tags[TAG])
+    return Statistics(told["scopes"], told["truncates"], int(told["oldest"]), int(told["newest"]))
+
+
+def is_in_layout(tags: Mapping[str, str], digest: str) -> bool:
+    """Whether a file has exactly the columns of the layout whose `columns_digest` is given."""
+    return TAG in tags and json.loads(tags[TAG])["columns"] == digest
+
+
+def is_merged(tags: Mapping[str, str]) -> bool:
+    """Whether a merge wrote the file."""
+    return TAG in tags and bool(json.loads(tags[TAG])["merged"])
+
+
+def columns_digest(relation: Relation) -> str:
+    """Return a digest of the names and types of a layout's columns."""
+    return hashlib.sha256(str(relation.arrow_schema()).encode()).hexdigest()[:16]
 
 
 def statistics_of(paths: Iterable[str], relation: Relation) -> Statistics:

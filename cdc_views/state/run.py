@@ -2,28 +2,30 @@
 
 Each call reduces only the new facts, and appends their winners as a *run*. Runs then move into the base in steps:
 
-- More than `MOST_RUNS` runs are reduced to one.
-- Runs of a hundredth of the base's bytes are reduced with the base's rows of the same keys: the *overlay*, whose rows
-  replace the base's, so that reads need not reduce them.
-- Runs and overlay of an eighth of the base's bytes are reduced with it to a new base.
+- More than `most_runs` runs are reduced to one.
+- Runs of a hundredth of the base's bytes are *merged*: reduced with the base's rows of the same keys. One commit adds the new
+  versions of these rows, hides the old ones by deletion vectors, and removes the runs.
+- Then the *buckets* of the base in which most rows are hidden are rewritten, a few at a time (`state.wear`).
 
 Every step waits for a share of the base, so the cost of a fact does not depend on the base's size (see docs/materialize.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources, StateWrite
-from cdc_views.engines.state_plan import covered_part, part_in
+from cdc_views.engines.state_plan import digits_in, part_in
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import open_delta, record
-from cdc_views.plan.compact import PART
-from cdc_views.plan.parts import COVERS, LATEST, NO_FILES, PLAIN_OF, SINCE_BASE, STORED, FileSet, Part, Parts, Source
+from cdc_views.plan.compact import GROUP_DIGITS, PART, Step
+from cdc_views.plan.parts import NO_FILES, STORED, FileSet, Part, Parts, Source
+from cdc_views.state import sizes
 from cdc_views.state.buckets import pruned
+from cdc_views.state.commits import commit_written
 from cdc_views.state.file_statistics import statistics_of
 from cdc_views.state.identity import Mark, mark_after
 from cdc_views.state.state_table import (
@@ -35,22 +37,13 @@ from cdc_views.state.state_table import (
     create_state,
     note_sole,
     open_state,
-    record_settled,
+    part_of_file,
+    turn,
 )
-from cdc_views.state.tail import Tail, active_files, check_whole, rows_of, tail_of
+from cdc_views.state.tail import Tail, active_files, bytes_of, check_whole, rows_of, tail_of
+from cdc_views.state.wear import worn_groups
 from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation import RawTable
-
-REBASE_SHARE = 0.125  # the share of the base's bytes at which runs and overlay become part of the base
-OVERLAY_SHARE = 0.01  # the share of the base's bytes at which runs become part of the overlay
-AT_ONCE_SHARE = 0.02  # the share of the base's rows at which new facts go into the overlay without a run in between
-MOST_RUNS = 8  # the most runs that a lookup of one key may meet before they become one
-_DIGITS = ((50_000, 0), (200_000, 3), (800_000, 4), (2_000_000, 6), (10_000_000, 7), (100_000_000, 8))
-"""(facts, digits): up to so many facts are split into files by so many binary digits of the partition key's digest."""
-_MOST_DIGITS = 11
-_DIGITS_OF_UNKNOWN = 4
-_MERGED = {Part.BASE: ("base", STORED), Part.OVERLAY: ("overlay", SINCE_BASE), Part.RUN: ("runs", frozenset({Part.RUN}))}
-"""Target of runs → its name for people, and the parts that it replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ class Materialization:
     facts: int | None  # raw facts read; None if the raw table's log does not have it
     is_full: bool = False  # the state was built from all of raw; `why` is the reason, unless it was asked for
     why: str = ""
-    merged: str = ""  # what the runs became: `runs` (one run), `overlay` or `base`; or empty
+    merged: str = ""  # what the runs became: `runs` (one run), `merge` or `base`; or empty
     state_facts: int = 0
     state_bytes: int = 0
     told: str = ""  # the whole line for people, if it is not about the state alone
@@ -128,38 +121,28 @@ def sources_with(raw: RawTable, table: DeltaTable, state: StateTable | None, *, 
     if tail.rebuild:
         return None
     sources = _files(raw, state, tail)
-    return _known(pruned(sources, where) if where is not None else sources, state)
+    return pruned(sources, where) if where is not None else sources
 
 
 def at_rest(raw: RawTable, state: StateTable) -> Sources:
     """Return the state's files: the facts of its raw table, which need not be `raw`, at the version that it covers."""
-    return _known(_files(raw, state, Tail(state.raw_version or 0)), state)
+    return _files(raw, state, Tail(state.raw_version or 0))
 
 
 def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
-    """Return the files of state and tail; `_known` adds the statistics of their footers."""
-    files = {**state.parts.without(Part.LATE).files, Part.TAIL: FileSet(tail.files, tail.rows)}
-    known = {*raw.relation.arrow_schema().names, PART, COVERS}
+    """Return the files of state and tail."""
+    files = dict(state.parts.without(Part.LATE).files)
+    if tail.files:
+        files[Part.TAIL] = FileSet(tail.files, tail.rows, statistics=statistics_of(tail.files, raw.relation))
+    known = {*raw.relation.arrow_schema().names, PART}
     if raw.relation.schema.dropped or not known.issuperset(state.columns):
         # a plain row may exist only because of a dropped cell (rules W2, W6)
-        for part, plain in PLAIN_OF.items():
-            files |= {part: state.of([part, plain]), plain: NO_FILES}
-    if covered := state.of([Part.COVERED]).paths:
-        # the file that lists, for exactly these files of the base, the rows that the overlay replaces
-        folder = covered_part(state.of(Source.BASE).paths)
-        files[Part.COVERED] = FileSet(tuple(path for path in covered if part_in(path) == folder)[:1])
-    return Sources(raw, tail.version, Parts(files))
+        files |= {Part.BASE: state.of(Source.BASE), Part.PLAIN: NO_FILES}
+    return _sources(raw, tail.version, Parts(files), state)
 
 
-def _known(sources: Sources, state: StateTable) -> Sources:
-    """Add the statistics of footers to `sources`. Plain files hold only rows, so their footers need no reading."""
-    newest = LATEST if state.settled is None else state.settled
-    files = dict(sources.parts.files)
-    for part in (Part.BASE, Part.OVERLAY, Part.RUN, Part.TAIL):
-        files[part] = replace(files[part], statistics=statistics_of(files[part].paths, sources.raw.relation))
-    for part in Source.SETTLED.value:
-        files[part] = replace(files[part], statistics=replace(files[part].statistics, newest=newest))
-    return replace(sources, parts=Parts(files))
+def _sources(raw: RawTable, raw_version: int, parts: Parts, state: StateTable) -> Sources:
+    return Sources(raw, raw_version, parts, state=state.location, state_version=state.version, in_layout=state.in_layout)
 
 
 def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forgetting: Forgetting) -> Materialization:
@@ -168,6 +151,9 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
     if not state.is_begun:
         begin(state, table)
         state = replace(_state(table, raw, location), is_earlier=state.is_earlier)
+    if not state.has_vectors:
+        turn(location, raw.relation)
+        state = replace(_state(table, raw, location), is_earlier=state.is_earlier)
     if full and state.raw_version is not None and state.of(Source.PURGED):
         # M2: judge new facts by the purges so far, before these are built again
         late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
@@ -175,12 +161,14 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
     done = (_built if full else _updated)(engine, raw, table, state, forgetting=forgetting)
     now = _state(table, raw, location)
     late += 0 if done.is_full else now.rows(Source.LATE) - state.rows(Source.LATE)
-    merged = _merged(engine, raw, now, horizon=forgetting.horizon)
+    merged = _merged(engine, raw, now, horizon=forgetting.horizon) or done.merged
     if merged:
         now = _state(table, raw, location)
-    facts, size = now.rows(STORED - {Part.LATE, Part.COVERED}), now.of(STORED).bytes
+    if merged == Step.MERGE.value:
+        now = _rewritten(engine, raw, now, horizon=forgetting.horizon, merged=state) or now
+    facts, size = now.rows(STORED - {Part.LATE}), now.of(STORED).bytes
     is_new = done.is_new or bool(merged)
-    return replace(done, is_new=is_new, merged=merged or done.merged, state_facts=facts, state_bytes=size, late=late)
+    return replace(done, is_new=is_new, merged=merged, state_facts=facts, state_bytes=size, late=late)
 
 
 def _state(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
@@ -200,30 +188,30 @@ def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable
     if not tail.files:
         return Materialization(is_new=False, raw_version=state.raw_version, facts=0)
     mark = mark_after(state.mark, table)
-    if _is_overlay_due(state, tail) and _overlaid(engine, raw, state, tail, mark=mark):
-        return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows, merged="overlay")
+    if _is_merge_due(state, tail) and _merged_at_once(engine, raw, state, tail, mark=mark):
+        return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows, merged=Step.MERGE.value)
     parts = Parts({Part.TAIL: FileSet(tail.files, tail.rows), Part.PURGED: state.of(Source.PURGED)})
-    write = StateWrite(Sources(raw, tail.version, parts), state.location, Part.RUN, digits_for(tail.rows))
+    write = StateWrite(_sources(raw, tail.version, parts, state), state.location, Step.RUN, sizes.SIZES.digits_of_run(tail.rows))
     _commit(engine, state, write, mark=mark)
     return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows)
 
 
-def _is_overlay_due(state: StateTable, tail: Tail) -> bool:
-    """Whether a run of the new facts would become part of the overlay at once, and the state has purged nothing."""
+def _is_merge_due(state: StateTable, tail: Tail) -> bool:
+    """Whether a run of the new facts would be merged at once, and the state has purged nothing."""
     base, rows = state.of(Source.BASE), state.rows(Source.BASE)
-    if not rows or tail.rows is None or state.of([Part.PURGED, Part.LATE]):
+    if not rows or tail.rows is None or state.is_former or state.of([Part.PURGED, Part.LATE]):
         return False
-    most_bytes = state.of(Source.SINCE).bytes + base.bytes * tail.rows / rows
-    return tail.rows >= AT_ONCE_SHARE * rows and most_bytes < REBASE_SHARE * base.bytes
+    most_bytes = state.of([Part.RUN]).bytes + base.bytes * tail.rows / rows
+    return tail.rows >= sizes.SIZES.at_once_share * rows and most_bytes < sizes.SIZES.rebase_share * base.bytes
 
 
-def _overlaid(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, mark: Mark) -> bool:
-    """Merge new facts into the overlay in one commit, without a run in between; False if no row of the base would stay."""
-    sources = _known(_files(raw, state, tail), state)
+def _merged_at_once(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, mark: Mark) -> bool:
+    """Merge new facts in one commit, without a run in between; False if no row of the base would stay."""
+    sources = _files(raw, state, tail)
     if sources.split() is None:
         return False
-    digits = digits_for(state.rows(Source.SINCE) + (tail.rows or 0))
-    _commit(engine, state, StateWrite(sources, state.location, Part.OVERLAY, digits, SINCE_BASE), mark=mark)
+    digits = _merge_digits(state, sources.parts.of(Source.FRESH))
+    _commit(engine, state, StateWrite(sources, state.location, Step.MERGE, digits), mark=mark, removed=[Part.RUN])
     return True
 
 
@@ -237,65 +225,80 @@ def _built(
     if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
         # M2: read only facts whose lateness was judged; newer ones are the next tail
         table = open_delta(raw.location, version=memory.raw_version)
-    rows = rows_of(table)
     parts = Parts({Part.PURGED: memory.of(Source.PURGED), Part.LATE: memory.of(Source.LATE)}) if remembers else Parts()
-    sources = Sources(raw, table.version(), parts, is_raw=True)
-    replaced = STORED if state.of(STORED) else frozenset[Part]()
-    write = StateWrite(sources, state.location, Part.BASE, digits_for(rows), replaced, forgetting.horizon)
-    _commit(engine, state, write, mark=mark_after(state.mark, table), landed=active_files(table).values())
-    return Materialization(is_new=True, raw_version=table.version(), facts=rows, is_full=True, why=why)
+    sources = replace(_sources(raw, table.version(), parts, memory), is_raw=True)
+    digits = sizes.SIZES.digits_of_base(state.of(Source.BASE).bytes or bytes_of(table))
+    write = StateWrite(sources, state.location, Step.BASE, digits, forgetting.horizon)
+    _commit(engine, state, write, mark=mark_after(state.mark, table), removed=STORED)
+    return Materialization(is_new=True, raw_version=table.version(), facts=rows_of(table), is_full=True, why=why)
 
 
-def _commit(engine: Engine, state: StateTable, write: StateWrite, *, mark: Mark, landed: Iterable[str] = ()) -> None:
-    """Commit `write`; `landed` are its files if it reads all of raw. For a base or overlay, first record its `settled_of`."""
-    version, sources = state.version, write.sources
-    if write.into is not Part.RUN:
-        taken = sources.paths(Source.ALL if state.settled is None else Source.SINCE)
-        newest = statistics_of([*taken, *landed], sources.raw.relation).newest
-        version = record_settled(state.location, version, newest)
-    engine.write_state(replace(write, version=version, transaction=(TRANSACTION, mark.number)))
+def _commit(engine: Engine, state: StateTable, write: StateWrite, *, mark: Mark, removed: Collection[Part] = ()) -> None:
+    """Write and commit the files of `write`, which replace the files of some parts."""
+    # a base replaces files of a former layout that held no facts, too
+    gone = [file for file in state.files if part_of_file(file) in {*removed, *([None] if removed else [])}]
+    commit_written(state, write, engine.write_state(write), removed=gone, transactions={TRANSACTION: mark.number})
 
 
 def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | None) -> str:
-    """Merge the runs if that is due; return the part that they became, for people."""
+    """Merge the runs if that is due; return what they became, for people."""
     mark = state.mark
     assert mark is not None
     due = _due(state)
     if due is None:
         return ""
-    sources = _known(_files(raw, state, Tail(mark.version)), state)
-    if due is Part.OVERLAY and sources.split() is None:
-        due = Part.BASE  # no row of the base stays as it is
-    if due is Part.BASE:
-        sources = sources.as_runs(Source.OVERLAY)
-    elif due is Part.RUN:
-        sources = replace(sources, parts=sources.parts.without(*Source.SETTLED.value))
-    name, replaced = _MERGED[due]
-    if due is Part.BASE and state.of(Source.LATE):
-        replaced -= {Part.LATE}  # M2: facts in quarantine stay there
-    digits = digits_for(state.rows(replaced & set(Source.ALL.value)))
-    write = StateWrite(sources, state.location, due, digits, replaced, horizon)
-    _commit(engine, state, write, mark=mark.following())
-    return name
+    sources = _files(raw, state, Tail(mark.version))
+    if due is Step.MERGE and sources.split() is None:
+        due = Step.BASE  # no row of the base stays as it is
+    if due is Step.MERGE:
+        removed, digits = frozenset({Part.RUN}), _merge_digits(state, state.of([Part.RUN]))
+    elif due is Step.RUN:
+        sources = replace(sources, parts=sources.parts.without(*Source.BASE.value))
+        removed, digits = frozenset({Part.RUN}), sizes.SIZES.digits_of_run(state.rows([Part.RUN]))
+    else:
+        removed, digits = (
+            STORED - {Part.LATE},
+            sizes.SIZES.digits_of_base(state.of(Source.BASE).bytes + state.of([Part.RUN]).bytes),
+        )
+    write = StateWrite(sources, state.location, due, digits, horizon if due is Step.BASE else None)
+    _commit(engine, state, write, mark=mark.following(), removed=removed)
+    return "runs" if due is Step.RUN else due.value
 
 
-def _due(state: StateTable) -> Part | None:
-    """Return the part that runs must become now (base, overlay or one run); None if they stay as they are."""
-    runs, base, since = (state.of(parts).bytes for parts in ([Part.RUN], Source.BASE, Source.SINCE))
-    if since and since >= REBASE_SHARE * base:
-        return Part.BASE
-    if runs and base and runs >= OVERLAY_SHARE * base:
-        return Part.OVERLAY
+def _due(state: StateTable) -> Step | None:
+    """Return what runs must become now; None if they stay as they are."""
+    runs, base = state.of([Part.RUN]), state.of(Source.BASE)
+    if state.is_former or (runs and runs.bytes >= sizes.SIZES.rebase_share * base.bytes):
+        return Step.BASE
+    if runs and runs.bytes >= sizes.SIZES.merge_share * base.bytes:
+        return Step.MERGE
     # the mean number of files of runs that a lookup of one key reads: a run of n digits has 2^n files
-    side_by_side = sum(2.0 ** (len(Part.RUN.value) - len(part_in(path))) for path in state.of([Part.RUN]).paths)
-    return Part.RUN if side_by_side > MOST_RUNS else None
+    side_by_side = sum(2.0 ** -len(digits_in(part_in(path))) for path in runs.paths)
+    return Step.RUN if side_by_side > sizes.SIZES.most_runs else None
 
 
-def digits_for(rows: int | None) -> int:
-    """Return how many digits of the partition key's digest split so many facts into files; None: an unknown number."""
-    if rows is None:
-        return _DIGITS_OF_UNKNOWN
-    return next((digits for most, digits in _DIGITS if rows <= most), _MOST_DIGITS)
+def _merge_digits(state: StateTable, fresh: FileSet) -> int:
+    """Return the digits of a merge's files: few, for they are small, but no file may span two groups of buckets."""
+    least = min((len(digits_in(part_in(path))) for path in state.of(Source.BASE).paths), default=0)
+    return max(min(least, GROUP_DIGITS), sizes.SIZES.digits_of_run(fresh.rows))
+
+
+def _rewritten(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | None, merged: StateTable) -> StateTable | None:
+    """Rewrite the most worn groups of buckets; `merged` is the state before the merge, whose bytes bound the work."""
+    mark = state.mark
+    assert mark is not None
+    added = state.of(Source.BASE).bytes - merged.of(Source.BASE).bytes
+    if state.of([Part.RUN]):
+        horizon = None  # M2: a fact of a run may be older than what would leave
+    files = worn_groups(state.files, budget=added)
+    if not files:
+        return None
+    wanted = {f"{state.location.rstrip('/')}/{file.path}" for file in files}
+    parts = Parts({part: state.of([part]).only(wanted.__contains__) for part in (*Source.BASE.value, Part.PURGED)})
+    digits = sizes.SIZES.digits_of_base(state.of(Source.BASE).bytes)
+    write = StateWrite(_sources(raw, mark.version, parts, state), state.location, Step.BUCKETS, digits, horizon)
+    commit_written(state, write, engine.write_state(write), removed=files, transactions={TRANSACTION: mark.following().number})
+    return _state(open_delta(raw.location), raw, state.location)
 
 
 def cover(raw: RawTable, location: str, *, version: int) -> None:
@@ -325,8 +328,8 @@ def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location
     create_state(location, raw.relation, table)
     note_sole(location)
     # M1: any fact of raw may beat any of the state, so the state's base is only another run
-    sources = at_rest(raw, before).as_runs(Source.SETTLED, tail=FileSet(tuple(active_files(table).values())))
+    sources = at_rest(raw, before).as_runs(Source.BASE, tail=FileSet(tuple(active_files(table).values())))
     sources = replace(sources, raw_version=table.version())
-    digits, version = digits_for(before.rows(STORED)), open_delta(location).version()
-    transaction = (TRANSACTION, mark_after(None, table).number)
-    engine.write_state(StateWrite(sources, location, Part.BASE, digits, version=version, transaction=transaction))
+    state = _state(table, raw, location)
+    write = StateWrite(sources, location, Step.BASE, sizes.SIZES.digits_of_base(before.of(STORED).bytes))
+    _commit(engine, state, write, mark=mark_after(None, table))

@@ -34,9 +34,10 @@ from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import STORED, FileSet, Part, Parts
 from cdc_views.plan.serving import CHANGES_AT, touched_buckets
 from cdc_views.rules.facts import FactKind
+from cdc_views.state import sizes
 from cdc_views.state.buckets import in_buckets
 from cdc_views.state.identity import Mark
-from cdc_views.state.run import at_rest, digits_for
+from cdc_views.state.run import at_rest
 from cdc_views.state.state_table import checked, id_of, open_state
 from cdc_views.state.tail import tail_of, why_changed
 from cdc_views.storage.conflicts import retried
@@ -205,7 +206,7 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
     state_id = id_of(state.location)
     serving = open_serving(location, raw.relation, state_id=state_id)
     clock, digits = (max(now, serving.note.clock), serving.note.digits) if serving.note else (now, 0)
-    note, finest = Note(clock, setting_of(raw.relation), state_id, digits), digits_for(state.rows(STORED))
+    note, finest = Note(clock, setting_of(raw.relation), state_id, digits), sizes.SIZES.digits_of_run(state.rows(STORED))
     parts: tuple[str, ...] = ()
     why = "as asked for" if full else _why_all(serving, note, finest=finest)
     if not why:

@@ -11,16 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, TableFeatures
 
+from cdc_views.engines.state_plan import digits_in
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors, log_settings, open_delta, record, recorded, recording
+from cdc_views.landing.delta import delta_errors, log_settings, open_delta, record, recorded, recording, with_settings
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.plan.compact import PART
-from cdc_views.plan.parts import NO_FILES, PLAIN_OF, ROWS_ALONE, STORED, UNKNOWN, FileSet, Part, Parts, Source
+from cdc_views.plan.parts import NO_FILES, ROWS_ALONE, STORED, FileSet, Part, Parts, Source
+from cdc_views.state.file_statistics import columns_digest, is_in_layout, statistics_in, statistics_of
 from cdc_views.state.identity import (
     Mark,
     RawMismatchError,
@@ -32,17 +33,19 @@ from cdc_views.state.identity import (
     why_not_continued,
 )
 from cdc_views.state.tail import DROPPED, why_changed, why_taken
-from cdc_views.storage.conflicts import ConflictError
-from cdc_views.storage.relation import LAYOUT_VERSION, Relation
+from cdc_views.storage.delta_log import DataFile, files_of, folder_of
+from cdc_views.storage.relation import STATE_LAYOUT, Relation
 
-_SPLIT = 3  # the version of `_part`; states of another version are not read
+_SPLIT = 4  # the version of `_part`
 _OURS = "cdc-views:state:"
 TRANSACTION = f"{_OURS}{_SPLIT}:mark"  # the transaction id of a state's marks
+_FORMER = f"{_OURS}3:mark"  # the one of states with an overlay, which are read, and turned at their next run
 _RAW = f"{_OURS}raw"  # the transaction id with the digest of the raw table's id
 _SOLE = f"{_OURS}sole"  # the transaction id that marks a state with facts that its raw table lacks
 _OTHER = "it is another Delta table"
 _EARLIER_STEPS = 1 << 20  # steps per raw version in marks of earlier versions of cdc-views, which have no digest of raw's log
 _MARK = "cdc-views state"
+_VECTORS = {"delta.enableDeletionVectors": "true"}
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 
 
@@ -55,10 +58,12 @@ class StateTable:
     mark: Mark | None  # the raw commit that it covers; None before the first run
     parts: Parts
     columns: tuple[str, ...] = ()  # all columns that it ever had
-    settled: int | None = None  # the bound on write times in base and overlay (`settled_of`)
+    files: tuple[DataFile, ...] = ()  # of all parts
+    in_layout: frozenset[str] = frozenset()  # the paths of files with exactly the columns of the layout
     mismatch: str = ""  # why it does not belong to the present raw table; empty if it does
     changed: str = ""  # how somebody else changed its rows; empty if nobody did
-    is_earlier: bool = False  # an earlier version of cdc-views wrote it
+    is_earlier: bool = False  # an earlier version of cdc-views wrote it, and it is built again
+    has_vectors: bool = False  # it may have deletion vectors
     is_sole: bool = False  # it holds facts that its raw table lacks
     is_begun: bool = False  # it names the present raw table as its own
 
@@ -66,6 +71,11 @@ class StateTable:
     def is_believed(self) -> bool:
         """Whether it belongs to the present raw table, and nobody else changed it."""
         return not (self.mismatch or self.changed)
+
+    @property
+    def is_former(self) -> bool:
+        """Whether it has the former layout, with an overlay; its next run turns it."""
+        return any(_name_in(file) not in _PARTS for file in self.files)
 
     @property
     def raw_version(self) -> int | None:
@@ -97,10 +107,29 @@ def create_state(location: str, relation: Relation, raw: DeltaTable) -> None:
             mode="ignore",
             partition_by=[PART],
             name=relation.schema.full_name,
-            description=f"{_MARK}; layout {LAYOUT_VERSION}; order {relation.order.value}",
-            configuration=log_settings(checkpoint_every=10),
+            description=_description(relation),
+            configuration={**log_settings(checkpoint_every=10), **_VECTORS},
             commit_properties=recording({_RAW: id_digest(raw)}),
         )
+
+
+def turn(location: str, relation: Relation) -> None:
+    """Let a state of the former layout have deletion vectors, which earlier versions of cdc-views refuse to read from then on."""
+    table = open_delta(location)
+    with delta_errors(location):
+        if not _has_vectors(table):
+            table.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+        with_settings(table, _VECTORS)
+        if str(table.metadata().description) != _description(relation):
+            open_delta(location).alter.set_table_description(_description(relation))
+
+
+def _has_vectors(table: DeltaTable) -> bool:
+    return "deletionVectors" in (table.protocol().writer_features or [])
+
+
+def _description(relation: Relation) -> str:
+    return f"{_MARK}; layout {STATE_LAYOUT}; order {relation.order.value}"
 
 
 def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTable | None:
@@ -114,7 +143,7 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
     kind = _DESCRIPTION.match(str(metadata.description or ""))
     if kind is None:
         raise UsageError(f"{location}: is a Delta table, but no state of cdc-views; move it away")
-    if int(kind["layout"]) > LAYOUT_VERSION:
+    if int(kind["layout"]) > STATE_LAYOUT:
         raise UsageError(f"{location}: has layout {kind['layout']}, newer than this version knows; update cdc-views")
     if metadata.name != relation.schema.full_name or kind["order"] != relation.order.value:
         raise UsageError(
@@ -123,25 +152,61 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
     columns = tuple(field.name for field in table.schema().fields)
     changed = why_changed(location, table.version(), ours=_OURS)
     is_sole = bool(recorded(table, _SOLE))
-    found = StateTable(location, table.version(), None, _parts(location, table), columns, changed=changed, is_sole=is_sole)
+    files = files_of(folder_of(location), table.version())
+    digest = columns_digest(relation)
+    in_layout = frozenset(_path(location, file) for file in files if is_in_layout(file.tags, digest))
+    parts = _parts(location, files, relation)
+    found = StateTable(
+        location,
+        table.version(),
+        None,
+        parts,
+        columns,
+        files,
+        in_layout,
+        changed=changed,
+        has_vectors=_has_vectors(table),
+        is_sole=is_sole,
+    )
     return _believed(found, table, raw)
 
 
-def _parts(location: str, table: DeltaTable) -> Parts:
-    """Return the active files of each part, with rows and bytes from Delta's log."""
+def _path(location: str, file: DataFile) -> str:
+    return f"{location.rstrip('/')}/{file.path}"
+
+
+_PARTS = {part.value: part for part in STORED}
+_FORMER_PARTS = {"b": Part.BASE, "p": Part.PLAIN, "g": Part.PURGED, "r": Part.RUN, "q": Part.RUN, "s": Part.RUN}
+"""The parts of the former layout by their letters. M1: rows of its overlay (`q`, `s`) are facts like those of runs."""
+
+
+def part_of_file(file: DataFile) -> Part | None:
+    """Return the part of a state's file; None for one that held no facts in the former layout."""
+    return _PARTS.get(_name_in(file), _FORMER_PARTS.get(_name_in(file)))
+
+
+def _name_in(file: DataFile) -> str:
+    value = str(file.partition.get(PART))
+    return value[: len(value) - len(digits_in(value))]
+
+
+def _parts(location: str, files: Iterable[DataFile], relation: Relation) -> Parts:
+    """Return the files of each part, with rows, bytes and statistics from Delta's log."""
     found = dict.fromkeys(STORED, NO_FILES)
-    for action in sorted(pa.table(table.get_add_actions(flatten=True)).to_pylist(), key=lambda action: str(action["path"])):
-        path = f"{location.rstrip('/')}/{unquote(action['path'])}"
-        for part in STORED:
-            if str(action[f"partition.{PART}"]).startswith(part.value):
-                known = ROWS_ALONE if part in PLAIN_OF.values() else UNKNOWN
-                found[part] |= FileSet((path,), int(action["num_records"] or 0), int(action["size_bytes"]), known)
+    for file in files:
+        part = part_of_file(file)
+        if part is None:
+            continue
+        path = _path(location, file)
+        known = statistics_in(file.tags) or (ROWS_ALONE if part is Part.PLAIN else statistics_of([path], relation))
+        masked = frozenset([path] if file.deleted is not None else [])
+        found[part] |= FileSet((path,), file.live, file.size, known, masked)
     return Parts(found)
 
 
 def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
     """Return the state with its mark, or with the reason why it does not belong to `raw`."""
-    known, number = recorded(table, _RAW), recorded(table, TRANSACTION)
+    known, number = recorded(table, _RAW), _number(table)
     if known is None:
         return _earlier(found, table, raw)
     mark = None if number is None else Mark.of(number)
@@ -152,14 +217,19 @@ def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTab
         return found
     _catch_up(raw, mark.version)
     why = why_not_continued(raw, mark.version, mark.entry) or why_taken(path_of(raw), mark.version, raw.version())
-    return replace(found, mark=mark, settled=settled_of(table), mismatch=why)
+    return replace(found, mark=mark, mismatch=why)
+
+
+def _number(table: DeltaTable) -> int | None:
+    number = recorded(table, TRANSACTION)
+    return number if number is not None else recorded(table, _FORMER)
 
 
 def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
     """Return the state of an earlier version of cdc-views, which did not distinguish raw tables. It is built again (no mark),
     unless events were dropped from raw: then only the state has them, so it keeps its mark.
     """
-    number = recorded(table, f"{_OURS}{_SPLIT}:{raw.metadata().id}")
+    number = recorded(table, f"{_OURS}3:{raw.metadata().id}")
     if number is None:
         return replace(found, mismatch=_OTHER) if found.of(STORED) else found
     version = number // _EARLIER_STEPS
@@ -216,36 +286,7 @@ def is_built(location: str) -> bool:
     if not is_delta(location):
         return False
     table = open_delta(location)
-    return recorded(table, TRANSACTION) is not None or bool(table.file_uris())
-
-
-_BOUND_DIGITS = 3
-_DIGIT_BITS = 62  # a transaction's number has 64 bits with its sign; a log position has twice as many (rule S2)
-
-
-def settled_of(table: DeltaTable) -> int | None:
-    """Return an upper bound of the write times in base and overlay at the open version of the state; None if not recorded. With
-    it, reads know when all newer facts win. It is recorded before a base or an overlay is committed, and never falls. A run that
-    is killed in between, or overtaken, leaves a bound that is too high, which only makes reads slower.
-    """
-    digits = [recorded(table, f"{TRANSACTION}:settled:{digit}") for digit in range(_BOUND_DIGITS)]
-    known = [digit << (_DIGIT_BITS * number) for number, digit in enumerate(digits) if digit is not None]
-    return sum(known) if len(known) == _BOUND_DIGITS else None
-
-
-def record_settled(location: str, version: int, newest: int) -> int:
-    """Record in the state at `version` that base and overlay hold nothing newer than `newest`; return the version with it. Raises
-    `ConflictError` if somebody else committed since `version`: the files to replace may have changed.
-    """
-    table = open_delta(location, version=version)
-    before, bound = settled_of(table), max(newest, 0)
-    if before is not None and before >= bound:
-        return version
-    digits = [(bound >> (_DIGIT_BITS * digit)) % (1 << _DIGIT_BITS) for digit in range(_BOUND_DIGITS)]
-    record(table, {f"{TRANSACTION}:settled:{digit}": number for digit, number in enumerate(digits)})
-    if table.version() != version + 1:
-        raise ConflictError(f"{location}: another run committed first")
-    return version + 1
+    return _number(table) is not None or bool(table.file_uris())
 
 
 def check_not_sole(state: StateTable | None, *, what: str) -> None:

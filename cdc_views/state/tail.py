@@ -72,6 +72,11 @@ def rows_of(raw: DeltaTable) -> int | None:
     return None if None in counts else sum(map(int, counts))
 
 
+def bytes_of(raw: DeltaTable) -> int:
+    """Return the bytes of the raw table's files at its open version."""
+    return sum(pa.table(raw.get_add_actions(flatten=True)).column("size_bytes").to_pylist())
+
+
 def _tail(version: int, rows: Mapping[str, int | None], active: Mapping[str, str]) -> Tail:
     known = [count for count in rows.values() if count is not None]
     return Tail(version, tuple(active[path] for path in rows), sum(known) if len(known) == len(rows) else None)

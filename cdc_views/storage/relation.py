@@ -50,7 +50,8 @@ from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Bound, Elements, Fact
 from cdc_views.rules.oracle import path_type
 
-LAYOUT_VERSION = 1  # in the descriptions of raw and state tables; a newer one is refused, a rebuild migrates an older one
+STATE_LAYOUT = 2  # in the descriptions of state tables; 2 has deletion vectors
+LAYOUT_VERSION = 1  # in the descriptions of raw tables; a newer one is refused, a rebuild migrates an older one
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,10 +87,14 @@ class Compiler:
         return first.toDF(*node.output())
 
     def _ordered(self, node: Ordered) -> DataFrame:
-        frame = self._of(node.source)
-        keys = [F.col(_quoted(n)).desc_nulls_last() if down else F.col(_quoted(n)).asc_nulls_first() for n, down in node.by]
-        frame = frame.orderBy(*keys) if keys else frame
-        return frame.limit(node.limit) if node.limit is not None else frame
+        return ordered(self._of(node.source), node)
+
+
+def ordered(rows: DataFrame, node: Ordered) -> DataFrame:
+    """Return the first rows of `rows`, in the order of `node`."""
+    keys = [F.col(_quoted(n)).desc_nulls_last() if down else F.col(_quoted(n)).asc_nulls_first() for n, down in node.by]
+    rows = rows.orderBy(*keys) if keys else rows
+    return rows.limit(node.limit) if node.limit is not None else rows
 
 
 def _quoted(name: str) -> str:

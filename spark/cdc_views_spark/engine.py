@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -11,20 +11,33 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_views.engines.base import Followed, Read, Sources, StateWrite, StreamingEngine, ViewDefinition, ask_of
+from cdc_views.engines.base import (
+    Followed,
+    FrameEngine,
+    Read,
+    Sources,
+    StateWrite,
+    StreamingEngine,
+    ViewDefinition,
+    Written,
+    ask_of,
+)
 from cdc_views.engines.serving import ServingWrite
-from cdc_views.errors import EngineError
-from cdc_views.plan.build import build
+from cdc_views.errors import EngineError, UnsupportedError
+from cdc_views.model.strategy import Strategy
+from cdc_views.plan.build import build, output_names
 from cdc_views.plan.nodes import Node
-from cdc_views.plan.parts import Source
-from cdc_views.plan.rewrites import choose, lowered
+from cdc_views.plan.rewrites import Choice, choose, lowered
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.storage.relation import RawTable
+from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, tasks_of
 from cdc_views_spark.compile import Compiler
-from cdc_views_spark.reading import in_layout, parts_of_sources
+from cdc_views_spark.kernel import Kernel, task_errors
+from cdc_views_spark.raw_files import raw_files
+from cdc_views_spark.reading import parts_of_sources, raw_facts
 from cdc_views_spark.session import open_session
 from cdc_views_spark.streaming import follow
-from cdc_views_spark.writing import write_serving, write_state
+from cdc_views_spark.writing import column_of, in_its_words, write_serving, write_state
 
 
 def open_spark(*, warehouse: Path) -> SparkEngine:
@@ -33,14 +46,14 @@ def open_spark(*, warehouse: Path) -> SparkEngine:
     return SparkEngine(open_session(warehouse=warehouse), stops=not is_running)
 
 
-class SparkEngine(StreamingEngine):
+class SparkEngine(StreamingEngine, FrameEngine):
     """Runs plans on a session; `stops`: closing the engine stops the session."""
 
     name = "spark"
-    leaves_out_covered = False
 
-    def __init__(self, session: SparkSession, *, stops: bool = True) -> None:
-        self._session, self._stops = session, stops
+    def __init__(self, session: SparkSession, *, stops: bool = True, kernel_bytes: int = KERNEL_BYTES) -> None:
+        """`auto` takes the strategy `kernel` for a read of fewer than `kernel_bytes` bytes of files."""
+        self._session, self._stops, self._kernel_bytes = session, stops, kernel_bytes
 
     @property
     def session(self) -> SparkSession:
@@ -49,42 +62,60 @@ class SparkEngine(StreamingEngine):
 
     def dataframe(self, read: Read) -> DataFrame:
         """Return the lazy DataFrame of `read`, in exact form."""
-        plan = lowered(build(ask_of(read)), strategy=choose(read.strategy.value).strategy)
-        if read.sources is None:
-            return Compiler({Source.ALL: lambda: self.raw(read.raw)}).dataframe(plan)
-        return Compiler(parts_of_sources(self._session, read.sources)).dataframe(plan)
+        facts = Facts.of(self._session, read)
+        choice = self._choice(facts, read)
+        if choice.strategy == Strategy.KERNEL.value:
+            return Kernel(read).dataframe(facts.as_one(), tasks=tasks_of(facts))
+        return Compiler(facts.by_source()).dataframe(lowered(build(ask_of(read)), strategy=choice.strategy))
 
-    def write_state(self, write: StateWrite) -> None:
-        write_state(self._session, write)
+    def choice(self, read: Read) -> Choice:
+        return self._choice(Facts.of(self._session, read), read)
+
+    def _choice(self, facts: Facts, read: Read) -> Choice:
+        return chosen(facts, read.strategy, kernel_bytes=self._kernel_bytes)
+
+    def frame(self, read: Read) -> DataFrame:
+        if read.strategy is Strategy.KERNEL:
+            raise UnsupportedError("a DataFrame takes no strategy kernel", remedy="use `query`, or another strategy")
+        ask = replace(ask_of(read), is_exact=False)
+        plan = lowered(build(ask), strategy=choose(read.strategy.value).strategy)
+        shown = Compiler(Facts.of(self._session, read).by_source()).dataframe(plan)
+        return shown.select(*(column_of(name).alias(user) for user, name in output_names(ask)))
+
+    def write_state(self, write: StateWrite) -> Written:
+        return write_state(self._session, write)
 
     def write_serving(self, write: ServingWrite) -> None:
         write_serving(self._session, write)
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         compiler = Compiler(parts_of_sources(self._session, sources))
-        with _in_its_words():
+        with in_its_words():
             return compiler.dataframe(lowered(plan)).toArrow()
 
     def raw(self, raw: RawTable) -> DataFrame:
         """Return the raw table; a missing table has no rows, and missing columns or struct fields are null."""
-        if not (Path(raw.location) / "_delta_log").is_dir() and "://" not in raw.location:
-            return self._session.createDataFrame(raw.relation.arrow_schema().empty_table())
-        return in_layout(self._session.read.format("delta").load(raw.location), raw.relation)
+        return raw_facts(self._session, raw, raw_files(raw))
 
     def follow(self, followed: Iterable[Followed], *, interval: str | None, stop: Event) -> None:
         follow(self._session, followed, interval=interval, stop=stop)
 
     def read(self, read: Read) -> pa.Table:
-        with _in_its_words():
+        with in_its_words(), task_errors():
             return self.dataframe(read).toArrow()
 
     def sql(self, read: Read) -> str:
+        if self.choice(read).strategy == Strategy.KERNEL.value:
+            return Kernel(read).sql(is_pretty=True)
+        return self._plan_sql(read)
+
+    def _plan_sql(self, read: Read) -> str:
         return query_sql(ask_of(read), dialect_name="spark", strategy=read.strategy.value, table=_delta(read.raw))
 
     def read_sql(self, read: Read) -> pa.Table:
-        """Return the rows of the SQL text of `read`, which must equal the rows of `read`."""
-        with _in_its_words():
-            return self._session.sql(self.sql(read)).toArrow()
+        """Return the rows of the SQL text of the plan of `read`, which must equal the rows of `read`."""
+        with in_its_words():
+            return self._session.sql(self._plan_sql(read)).toArrow()
 
     def apply(self, view: ViewDefinition) -> str:
         statement = generate(
@@ -105,14 +136,6 @@ class SparkEngine(StreamingEngine):
     def close(self) -> None:
         if self._stops:
             self._session.stop()
-
-
-@contextmanager
-def _in_its_words() -> Iterator[None]:
-    try:
-        yield
-    except PySparkException as error:
-        raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
 
 
 def _delta(raw: RawTable) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from cdc_views.engines.plugin import EnginePlugin
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from cdc_views.project import ProjectConfig
     from cdc_views.storage.relation import RawTable
     from cdc_views_spark.engine import SparkEngine
@@ -20,11 +22,17 @@ class SparkPlugin(EnginePlugin):
     title = "Spark SQL"
     extra = "spark"
     streams = True
+    session_package = "pyspark"
 
     def open(self, config: ProjectConfig, *, folder: Path) -> SparkEngine:
         from cdc_views_spark.engine import open_spark
 
         return open_spark(warehouse=folder)
+
+    def on(self, session: SparkSession) -> SparkEngine:
+        from cdc_views_spark.engine import SparkEngine
+
+        return SparkEngine(session, stops=False)
 
     def table_sql(self, raw: RawTable) -> str:
         return "delta.`" + raw.location.replace("`", "``") + "`"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -11,14 +11,20 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import ArrayType, DataType, StructType
 
 from cdc_views.engines.base import Sources
-from cdc_views.engines.state_plan import in_time
-from cdc_views.plan.parts import Part, Source
-from cdc_views.storage.relation import Relation
+from cdc_views.engines.state_plan import in_time, part_in
+from cdc_views.plan import names
+from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import FileSet, Part, Source
+from cdc_views.storage.relation import RawTable, Relation
 from cdc_views_spark.compile import Compiler
+from cdc_views_spark.raw_files import RawFiles, is_remote, raw_files
 
 _READS_RANGES_APART = "parquet.hadoop.vectored.io.enabled"
 """Reads several ranges of a file in other threads. It helps with remote files, but on a local disk a task waits longer for the
 threads than for the bytes: 128 files of a state took half as long again to read."""
+
+OF_PART = "_of_part"
+"""In `facts_by_part`: the value of a fact's `Part`."""
 
 
 def parts_of_sources(
@@ -29,14 +35,29 @@ def parts_of_sources(
     Leaves out late facts (see `plan.purge.facts_in_time`), except in `Source.TAIL`.
     """
     facts = partial(_facts_of, session, sources, drops_empty=drops_empty)
-    remembered = {s: partial(_files, session, sources, sources.paths(s)) for s in (Source.PURGED, Source.LATE)}
+    remembered = {s: partial(_files, session, sources, sources.parts.of(s)) for s in (Source.PURGED, Source.LATE)}
     return {**{s: partial(facts, s) for s in Source}, **remembered, Source.TAIL: partial(_landed, session, sources)}
+
+
+def parts_of(sources: Sources) -> set[Part]:
+    """Return the parts that hold facts."""
+    return {part for part in Part if sources.parts.of([part]) or (part is Part.TAIL and sources.is_raw)}
+
+
+def facts_by_part(session: SparkSession, sources: Sources) -> DataFrame:
+    """Return the facts of all parts, late ones included, in the raw layout and with `OF_PART`."""
+    frames = []
+    for part in sorted(parts_of(sources), key=list(Part).index):
+        files = sources.parts.of([part])
+        facts = _landed(session, sources) if part is Part.TAIL else _files(session, sources, files)
+        frames.append(facts.withColumn(OF_PART, F.lit(part.value)))
+    return reduce(DataFrame.unionAll, frames)
 
 
 def _facts_of(session: SparkSession, sources: Sources, source: Source, *, drops_empty: bool) -> DataFrame:
     if Part.TAIL not in source.value or (sources.late_by is None and not sources.is_raw):
-        return _files(session, sources, sources.paths(source))
-    others, plan = sources.parts.without(Part.TAIL).of(source).paths, in_time(sources, drops_empty=drops_empty)
+        return _files(session, sources, sources.parts.of(source))
+    others, plan = sources.parts.without(Part.TAIL).of(source), in_time(sources, drops_empty=drops_empty)
     landed = Compiler(parts_of_sources(session, sources)).dataframe(plan) if plan is not None else _landed(session, sources)
     return _files(session, sources, others).unionAll(landed) if others else landed
 
@@ -44,20 +65,51 @@ def _facts_of(session: SparkSession, sources: Sources, source: Source, *, drops_
 def _landed(session: SparkSession, sources: Sources) -> DataFrame:
     """The raw facts of `sources`: all, or only the tail."""
     if sources.is_raw:
-        stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
-        return in_layout(stored, sources.raw.relation)
-    return _files(session, sources, sources.paths(Source.TAIL))
+        return raw_facts(session, sources.raw, raw_files(sources.raw, version=sources.raw_version))
+    return _files(session, sources, sources.parts.of(Source.TAIL))
 
 
-def _files(session: SparkSession, sources: Sources, files: tuple[str, ...]) -> DataFrame:
-    """The files without Delta's log: none has a deletion vector. Missing columns and fields of structs are null."""
+def raw_facts(session: SparkSession, raw: RawTable, files: RawFiles | None) -> DataFrame:
+    """Return the facts of a version; without `files`, those of the newest one of a remote table, or none of a missing one.
+
+    Plain files are read by name: Spark's jobs over Delta's log cost more than to read few facts.
+    """
+    if files is None and not is_remote(raw.location):
+        return session.createDataFrame(raw.relation.arrow_schema().empty_table())
+    if files is not None and files.are_plain:
+        return _by_name(session, raw.relation, files.paths)
+    reader = session.read.format("delta")
+    reader = reader if files is None else reader.option("versionAsOf", files.version)
+    return in_layout(reader.load(raw.location), raw.relation)
+
+
+def _files(session: SparkSession, sources: Sources, files: FileSet) -> DataFrame:
+    """The files without the rows that deletion vectors hide. Missing columns and fields of structs are null."""
     layout = sources.raw.relation.arrow_schema()
     if not files:
         return session.createDataFrame(layout.empty_table())
-    reader = session.read.schema(from_arrow_schema(layout))
-    if not any("://" in file for file in files):
+    if not files.masked:
+        return _by_name(session, sources.raw.relation, files.paths)
+    # Delta's reader applies the vectors; a `_part` is read as a whole
+    parts = sorted({part_in(path) for path in files.paths if path.startswith(sources.state)})
+    stored = session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)
+    found = in_layout(stored.where(F.col(PART).isin(parts)), sources.raw.relation)
+    others = tuple(path for path in files.paths if not path.startswith(sources.state))
+    return found.unionAll(_by_name(session, sources.raw.relation, others)) if others else found
+
+
+def _by_name(session: SparkSession, relation: Relation, paths: tuple[str, ...]) -> DataFrame:
+    reader = session.read.schema(from_arrow_schema(relation.arrow_schema()))
+    if not any(map(is_remote, paths)):
         reader = reader.option(_READS_RANGES_APART, "false")
-    return reader.parquet(*files)
+    return reader.parquet(*paths)
+
+
+def placed(session: SparkSession, sources: Sources) -> DataFrame:
+    """Return the rows of the base with `FILE` and `POSITION`, hidden ones included."""
+    rows = _by_name(session, sources.raw.relation, sources.paths(Source.BASE))
+    places = [F.col("_metadata.file_path").alias(names.FILE), F.col("_metadata.row_index").alias(names.POSITION)]
+    return rows.select("*", *places)
 
 
 def in_layout(frame: DataFrame, relation: Relation) -> DataFrame:

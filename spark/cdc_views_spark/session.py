@@ -81,6 +81,8 @@ def _settings(warehouse: Path, memory: str) -> dict[str, str]:
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
+        # the plan of a wide table has more generated classes than Spark keeps (100), and would compile all again for each read
+        "spark.sql.codegen.cache.maxEntries": "2000",
         # constraint inference is exponential in the CASEs of our steps, and finds nothing
         "spark.sql.constraintPropagation.enabled": "false",
         "spark.sql.warehouse.dir": str(warehouse.resolve() / "spark"),

@@ -101,8 +101,10 @@ class Reader:
         """DuckDB's SQL of what a view shows."""
         snapshot = snapshot_of(read.raw) if read.sources is None else snapshot_of_sources(read.sources)
         tables = tables_of(read.raw, read.sources, snapshot)
-        ask = replace(ask_of(read, leaves_out_covered=True), is_exact=False)
-        return query_sql(ask, dialect_name="duckdb", strategy="aggregate", table=tables[PlanSource.ALL], tables=tables, is_pretty=False)
+        ask = replace(ask_of(read), is_exact=False)
+        return query_sql(
+            ask, dialect_name="duckdb", strategy="aggregate", table=tables[PlanSource.ALL], tables=tables, is_pretty=False
+        )
 
     def plain(self, location: str) -> tuple[Any, ...]:
         """A plain table of the same values, consumed the same way."""

@@ -141,6 +141,11 @@ def test_query_before_anything_landed_is_empty_and_says_so(capsys: Captured, tmp
     assert not (tmp_path / "raw").exists()
 
 
+def test_query_explain_says_the_strategy_and_the_reason(capsys: Captured) -> None:
+    code, out, _ = run(capsys, "query", "shop.orders", "--explain", "--strategy", "window", "--format", "jsonl")
+    assert (code, json.loads(out)) == (0, {"strategy": "window", "why": "strategy window, as asked for"})
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -153,6 +158,8 @@ def test_query_before_anything_landed_is_empty_and_says_so(capsys: Captured, tmp
         (["query", "shop.orders", "--engine", "dukdb"], "did you mean 'duckdb'?"),
         (["query", "shop.orders", "--engine", "bigquery"], "raw tables that are in BigQuery"),
         (["query", "shop.orders", "--strategy", "windw"], "did you mean 'window'?"),
+        (["query", "shop.orders", "--strategy", "kernel"], "is for reads on Spark"),
+        (["query", "shop.orders", "--strategy", "kernel", "--explain"], "is for reads on Spark"),
         (["query", "shop.orders", "--limit", "-1"], "0 or more"),
         (["query", "shop.orders", "--limit", "x"], "--limit"),
         (["query", "shop.orders", "--as-of", "yesterday"], "is no instant"),

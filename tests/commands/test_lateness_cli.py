@@ -8,8 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from helpers.command_line import CommandLine, table, write_project
-
-from cdc_views.state import run as materializing
+from helpers.state_sizes import set_sizes
 
 pytestmark = pytest.mark.heavy
 
@@ -22,7 +21,7 @@ LONG_AGO = 1_600_000_000
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """The command line in a project of one table that forgets after ten days; each run writes a new base."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(materializing, "REBASE_SHARE", 0)
+    set_sizes(monkeypatch, rebase_share=0)
     Path("schema.cql").write_text(CQL)
     write_project(table(T, "schema.cql", "cassandra-mutation", materialize={"lateness": "10d"}))
     return CommandLine(capsys)

@@ -206,7 +206,7 @@ def test_a_rebuild_that_was_killed_is_nothing_to_go_back_to(run: CommandLine, mo
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("cdc_views.engines.duckdb.state._commit", killed)
+        patched.setattr("cdc_views.state.run.commit_written", killed)
         assert run("rebuild", NAME).code == 130
     assert run("rebuild", NAME).code == 0
     assert run("maintain").code == 0

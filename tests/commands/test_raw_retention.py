@@ -14,7 +14,7 @@ from helpers.command_line import CommandLine, table, write_project
 from helpers.tiers import often
 
 from cdc_views.api import Project, Table
-from cdc_views.operations import retention
+from cdc_views.operations import answers, retention
 from cdc_views.state import state_table as state
 
 pytestmark = pytest.mark.heavy
@@ -138,13 +138,16 @@ def test_a_lost_state_is_not_built_from_what_is_left(orders: CommandLine) -> Non
     assert rows(orders) == before
 
 
-def test_the_proof_can_fail(orders: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [answers.MOST_COMPARED, 0])
+def test_the_proof_can_fail(orders: CommandLine, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(answers, "MOST_COMPARED", most)
     assert orders("materialize").code == 0
     DeltaTable(Project.load().table(NAME).state_location).delete("_kind = 'row'")
     monkeypatch.setattr(state, "why_changed", lambda *_, **__: "")
     facts = raw_facts()
     answer = orders(*DROP, "--archive", "kept")
     assert (answer.code, "nothing was dropped" in answer.err) == (1, True), answer.err
+    assert ("too many differ" in answer.err) == (not most)
     assert (raw_facts(), Path("kept").exists()) == (facts, False)
 
 

@@ -10,8 +10,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import CommandLine, table, write_project
+from helpers.delta_rows import shown
+from helpers.state_sizes import set_sizes
 
 from cdc_views.landing.delta import append
+from cdc_views.operations import answers
+from cdc_views.storage.delta_log import DRAFT, files_of
 
 pytestmark = pytest.mark.heavy
 
@@ -72,7 +76,7 @@ def test_an_equal_state_is_switched_to_and_back(run: CommandLine) -> None:
 
 
 def test_a_damaged_state_is_shown_cell_by_cell_and_replaced_when_accepted(run: CommandLine) -> None:
-    tampered = current().to_pyarrow_table(filters=[("line", "=", 3)])
+    tampered = shown(current(), where="line = 3")
     row = tampered.to_pylist()[0]
     row["state"]["value"] = "paid"
     right = run.query(NAME, "--raw-only")
@@ -90,6 +94,18 @@ def test_a_damaged_state_is_shown_cell_by_cell_and_replaced_when_accepted(run: C
     accepted = run("rebuild", NAME, "--accept")
     assert accepted.code == 0
     assert run.query(NAME) == right
+
+
+def test_where_too_many_rows_differ_rebuild_says_how_many_it_did_not_compare(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current().delete("line IN (3, 7)")
+    monkeypatch.setattr(answers, "MOST_COMPARED", 0)
+    done = run("rebuild", NAME, "--format", "jsonl")
+    assert (done.code, done.rows) == (1, [])
+    assert "rows more are near others that differ and were not compared" in done.err
+    assert "the state stays generation 1" in done.err
+    assert run("rebuild", NAME, "--accept").code == 0
 
 
 @pytest.mark.slow
@@ -139,6 +155,28 @@ def test_maintain_removes_only_what_nothing_reads(run: CommandLine, monkeypatch:
     assert run("rebuild", NAME, "--back").code == 0, "the generation before is kept"
     assert run.query(NAME) == before
     assert run("maintain", "--retention-hours", "0").code == 2
+
+
+def test_maintain_removes_what_old_vectors_left(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_sizes(monkeypatch, at_once_share=0, merge_share=0, rebase_share=100, worn_share=2)
+    for n in range(3):
+        land(run, mutation(n, state="paid", written=7 + n), file=f"{n}.paid.jsonl")
+        assert run("materialize").code == 0
+        assert run.query(NAME)
+    state = Path(current().table_uri.removeprefix("file://"))
+    draft = state / f"{DRAFT}of a killed run" / "_part=rows" / "part.parquet"
+    draft.parent.mkdir(parents=True)
+    draft.touch()
+    before, count = run.query(NAME), len([*state.glob("deletion_vector_*.bin")])
+    assert run("maintain").code == 0
+    assert (len([*state.glob("deletion_vector_*.bin")]), draft.exists()) == (count, True), "they are young"
+    for path in (*state.glob("deletion_vector_*.bin"), *state.glob("_bits/*"), draft):
+        os.utime(path, (1, 1))
+    assert run("maintain").code == 0
+    used = {file.deleted.file for file in files_of(state, current().version()) if file.deleted is not None}
+    assert {path.name for path in state.glob("deletion_vector_*.bin")} == used
+    assert (1 <= len(used) < count, draft.exists(), len([*state.glob("_bits/*")])) == (True, False, 1)
+    assert run.query(NAME) == before == run.query(NAME, "--raw-only")
 
 
 def commits(folder: str, *, many: int) -> None:

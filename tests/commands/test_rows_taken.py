@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import CommandLine
+from helpers.delta_rows import shown
 from helpers.raw_in_doubt import BRIEFLY, NAME, READS, begin, keys, land, raw_of, refuses
 from helpers.tiers import often
 
@@ -23,7 +24,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def _overwritten(raw: DeltaTable) -> None:
-    write_deltalake(raw, raw.to_pyarrow_table().slice(0, 1), mode="overwrite")
+    write_deltalake(raw, shown(raw).slice(0, 1), mode="overwrite")
 
 
 TAKING: dict[str, Callable[[DeltaTable], object]] = {

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from helpers.command_line import table, write_project
 from helpers.corrupting import Rows, silently
+from helpers.state_sizes import set_sizes
 
 from cdc_views import Project
 from cdc_views.quality import Status
-from cdc_views.state import run
 from cdc_views.table import Table
 
 pytestmark = pytest.mark.heavy
@@ -50,7 +50,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     entry = table("shop.sums", "schema.cql", "cassandra-mutation", materialize={"serving": True})
     write_project(entry, name=str(tmp_path / "cdc_views.yml"))
     sums = Project.load(tmp_path / "cdc_views.yml").table("shop.sums")
-    monkeypatch.setattr(run, "REBASE_SHARE", 0)
+    set_sizes(monkeypatch, rebase_share=0)
     for number, event in enumerate((OLD, WIPE, NEW, OTHER)):
         lines = tmp_path / f"{number}.jsonl"
         lines.write_text(event + "\n", "utf-8")

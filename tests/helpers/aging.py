@@ -13,10 +13,10 @@ from deltalake import DeltaTable, write_deltalake
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.operations.lateness import purged_through
 from cdc_views.plan.compact import PART
-from cdc_views.plan.parts import COVERS, Source
+from cdc_views.plan.parts import Source
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
-from cdc_views.state import Forgetting, Materialization, materialize, sources_of
+from cdc_views.state import Forgetting, Materialization, materialize, sizes, sources_of
 from cdc_views.state.state_table import StateTable, open_state
 from helpers.histories import NOW
 from helpers.lateness import Ages, Identity
@@ -53,7 +53,8 @@ class Aging:
 
     def materialize(self, engine: Engine, forgetting: Forgetting = FORGETS, *, full: bool = False) -> Materialization:
         done = materialize(engine, self.raw, self.location, full=full, forgetting=forgetting)
-        if (done.is_full or done.merged == "base") and forgetting.horizon is not None:
+        is_whole = done.is_full or done.merged == "base" or (done.merged == "merge" and not sizes.SIZES.worn_share)
+        if is_whole and forgetting.horizon is not None:
             self.ages.purge(horizon=forgetting.horizon)
         return done
 
@@ -89,5 +90,5 @@ class Aging:
 
 
 def _texts(records: Sequence[Row]) -> list[str]:
-    skipped = ("_landed_at", PART, COVERS)  # Spark writes the partition column into its files, too
+    skipped = ("_landed_at", PART)  # Spark writes the partition column into its files, too
     return [repr(sorted((name, value) for name, value in record.items() if name not in skipped)) for record in records]

@@ -13,10 +13,11 @@ from cdc_views.model.types import MapOf, SetOf, Udt
 from cdc_views.plan.parts import Part, Source
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
-from cdc_views.state import run, sources_of
+from cdc_views.state import sources_of
 from helpers.histories import NOW, Histories, histories
 from helpers.reading import Row, assert_same, land, one_spelled, read_rows
 from helpers.schemas import BIGINT, DECIMAL, DOUBLE, INT, TEXT, Subject, table
+from helpers.state_sizes import set_sizes
 
 UNSHARED = Subject(
     table(
@@ -70,27 +71,24 @@ class Growing:
         sources = self.sources()
         found: list[Row] = read_rows(engine, self.raw, as_of=now, sources=sources)
         expected = latest_rows(self.subject.schema, self.landed, now=now)
-        parts = [sources.parts.of(part).paths for part in (Source.BASE, Source.OVERLAY, [Part.RUN], Source.TAIL)]
-        counts = "{} base, {} overlay, {} run, {} raw files".format(*map(len, parts))
+        parts = [sources.parts.of(part).paths for part in (Source.BASE, [Part.RUN], Source.TAIL)]
+        counts = "{} base, {} run, {} raw files".format(*map(len, parts))
         theirs, ours = (one_spelled(self.subject.schema, rows) for rows in (expected, found))
         assert_same(theirs, ours, of=self.made, how=f"{engine.name} {how} of {counts}")
 
 
-SHARES = {"": (100, 100), "runs": (100, 100), "overlay": (100, 0), "base": (0, 100)}
-"""The shares of the base, of runs with overlay and of runs, that bring a merge about; what landed becomes a run first."""
-
-AT_ONCE = (100, 100, 0)
-"""The same for an overlay that takes what landed without a run."""
+MERGES = {"": (100, 100), "runs": (100, 100), "merge": (100, 0), "base": (0, 100)}
+"""The shares of the base, of runs, that bring a new base and a merge about; what landed becomes a run first."""
 
 
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merge runs often, and split files finely, as large tables do."""
-    monkeypatch.setattr(run, "MOST_RUNS", 2)
-    monkeypatch.setattr(run, "_DIGITS", ((20, 0), (100_000_000, 5)))
+    """Merge runs often, rewrite buckets often, and split files finely, as large tables do."""
+    digits = ((20, 0), (100_000_000, 5))
+    set_sizes(monkeypatch, most_runs=2, run_digits=digits, bucket_bytes=1 << 9, most_small_digits=5)
 
 
 def merge_next(monkeypatch: pytest.MonkeyPatch, what: str, *, at_once: bool = False) -> None:
-    """Let the next run merge into the base, into the overlay, or runs alone where there are several."""
-    shares = AT_ONCE if at_once and what == "overlay" else (*SHARES[what], 100)
-    for name, share in zip(("REBASE_SHARE", "OVERLAY_SHARE", "AT_ONCE_SHARE"), shares, strict=True):
-        monkeypatch.setattr(run, name, share)
+    """Let the next run make a new base, merge, or make one of runs alone where there are several; see `MERGES`."""
+    rebase, merge = MERGES[what]
+    share = 0 if at_once and what == "merge" else 100
+    set_sizes(monkeypatch, rebase_share=rebase, merge_share=merge, at_once_share=share)

@@ -38,6 +38,7 @@ FOLDERS = (RAW, WAREHOUSE, STATE, RECORD)
 COMMITS = (
     "cdc_views.landing.pipeline.append",
     "cdc_views.engines.duckdb.state.commit",
+    "cdc_views.state.run.commit_written",
     "cdc_views.state.state_table.record",
     "cdc_views.state.run.record",
     "cdc_views.storage.generations.Generations.switch",

@@ -54,7 +54,11 @@ def test_the_views_equal_the_node_through_kills_and_alters(node: CassandraCluste
             agent.wait_until_said("following", within=120)
             session.execute(f"ALTER TABLE {ORDERS} ADD extra int")
             workload.columns = ["extra"]
-            time.sleep(1)
+            # an ALTER that the agent was away for makes it read a snapshot again, and 4.x does not tell how elements of lists are
+            # identified: views show these twice, as the agent warns
+            agent.wait_until_said("follows the changed schema", within=120)
+            mark(session, 0)
+            wait_until_landed(run, 0, within=120)
             agent.kill()
             agent.start().wait_until_said("following", within=120)
             workload.columns = []

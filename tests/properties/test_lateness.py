@@ -17,13 +17,13 @@ from helpers.growing_states import UNSHARED, small_tables
 from helpers.histories import NOW, Histories, histories
 from helpers.reading import CASES, SEED, assert_same, one_spelled
 from helpers.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
+from helpers.state_sizes import set_sizes
 from helpers.tiers import often
 
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.formats.base import WriteOrder
 from cdc_views.rules.facts import Fact
-from cdc_views.state import run
 from cdc_views.state import state_table as state
 
 if TYPE_CHECKING:
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.heavy
 
-SHARES = {0.4: 0.1, 0.05: 100, 0.3: 0.1, 0.06: 100}
-"""Parts of the facts, and the share of the base at which runs are merged into it after each."""
+_NEVER = {"rebase_share": 100, "merge_share": 100, "at_once_share": 100}
+_BASE, _REWRITTEN = {"rebase_share": 0.1}, {**_NEVER, "merge_share": 0, "worn_share": 0, "bytes_per_merged": 1 << 40}
+SHARES = {0.4: _BASE, 0.05: _NEVER, 0.3: _BASE, 0.06: _REWRITTEN, 0.04: _NEVER}
+"""Parts of the facts, and what brings a new base about after each: none, or a merge after which every bucket is rewritten."""
 
 
 HORIZON = NOW * 1_000_000
@@ -82,8 +84,8 @@ def test_a_purged_state_and_its_tail_show_what_was_not_late(
     small_tables(monkeypatch)
     aging = RandomAging(tmp_path, subject)
     aging.draw(cases=max(6, CASES // (25 if subject.name == "wide" else 12)))
-    for share, rebase in SHARES.items():
-        monkeypatch.setattr(run, "REBASE_SHARE", rebase)
+    for share, changes in SHARES.items():
+        set_sizes(monkeypatch, **changes)
         aging.land_some(share)
         if Path(aging.location).exists():
             aging.check(duckdb_engine, how="state and tail")
@@ -104,7 +106,7 @@ def test_a_client_whose_clock_is_ahead_makes_nothing_late_but_what_is_old(
     duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_tables(monkeypatch)
-    monkeypatch.setattr(run, "REBASE_SHARE", 0.1)
+    set_sizes(monkeypatch, rebase_share=0.1)
     real = writes._tick
     monkeypatch.setattr(writes, "_tick", lambda self: real(self) + self.rng.choice((0, HORIZON - self.base)))
     aging = RandomAging(tmp_path, NARROW)
@@ -120,7 +122,7 @@ def test_a_client_whose_clock_is_ahead_makes_nothing_late_but_what_is_old(
 
 def test_the_check_can_fail(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A state that has forgotten what it purged takes late facts for new ones."""
-    monkeypatch.setattr(run, "REBASE_SHARE", 0.1)
+    set_sizes(monkeypatch, rebase_share=0.1)
     aging = RandomAging(tmp_path, UNSHARED)
     aging.draw(cases=20)
     aging.land_some(0.6)
@@ -138,7 +140,7 @@ def test_spark_purges_and_finds_what_is_late(
     spark_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_tables(monkeypatch)
-    monkeypatch.setattr(run, "REBASE_SHARE", 0.1)
+    set_sizes(monkeypatch, rebase_share=0.1)
     aging = RandomAging(tmp_path, NARROW)
     aging.draw(cases=12)
     aging.land_some(0.5)

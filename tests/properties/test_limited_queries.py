@@ -20,6 +20,7 @@ from deltalake import write_deltalake
 from helpers.histories import NOW
 from helpers.reading import SEED, Row, land
 from helpers.schemas import BIGINT, INT, TEXT, Subject, table
+from helpers.state_sizes import set_sizes
 
 from cdc_views.engines.base import Read, Sources, ViewDefinition
 from cdc_views.engines.duckdb.engine import DuckDbEngine
@@ -29,7 +30,7 @@ from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
-from cdc_views.state import materialize, run, sources_of
+from cdc_views.state import materialize, sources_of
 
 REGULARS = {"a": INT, "b": INT, "n": BIGINT, "t": TEXT}
 SUBJECTS = (
@@ -39,7 +40,7 @@ SUBJECTS = (
 ROWS = 300
 FEW = 60
 """What is not at rest are the first rows, so that conditions on a key can rule it out by the statistics of its files."""
-STAGES = ("plain", "some judged", "judged", "tail", "overlay", "overlay and tail")
+STAGES = ("plain", "some judged", "judged", "tail", "merge", "merge and tail")
 QUERIES = 25
 COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -82,9 +83,9 @@ class Landed:
             judged = {"some judged": FEW, "judged": ROWS}.get(stage, 0)
             self.land([self.row(number, ttl=number < judged) for number in range(ROWS)])
             materialize(engine, self.raw, self.state)
-            if "overlay" in stage:
+            if "merge" in stage:
                 self.land([self.row(number, again=True) for number in range(0, FEW, 7)])
-                assert materialize(engine, self.raw, self.state).merged == "overlay"
+                assert materialize(engine, self.raw, self.state).merged == "merge"
         if "tail" in stage:
             self.land([self.row(number, again=True) for number in range(3, FEW, 11)] + self.gone(range(5, FEW, 20)))
         with DuckDbEngine(self.database) as engine:
@@ -148,9 +149,9 @@ def landed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Each table at each stage."""
     subject, stage = request.param
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "AT_ONCE_SHARE", 0)
-        patch.setattr(run, "OVERLAY_SHARE", 0)
-        patch.setattr(run, "REBASE_SHARE", 100)
+        set_sizes(patch, at_once_share=0)
+        set_sizes(patch, merge_share=0)
+        set_sizes(patch, rebase_share=100)
         yield Landed(tmp_path_factory.mktemp("landed"), subject, stage)
 
 

@@ -219,6 +219,16 @@ def test_spark_answers_as_cassandra_did(
     check(case_of(name), spark_engine, raw_of(name), instant=instant, strategy=strategy)
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("instant", INSTANTS)
+@pytest.mark.parametrize("name", CASES)
+def test_sparks_kernel_answers_as_cassandra_did(
+    kernel_engine: Engine, case_of: CaseOf, raw_of: RawOf, name: str, instant: str
+) -> None:
+    check(case_of(name), kernel_engine, raw_of(name), instant=instant, strategy=Strategy.KERNEL)
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", ["names3", "wide3"])
 def test_a_state_that_has_purged_shows_what_cassandra_answered(

@@ -16,6 +16,7 @@ from helpers.kept_tables import Kept
 from helpers.reading import CASES, SEED
 from helpers.schemas import FIELDS, LOGGED, NARROW, PLAIN, SUBJECTS, Subject
 from helpers.serving import assert_serves, opened, served
+from helpers.state_sizes import set_sizes
 from helpers.tiers import often
 from helpers.writing import Writer
 
@@ -23,7 +24,7 @@ from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import UsageError
 from cdc_views.model.schema import DroppedColumn
-from cdc_views.state import materialize, run
+from cdc_views.state import materialize
 from cdc_views.state.serving import Served, serve
 from cdc_views.storage.relation import RawTable, Relation
 
@@ -60,7 +61,7 @@ def test_whatever_expires_is_noticed(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bucket for each partition, and only the clock moves: a row whose expiry is missed has nobody else to renew it."""
-    monkeypatch.setattr(run, "_DIGITS", ((100_000_000, 12),))
+    set_sizes(monkeypatch, run_digits=((100_000_000, 12),))
     kept = Kept(tmp_path, subject, cases=30)
     kept.land(len(kept.made.facts))
     written = []

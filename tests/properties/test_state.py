@@ -14,7 +14,7 @@ from uuid import UUID
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from helpers.growing_states import EARLIER, LATER, LOOKED_UP, SHARES, UNSHARED, Growing, merge_next, small_tables
+from helpers.growing_states import EARLIER, LATER, LOOKED_UP, MERGES, UNSHARED, Growing, merge_next, small_tables
 from helpers.histories import NOW
 from helpers.reading import CASES, SEED, canonical_row, land, read_rows
 from helpers.schemas import INT, SUBJECTS, TEXT, Subject, table
@@ -46,18 +46,18 @@ STEPS = (
     (0.02, ""),
     (0.03, ""),
     (0.03, "runs"),
-    (0.05, "overlay"),
+    (0.05, "merge"),
     (0.04, ""),
-    (0.06, "overlay"),
+    (0.06, "merge"),
     (0.05, ""),
     (0.2, "base"),
-    (0.05, "overlay"),
+    (0.05, "merge"),
     (0.06, ""),
 )
 """Parts of the facts, and what the runs are merged into after each."""
-SHORT = ((0.3, "base"), (0.02, ""), (0.03, ""), (0.03, "runs"), (0.15, "overlay"), (0.2, "base"), (0.2, "overlay"))
+SHORT = ((0.3, "base"), (0.02, ""), (0.03, ""), (0.03, "runs"), (0.15, "merge"), (0.2, "base"), (0.2, "merge"))
 """Each kind of merge, after a base and after another: enough where what differs between schemas is a row's reduction."""
-MERGES = set(SHARES)
+KINDS = set(MERGES)
 
 
 @pytest.mark.parametrize("subject", often(STATED, UNSHARED), ids=lambda s: s.name)
@@ -74,7 +74,7 @@ def test_state_and_tail_show_what_raw_shows(
             growing.check(duckdb_engine, how="state and tail")
         merged.add(materialize(duckdb_engine, growing.raw, growing.state).merged)
         growing.check(duckdb_engine, how="state at rest")
-    assert merged == MERGES, "the test met no merge of some kind"
+    assert merged == KINDS, "the test met no merge of some kind"
     for now in (EARLIER, LATER):
         growing.check(duckdb_engine, now=now, how=f"at {now}")
 
@@ -216,7 +216,7 @@ def test_spark_state_and_tail_show_what_raw_shows(
     growing.land(int(total * 0.05))
     growing.check(spark_engine, how="state and tail")
     growing.check(duckdb_engine, how="state and tail, both engines' work")
-    assert merged == MERGES
+    assert merged == KINDS
     assert spark_dictionaries(growing.state) == {False}
     assert spark_engine.session.conf.get("parquet.enable.dictionary", "unset") == "unset", "the session is left as it was"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from unittest.mock import patch
 
 import pytest
 from deltalake import DeltaTable
@@ -17,6 +16,7 @@ from helpers.kept_tables import Kept
 from helpers.reading import CASES, land
 from helpers.schemas import LOGGED, NARROW, READDED
 from helpers.serving import assert_serves
+from helpers.state_sizes import with_sizes
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.landing.delta import recorded
 from cdc_views.rules.oracle import latest_rows
-from cdc_views.state import materialize, run, sources_of
+from cdc_views.state import materialize, sources_of
 from cdc_views.state.identity import RawMismatchError
 from cdc_views.state.serving import serve
 from cdc_views.state.state_table import TRANSACTION
@@ -39,13 +39,13 @@ class Warehouse(RuleBasedStateMachine):
         super().__init__()
         self._folder = TemporaryDirectory(prefix="cdc-views-machine-")
         self._engine = DuckDbEngine()
-        self._small = patch.multiple(run, MOST_RUNS=2, _DIGITS=((20, 0), (100_000_000, 5)))
-        self._small.start()
+        self._small = with_sizes(most_runs=2, run_digits=((20, 0), (100_000_000, 5)), bucket_bytes=1 << 9)
+        self._small.__enter__()
         self.now, self.raws, self.generation = NOW - 2, 0, 1
         self.at_rest = False
 
     def teardown(self) -> None:
-        self._small.stop()
+        self._small.__exit__(None, None, None)
         self._engine.close()
         self._folder.cleanup()
 
@@ -70,12 +70,12 @@ class Warehouse(RuleBasedStateMachine):
 
     @rule(
         rebase=st.sampled_from([0.0, 0.1, 100.0]),
-        overlay=st.sampled_from([0.0, 0.1, 100.0]),
+        merge=st.sampled_from([0.0, 0.1, 100.0]),
         at_once=st.sampled_from([0.0, 0.1, 100.0]),
     )
-    def materialize(self, rebase: float, overlay: float, at_once: float) -> None:
+    def materialize(self, rebase: float, merge: float, at_once: float) -> None:
         """State and serving table, merging never, now and then, or always."""
-        with patch.multiple(run, REBASE_SHARE=rebase, OVERLAY_SHARE=overlay, AT_ONCE_SHARE=at_once):
+        with with_sizes(rebase_share=rebase, merge_share=merge, at_once_share=at_once):
             self.kept.run(self._engine, self.now)
         self.at_rest = True
 

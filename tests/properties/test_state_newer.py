@@ -26,9 +26,7 @@ from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import materialize
 from cdc_views.state.file_statistics import statistics_of
-from cdc_views.state.state_table import create_state, record_settled, settled_of
 from cdc_views.state.tail import active_files
-from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ HOLLOW = Subject(table("hollow", partition={"case": INT}, clustering={"c": INT},
 ONE_PASS = "rows_by_cell"
 """What the text has that reads a newer tail."""
 SPAN = 16
-TURNS = ("base", "", "overlay", "", "overlay", "runs", "base", "")
+TURNS = ("base", "", "merge", "", "merge", "runs", "base", "")
 
 
 class Following(Growing):
@@ -209,23 +207,6 @@ def test_a_key_called_written_is_no_write_time(tmp_path: Path) -> None:
     assert (found.oldest, found.newest) == (5, 6)
 
 
-def test_the_bound_of_a_state_never_goes_down_and_is_no_blind_write(tmp_path: Path) -> None:
-    location, other = str(tmp_path / "state"), str(tmp_path / "another")
-    raw = land(tmp_path, LOGGED.relation, [])
-    for state in (location, other):
-        create_state(state, LOGGED.relation, DeltaTable(raw.location))
-    assert settled_of(DeltaTable(location)) is None
-    assert record_settled(location, 0, 7 << 96) == 1
-    assert settled_of(DeltaTable(location)) == 7 << 96
-    assert record_settled(location, 1, 5) == 1, "it is known already that there may be newer ones"
-    with pytest.raises(ConflictError, match="committed first"):
-        record_settled(location, 0, 8 << 96)
-    assert record_settled(other, 0, -3) == 1
-    with pytest.raises(ConflictError, match="committed first"):
-        record_settled(other, 0, 1)
-    assert (settled_of(DeltaTable(location)), settled_of(DeltaTable(other))) == (7 << 96, 0)
-
-
 def test_a_tail_that_is_taken_for_newer_shows_other_rows(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
     growing = Following(tmp_path, CELLS, cases=CASES // 8)
     growing.batches.reverse()
@@ -241,7 +222,7 @@ def test_a_tail_that_is_taken_for_newer_shows_other_rows(duckdb_engine: DuckDbEn
     assert [*map(canonical_row, mistaken)] != [*map(canonical_row, expected)]
 
 
-@pytest.mark.parametrize(("what", "at_once"), [("overlay", True), ("overlay", False), ("base", False)])
+@pytest.mark.parametrize(("what", "at_once"), [("merge", True), ("merge", False), ("base", False)])
 def test_what_a_merge_took_in_counts_as_what_a_tail_is_newer_than(
     duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, at_once: bool
 ) -> None:
@@ -253,26 +234,6 @@ def test_what_a_merge_took_in_counts_as_what_a_tail_is_newer_than(
         materialize(duckdb_engine, growing.raw, growing.state)
     growing.land_batch(2)
     assert not growing.sources().parts.is_fresh_newer, "the batch that was merged is younger"
-    growing.check(duckdb_engine)
-
-
-def test_a_state_of_an_older_version_is_read_as_before(
-    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is known of its write times until it is merged next."""
-    small_tables(monkeypatch)
-    growing = Following(tmp_path, CELLS, cases=CASES // 16)
-    with monkeypatch.context() as before:
-        before.setattr("cdc_views.state.run.record_settled", lambda location, version, *_: version)
-        growing.land_batch(0)
-        materialize(duckdb_engine, growing.raw, growing.state)
-    growing.land_batch(1)
-    assert not growing.sources().parts.is_fresh_newer
-    growing.check(duckdb_engine)
-    merge_next(monkeypatch, "overlay", at_once=True)
-    materialize(duckdb_engine, growing.raw, growing.state)
-    growing.land_batch(2)
-    assert growing.sources().parts.is_fresh_newer
     growing.check(duckdb_engine)
 
 

@@ -46,13 +46,13 @@ def read_by_turns(growing: ByScope, engine: Engine, monkeypatch: pytest.MonkeyPa
     few = rows // 2, rows // 4, rows // 8
     mixed = (rows - sum(few)) // 2 + others // 2
     known = []
-    for count, what in zip((*few, mixed, 10, 1000), ("base", "overlay", "", "base", "overlay", "base"), strict=True):
+    for count, what in zip((*few, mixed, 10, 1000), ("base", "merge", "", "base", "merge", "base"), strict=True):
         merge_next(monkeypatch, what)
         growing.land(count)
         if Path(growing.state).exists():
             growing.check(engine, how="state and tail")
             parts = growing.sources().parts
-            fresh, settled = (parts.of(source).statistics.has_scopes for source in (Source.FRESH, Source.SETTLED))
+            fresh, settled = (parts.of(source).statistics.has_scopes for source in (Source.FRESH, Source.BASE))
             known.append((fresh, settled))
         materialize(engine, growing.raw, growing.state)
     growing.check(engine, how="at rest")

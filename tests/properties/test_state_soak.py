@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.reading import SEED, different_cases, land, read_rows, same_rows
 from helpers.schemas import BIGINT, INT, TEXT, Subject, table
+from helpers.state_sizes import set_sizes
 
 from cdc_views.engines.base import RawTable
 from cdc_views.engines.duckdb.engine import DuckDbEngine
@@ -23,7 +24,7 @@ from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Bound, Elements, Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
-from cdc_views.state import materialize, run, sources_of
+from cdc_views.state import materialize, sources_of
 
 pytestmark = pytest.mark.slow
 
@@ -114,15 +115,15 @@ def test_a_day_of_batches_ends_as_the_oracle_does(
     duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # so small a base would take each run at once
-    monkeypatch.setattr(run, "REBASE_SHARE", 1.0)
-    monkeypatch.setattr(run, "MOST_RUNS", 2)
+    set_sizes(monkeypatch, rebase_share=1.0)
+    set_sizes(monkeypatch, most_runs=2)
     day, landed = Day(), list[Fact]()
     raw, state = land(tmp_path, SUBJECT.relation, []), str(tmp_path / "state")
     files, sizes, merges = list[int](), list[int](), set[str]()
     for number in range(BATCHES):
         if number == BATCHES // 2:  # from noon on without an overlay
-            monkeypatch.setattr(run, "AT_ONCE_SHARE", 100)
-            monkeypatch.setattr(run, "OVERLAY_SHARE", 100)
+            set_sizes(monkeypatch, at_once_share=100)
+            set_sizes(monkeypatch, merge_share=100)
         batch = day.batch(number)
         append(raw, batch)
         landed += batch
@@ -136,7 +137,7 @@ def test_a_day_of_batches_ends_as_the_oracle_does(
     check(duckdb_engine, raw, state, landed + rest, now=START + BATCHES * BATCH_SECONDS)
     materialize(duckdb_engine, raw, state)
     check(duckdb_engine, raw, state, landed + rest, now=START + (BATCHES + 120) * BATCH_SECONDS)
-    assert {"base", "overlay", "runs"} <= merges, "the day met no merge of some kind"
+    assert {"base", "merge", "runs"} <= merges, "the day met no merge of some kind"
     before, after = max(sizes[: BATCHES // 2]), max(sizes[BATCHES // 2 :])
     print(f"\n  {len(landed) + len(rest):,} facts, at most {max(files)} files, {before:,} and {after:,} bytes")
     assert max(files) <= MOST_FILES

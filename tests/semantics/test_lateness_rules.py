@@ -13,17 +13,18 @@ from helpers.aging import Aging
 from helpers.histories import NOW
 from helpers.reading import canonical_row, read_rows
 from helpers.schemas import INT, TEXT, Subject, table
+from helpers.state_sizes import set_sizes
 from helpers.tiers import often
 from helpers.writing import OPEN, Writer
 
-from cdc_views.engines.base import Engine, StateWrite
+from cdc_views.engines.base import Engine, StateWrite, Written
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import EngineError
 from cdc_views.operations.lateness import late_parts, lateness_seconds, latest_expiry
 from cdc_views.plan.parts import STORED, Part, Source
 from cdc_views.rules.cells import Deletion
 from cdc_views.rules.facts import Fact
-from cdc_views.state import Forgetting, run, sources_of
+from cdc_views.state import Forgetting, sources_of
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
@@ -46,7 +47,7 @@ def at_server(fact: Fact, seconds: int) -> Fact:
 @pytest.fixture
 def aging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Aging:
     """A table whose every run writes a new base."""
-    monkeypatch.setattr(run, "REBASE_SHARE", 0)
+    set_sizes(monkeypatch, rebase_share=0)
     return Aging(tmp_path, Subject(T))
 
 
@@ -238,7 +239,7 @@ def test_a_run_that_fails_before_its_commit_is_done_again(
         raise EngineError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cdc_views.engines.duckdb.state.commit", killed)
+        patch.setattr("cdc_views.state.run.commit_written", killed)
         with pytest.raises(EngineError, match="killed"):
             aging.materialize(duckdb_engine)
     assert DeltaTable(aging.location).version() == version
@@ -254,11 +255,11 @@ def test_two_runs_at_once_quarantine_a_fact_once(
     aging.land(WRITE.insert(1, 1, at=10, v=7))
     write, others = DuckDbEngine.write_state, list[int]()
 
-    def overtaken(self: DuckDbEngine, asked: StateWrite) -> None:
+    def overtaken(self: DuckDbEngine, asked: StateWrite) -> Written:
         if not others:
             others.append(0)
             others[0] = aging.materialize(duckdb_engine).late
-        write(self, asked)
+        return write(self, asked)
 
     monkeypatch.setattr(DuckDbEngine, "write_state", overtaken)
     assert aging.materialize(duckdb_engine).late == 0

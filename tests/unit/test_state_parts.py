@@ -1,86 +1,107 @@
-"""What is known of the parts of a state, and which stored rows a commit replaces."""
+"""What is known of the parts of a state, and which files of a base are rewritten."""
 
 from __future__ import annotations
 
-from itertools import combinations
-
-import duckdb
 import pytest
 from helpers.schemas import INT, table
+from helpers.state_sizes import set_sizes
 
-from cdc_views.engines.base import Sources, StateWrite
-from cdc_views.engines.state_plan import part_in, replaced_by
-from cdc_views.plan.parts import LATEST, NO_FILES, SINCE_BASE, STORED, FileSet, Part, Parts, Source, Statistics
+from cdc_views.engines.base import Sources
+from cdc_views.engines.state_plan import digits_in, part_in
+from cdc_views.plan.parts import LATEST, NO_FILES, STORED, FileSet, Part, Parts, Source, Statistics
+from cdc_views.state.file_statistics import TAG, is_in_layout, is_merged, statistics_in
+from cdc_views.state.state_table import part_of_file
+from cdc_views.state.wear import worn_groups
+from cdc_views.storage.deletion_vectors import DeletionVector
+from cdc_views.storage.delta_log import DataFile
 from cdc_views.storage.relation import RawTable, Relation
 
-VALUES = {
-    Part.BASE: "b01",
-    Part.PLAIN: "p0110",
-    Part.OVERLAY: "q",
-    Part.OVERLAY_PLAIN: "s1",
-    Part.COVERED: "t_0f",
-    Part.RUN: "r0",
-    Part.PURGED: "g1",
-    Part.LATE: "too_late",
-}
-"""A `_part` of each stored part, as states on disk have it."""
 RAW = RawTable("raw", Relation(table("t", partition={"k": INT}, regulars={"v": INT})))
+VALUES = {Part.BASE: "judged01", Part.PLAIN: "rows0110", Part.RUN: "run0", Part.PURGED: "purged", Part.LATE: "too_late"}
+"""A `_part` of each stored part, as states on disk have it."""
+FORMER = {"b01": Part.BASE, "p": Part.PLAIN, "q1": Part.RUN, "s": Part.RUN, "r01": Part.RUN, "g": Part.PURGED, "t_0f10": None}
+"""The same of the former layout, whose overlay counts as runs."""
 
 
-def write(replaced: frozenset[Part]) -> StateWrite:
-    """A commit that replaces some parts."""
-    return StateWrite(Sources(RAW, 0), "state", Part.BASE, 0, replaced)
+def file(part: str, *, rows: int = 100, hidden: int = 0, merged: bool = False) -> DataFile:
+    """A file of a state of a byte a row."""
+    tag = (
+        f'{{"scopes": false, "truncates": false, "oldest": "1", "newest": "9", "columns": "c", "merged": {str(merged).lower()}}}'
+    )
+    vector = DeletionVector("i", "", None, 0, hidden) if hidden else None
+    return DataFile(f"_part={part}/{rows}-{hidden}-{merged}", {"_part": part}, rows, rows, 0, {TAG: tag}, vector)
 
 
 def test_every_stored_part_has_a_value_of_its_own() -> None:
     assert VALUES.keys() == STORED
-    found = {part: [other for other in STORED if text.startswith(other.value)] for part, text in VALUES.items()}
-    assert found == {part: [part] for part in STORED}
+    assert {part_of_file(file(value)) for value in VALUES.values()} == STORED
+    assert {part: part_of_file(file(value)) for part, value in VALUES.items()} == {part: part for part in STORED}
 
 
-@pytest.mark.parametrize("replaced", [SINCE_BASE, {Part.RUN}, STORED - {Part.LATE}, *map(set, combinations(STORED, 2))])
-def test_a_commit_replaces_the_rows_of_its_parts_and_no_others(replaced: set[Part]) -> None:
-    rows = ", ".join(f"('{text}')" for text in VALUES.values())
-    found = duckdb.sql(f"SELECT _part FROM (VALUES {rows}) AS stored(_part) WHERE {replaced_by(write(frozenset(replaced)))}")
-    assert {text for (text,) in found.fetchall()} == {VALUES[part] for part in replaced}
-
-
-def test_a_commit_that_replaces_all_or_nothing_has_no_condition() -> None:
-    assert [replaced_by(write(parts)) for parts in (STORED, frozenset[Part]())] == [None, None]
+@pytest.mark.parametrize(("value", "part"), FORMER.items())
+def test_parts_of_the_former_layout_are_known(value: str, part: Part | None) -> None:
+    assert part_of_file(file(value)) == part
 
 
 def test_a_file_is_known_by_its_folder() -> None:
-    assert part_in("s3://bucket/state/_part=p01/part-0.parquet") == "p01"
+    assert part_in("s3://bucket/state/_part=rows01/part-0.parquet") == "rows01"
+    assert [digits_in(part) for part in ("rows01", "rows", "too_late")] == ["01", "", ""]
+
+
+def test_tags_tell_statistics_and_columns() -> None:
+    tags = file("rows").tags
+    assert statistics_in(tags) == Statistics(oldest=1, newest=9)
+    assert (is_in_layout(tags, "c"), is_in_layout(tags, "d"), is_merged(tags)) == (True, False, False)
+    assert (statistics_in({}), is_in_layout({}, "c"), is_merged({})) == (None, False, False)
 
 
 def test_sets_of_files_add_up() -> None:
     known = Statistics(has_scopes=True, oldest=3, newest=5)
-    both = FileSet(("a",), 2, 10, known) | FileSet(("b",), 3, 1, Statistics(oldest=1, newest=4))
-    assert both == FileSet(("a", "b"), 5, 11, Statistics(has_scopes=True, oldest=1, newest=5))
+    both = FileSet(("a",), 2, 10, known, frozenset("a")) | FileSet(("b",), 3, 1, Statistics(oldest=1, newest=4))
+    assert both == FileSet(("a", "b"), 5, 11, Statistics(has_scopes=True, oldest=1, newest=5), frozenset("a"))
     assert (FileSet(("a",), None) | FileSet(("b",), 3)).rows is None, "nobody knows how many"
     assert both | NO_FILES == NO_FILES | both == both
+    assert both.only("b".__eq__) == FileSet(("b",), 5, 11, both.statistics)
 
 
 def test_facts_since_are_newer_only_where_all_of_them_are() -> None:
     base, tail = (FileSet(("f",), statistics=known) for known in (Statistics(newest=4), Statistics(oldest=5)))
+    plain = FileSet(("p",), statistics=Statistics(newest=5))
     assert Parts({Part.BASE: base, Part.TAIL: tail}).is_fresh_newer
-    assert not Parts(
-        {Part.BASE: base, Part.OVERLAY: FileSet(("o",), statistics=Statistics(newest=5)), Part.TAIL: tail}
-    ).is_fresh_newer
+    assert not Parts({Part.BASE: base, Part.PLAIN: plain, Part.TAIL: tail}).is_fresh_newer
     assert not Parts({Part.BASE: base, Part.TAIL: tail, Part.RUN: FileSet(("r",))}).is_fresh_newer, "nothing is known of the run"
     assert LATEST > 10**38
 
 
-def test_a_state_that_moves_among_the_runs_is_split_no_more() -> None:
-    files = {part: FileSet((part.value,), 1, statistics=Statistics()) for part in Part}
+def test_a_base_that_moves_among_the_runs_is_split_no_more() -> None:
+    files = {part: FileSet((part.value,), 1, statistics=Statistics(), masked=frozenset([part.value])) for part in Part}
     sources = Sources(RAW, 0, Parts(files))
-    split = sources.split()
-    assert split is not None
-    assert (sources.split(leaves_out_covered=True), split) == (sources.parts, sources.parts.without(Part.COVERED))
-    runs = sources.as_runs(Source.SETTLED)
-    assert (runs.split(), runs.covered, runs.paths()) == (None, "", ("b", "p", "q", "s", "r", "tail"))
+    assert sources.split() == sources.parts
+    runs = sources.as_runs(Source.BASE)
+    assert (runs.split(), runs.paths()) == (None, ("judged", "rows", "run", "tail"))
+    assert runs.parts.of(Source.ALL).masked == {"judged", "rows", "run", "tail"}
 
 
 def test_a_truncate_since_leaves_nothing_of_the_base_as_it_is() -> None:
     files = {Part.BASE: FileSet(("b",)), Part.TAIL: FileSet(("t",), statistics=Statistics(has_truncates=True))}
     assert Sources(RAW, 0, Parts(files)).split() is None
+
+
+def test_the_most_worn_group_is_rewritten_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_sizes(monkeypatch, worn_share=0.125, bytes_per_merged=8)
+    whole = [file(f"rows{digits}") for digits in ("000", "001", "010", "011")]
+    assert worn_groups(whole, budget=1000) == ()
+    worn = [file("rows100", hidden=20), file("judged100"), file("rows101", hidden=60), file("purged101"), file("run1", hidden=90)]
+    others = file("rows110", hidden=12)
+    assert {f.path for f in worn_groups([*whole, *worn, others], budget=0)} == {worn[2].path, worn[3].path}, "one at least"
+    assert {f.path for f in worn_groups([*whole, *worn, others], budget=30)} == {worn[2].path, worn[3].path}, "100/200 is 10 %"
+
+
+def test_what_merges_added_wears_a_group_too() -> None:
+    added = [file("rows000"), file("rows000", rows=20, merged=True)]
+    assert worn_groups([*added, file("rows111")], budget=0) == tuple(added)
+
+
+def test_groups_are_as_coarse_as_the_coarsest_file() -> None:
+    mine = [file("rows00", hidden=50), file("rows01"), file("judged0"), file("rows11"), file("rows10")]
+    assert {f.path for f in worn_groups(mine, budget=0)} == {f.path for f in mine[:3]}

@@ -8,11 +8,11 @@ from sqlglot import exp
 
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, Tells, build, output_names
-from cdc_views.plan.compact import compact, part_of
+from cdc_views.plan.compact import Step, compact
 from cdc_views.plan.expr import Call, Op
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.order import LIFT, SHIFT
-from cdc_views.plan.parts import Part, Source
+from cdc_views.plan.parts import Source
 from cdc_views.plan.purge import KnownBy, Purge, facts_in_time, late_facts
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.plan.serving import CHANGES_AT
@@ -74,17 +74,17 @@ def _bucketed(inner: exp.Select, merging: Merging) -> exp.Select:
 
 def state_query(relation: Relation, merging: Merging) -> str:
     """Return the query that compacts the facts of `_facts`; `_part` has no meaning yet."""
-    return _compacted(relation, merging, facts=FACTS, into=Part.RUN)
+    return _compacted(relation, merging, facts=FACTS, step=Step.RUN)
 
 
 def settled_query(relation: Relation, merging: Merging) -> str:
     """Return the query of the whole state, with deletions applied and without what ended before the script's horizon."""
     purge = Purge(Call(Op.NOW), remembers=True) if merging.lateness is not None else None
-    return _compacted(relation, merging, facts=merging.state, into=Part.BASE, purge=purge)
+    return _compacted(relation, merging, facts=merging.state, step=Step.BASE, purge=purge)
 
 
-def _compacted(relation: Relation, merging: Merging, *, facts: str, into: Part, purge: Purge | None = None) -> str:
-    plan = compact(relation, part=part_of(relation, prefix="", digits=0), into=into, purge=purge)
+def _compacted(relation: Relation, merging: Merging, *, facts: str, step: Step, purge: Purge | None = None) -> str:
+    plan = compact(relation, digits=0, step=step, purge=purge)
     return _rendered(plan, relation, merging, {Source.ALL: facts, Source.PURGED: facts}, clock=HORIZON)
 
 

@@ -35,8 +35,14 @@ def connect_locked(files: Iterable[str]) -> duckdb.DuckDBPyConnection:
 
     So a condition cannot do what `cdc_views.model.conditions` forbids.
     """
+    return _connect(IN_MEMORY, locked_settings(files))
+
+
+def locked_settings(files: Iterable[str] = (), *, threads: int | None = None) -> tuple[str, ...]:
+    """Return the statements that lock a connection, as `connect_locked` does; `threads` None: as many as there are cores."""
     allowed = f"SET allowed_paths = [{', '.join(map(literal, files))}]"
-    return _connect(IN_MEMORY, (*_COMMON, allowed, *_LOCK))
+    counted = () if threads is None else (f"SET threads = {threads}",)
+    return (*_COMMON, *counted, allowed, *_LOCK)
 
 
 def _connect(database: str, settings: Iterable[str]) -> duckdb.DuckDBPyConnection:

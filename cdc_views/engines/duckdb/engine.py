@@ -9,8 +9,9 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from cdc_views.engines.base import Engine, Read, Sources, StateWrite, ViewDefinition, ask_of
+from cdc_views.engines.base import Engine, Read, Sources, StateWrite, ViewDefinition, Written, ask_of
 from cdc_views.engines.duckdb.connections import connect, connect_locked, in_its_words
+from cdc_views.engines.duckdb.masks import mask_of
 from cdc_views.engines.duckdb.state import write_serving, write_state
 from cdc_views.engines.duckdb.tables import REGISTERED, snapshot_of_sources, tables_of
 from cdc_views.engines.serving import ServingWrite
@@ -29,7 +30,6 @@ class DuckDbEngine(Engine):
     """An engine without a server. Reads run in memory; `apply` opens `database`, the file of the views."""
 
     name = "duckdb"
-    leaves_out_covered = True
 
     def __init__(self, database: Path | None = None) -> None:
         """Only `apply` creates and opens the file, because DuckDB locks it."""
@@ -57,7 +57,8 @@ class DuckDbEngine(Engine):
 
     def _reading(self, snapshot: Snapshot, sources: Sources | None) -> duckdb.DuckDBPyConnection:
         """The locked connection to the files of a read; kept, because the next read often has the same files."""
-        files = frozenset((*snapshot.files, *(sources.parts.of(Part).paths if sources is not None else ())))
+        of_sources = () if sources is None else (*sources.parts.of(Part).paths, mask_of(sources))
+        files = frozenset(filter(None, (*snapshot.files, *of_sources)))
         if self._locked is None or self._locked[0] != files:
             self._close_locked()
             self._locked = files, connect_locked(sorted(files))
@@ -66,8 +67,8 @@ class DuckDbEngine(Engine):
     def sql(self, read: Read) -> str:
         return _sql_over(_pinned(read), read)
 
-    def write_state(self, write: StateWrite) -> None:
-        write_state(self.connection, write, tables=self._tables(write.sources))
+    def write_state(self, write: StateWrite) -> Written:
+        return write_state(self.connection, write, tables=self._tables(write.sources))
 
     def write_serving(self, write: ServingWrite) -> None:
         write_serving(self.connection, write, tables=self._tables(write.sources))
@@ -143,7 +144,7 @@ def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> st
         table=tables[Source.ALL],
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         tables=tables,
-        split=None if view.sources is None else view.sources.split(leaves_out_covered=True),
+        split=None if view.sources is None else view.sources.split(),
     )
 
 
@@ -153,5 +154,5 @@ def _pinned(asked: Read | ViewDefinition) -> Snapshot:
 
 def _sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
     tables, strategy = tables_of(read.raw, read.sources, snapshot), read.strategy.value
-    ask = ask_of(read, leaves_out_covered=True)
+    ask = ask_of(read)
     return query_sql(ask, dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty)

@@ -1,25 +1,27 @@
-"""States and serving tables by DuckDB: SQL reduces the facts, deltalake commits the rows."""
+"""States and serving tables by DuckDB: SQL reduces the facts; Arrow writes the files of states, deltalake serving tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction, WriterProperties
+from deltalake import CommitProperties, Transaction
 
 from cdc_views.engines import serving, state_plan
-from cdc_views.engines.base import StateWrite
+from cdc_views.engines.base import StateWrite, Written
 from cdc_views.engines.duckdb.connections import in_its_words
-from cdc_views.engines.duckdb.covered import with_covered
+from cdc_views.engines.duckdb.files import written
+from cdc_views.engines.duckdb.tables import placed
 from cdc_views.engines.duckdb.types import quoted, type_text
 from cdc_views.engines.serving import ServingWrite
-from cdc_views.landing.delta import BOUND_BYTES, DICTIONARY_BYTES, commit, open_delta, recording
+from cdc_views.landing.delta import commit, open_delta
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.order import LIFT, SHIFT
-from cdc_views.plan.parts import Part, Source
+from cdc_views.plan.parts import Source
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer
@@ -27,29 +29,28 @@ from cdc_views.sql.render import Renderer
 NOTE = "cdc-views"
 """The key of a serving commit's note in its metadata; Spark's commits store it as `userMetadata`."""
 _BATCH_ROWS = 100_000
-_FILES = WriterProperties(
-    compression="LZ4_RAW", dictionary_page_size_limit=DICTIONARY_BYTES, statistics_truncate_length=BOUND_BYTES
-)
-"""The fastest to read: a state is read more often than it is written."""
 
 
-def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> None:
+def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> Written:
     """See `Engine.write_state`; `tables` are FROM clauses of the facts."""
     relation = write.sources.raw.relation
     # a purge reads each fact twice: for the parts that stay, and for the parts that leave
     renderer = Renderer(DuckDb(), table=tables[Source.ALL], tables=tables, computes_once=write.purges)
     columns = [*map(_typed, relation.arrow_schema()), quoted(PART)]
     with in_its_words():
+        replaced = _replaced(connection, write, tables)
         rows = _sorted(connection, columns, renderer.sql(state_plan.plan_of(write)), state_plan.order_of(relation))
-        _commit(write, with_covered(connection, write, rows) if write.into is Part.OVERLAY else rows)
+        return Written(written(Path(write.target), rows, relation.arrow_schema()), replaced)
 
 
-def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
-    name, number = write.transaction
-    replaced = state_plan.replaced_by(write)
-    how: dict[str, Any] = {"mode": "overwrite", "predicate": replaced} if write.replaced else {"mode": "append"}
-    target = open_delta(write.target, version=write.version)
-    commit(target, rows, recording({name: number}), schema_mode="merge", writer_properties=_FILES, **how)
+def _replaced(connection: duckdb.DuckDBPyConnection, write: StateWrite, tables: Mapping[Source, str]) -> dict[str, Iterable[int]]:
+    plan = state_plan.replaced_by(write)
+    if plan is None:
+        return {}
+    base = {**tables, Source.BASE: placed(write.sources.paths(Source.BASE))}
+    rows = Renderer(DuckDb(), table=tables[Source.ALL], tables=base).sql(plan)
+    file, position = quoted(names.FILE), quoted(names.POSITION)
+    return dict(connection.sql(f"SELECT {file}, list({position}) FROM ({rows}) AS replaced GROUP BY {file}").fetchall())
 
 
 def write_serving(connection: duckdb.DuckDBPyConnection, write: ServingWrite, *, tables: Mapping[Source, str]) -> None:

@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Sources
-from cdc_views.engines.duckdb.covered import uncovered
+from cdc_views.engines.duckdb.masks import mask_of, unhidden
 from cdc_views.engines.duckdb.types import is_same_type, literal, quoted, type_text
 from cdc_views.engines.snapshot import Snapshot, readable, snapshot_of
 from cdc_views.engines.state_plan import in_time
-from cdc_views.plan.parts import Part, Source
+from cdc_views.plan import names
+from cdc_views.plan.parts import FileSet, Part, Source
 from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import RawTable
@@ -30,30 +31,26 @@ def snapshot_of_sources(sources: Sources) -> Snapshot:
     files = sources.paths()
     if not files:
         return Snapshot(sources.raw_version, arrow=sources.raw.relation.arrow_schema().empty_table())
-    return snapshot_of_files(sources, files)
-
-
-def snapshot_of_files(sources: Sources, files: tuple[str, ...], known: Schemas | None = None) -> Snapshot:
-    """Return some files of `sources`, at least one, as a snapshot; `known` caches schemas of files."""
-    return Snapshot(sources.raw_version, files, _stored(sources, files, {} if known is None else known))
+    return Snapshot(sources.raw_version, files, _stored(sources, files, {}))
 
 
 def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Schema:
     """The columns that the files really have; Delta's schema may have newer ones.
 
-    A column has an unexpected type if any file has one, so that a reader completes it. One commit writes all files of a base
-    (perhaps hundreds), and another all files of an overlay. So one file of each is enough.
+    A column has an unexpected type if any file has one, so that a reader completes it. The log of a state tells which files have
+    the layout of now; these are not opened.
     """
-    base, overlay = set(sources.paths(Source.BASE)), set(sources.paths(Source.OVERLAY))
-    of_base, of_overlay = ([file for file in files if file in those] for those in (base, overlay))
-    wanted = (*of_base[:1], *of_overlay[:1], *(file for file in files if file not in base and file not in overlay))
-    for file in dict.fromkeys(wanted):
+    layout = sources.raw.relation.arrow_schema()
+    opened = [file for file in files if file not in sources.in_layout]
+    if not opened:
+        return layout
+    for file in opened:
         if file not in known:
             with readable(file):
                 known[file] = pq.read_schema(file)
-    schemas = [known[file] for file in wanted]
+    schemas = [known[file] for file in opened] + [layout] * (len(opened) < len(files))
     columns: dict[str, pa.Field] = {}
-    for field in sources.raw.relation.arrow_schema():
+    for field in layout:
         found = [schema.field(field.name) for schema in schemas if field.name in schema.names]
         others = [other for other in found if not is_same_type(other.type, field.type)]
         if found:
@@ -63,56 +60,65 @@ def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Sche
 
 def tables_of(raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, drops_empty: bool = False) -> dict[Source, str]:
     """Return a FROM clause for each source with files; `snapshot` holds also late facts. `drops_empty`: see `facts_in_time`."""
-    every = from_clause(snapshot, raw)
-    found, known = {Source.ALL: every}, dict[str, pa.Schema]()
-    if sources is None:
-        return found
-    for source in Source:
-        files = sources.paths(source)
-        if source is Source.ALL or not files:
-            continue
-        snapshot = snapshot_of_files(sources, files, known)
-        if sources.covered and source in (Source.PLAIN, Source.JUDGED):
-            found[source] = _in_layout(uncovered(sources, files), snapshot.stored, raw)
-        else:
-            found[source] = from_clause(snapshot, raw, are_alike=_are_alike(source))
-    # if all files are plain rows, a scan of all finds no other facts
-    found.setdefault(Source.OTHERS, every)
-    if sources.late_by is None:
-        return found
+    if sources is None or snapshot.arrow is not None:
+        return {Source.ALL: from_clause(snapshot, raw)}
+    reader = _Reader(sources)
+    found = {source: reader.table(sources.parts.of(source)) for source in Source if sources.paths(source)}
     if sources.is_raw:
-        found[Source.TAIL] = every
+        found[Source.ALL] = found[Source.TAIL] = from_clause(snapshot, raw)
+    # if all files are plain rows, a scan of all finds no other facts
+    found.setdefault(Source.OTHERS, found[Source.ALL])
     plan = in_time(sources, drops_empty=drops_empty)
-    assert plan is not None, "late facts are known"
+    if plan is None:
+        return found
     counts = f"({Renderer(DuckDb(), table=found[Source.TAIL], tables=found).sql(plan)}) AS in_time"
-    columns = ", ".join(map(quoted, raw.relation.arrow_schema().names))
     for source in Source:
         if Part.TAIL in source.value and source is not Source.TAIL and source in found:
-            files = sources.parts.without(Part.TAIL).of(source).paths
-            if files:
-                others = from_clause(snapshot_of_files(sources, files), raw)
-                found[source] = f"(SELECT {columns} FROM {others} UNION ALL SELECT {columns} FROM {counts}) AS facts_that_count"
-            else:
-                found[source] = counts
+            others = sources.parts.without(Part.TAIL).of(source)
+            found[source] = reader.together([reader.table(others), counts]) if others else counts
     return found
 
 
-def _are_alike(source: Source) -> bool:
-    """Whether one commit wrote the files; files that `forget` rewrites keep their columns."""
-    return any(set(source.value) <= set(level.value) for level in (Source.BASE, Source.OVERLAY))
+class _Reader:
+    """FROM clauses over the files of `sources`, without rows that deletion vectors hide."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources, self._raw, self._known = sources, sources.raw, dict[str, pa.Schema]()
+        self._mask = mask_of(sources)
+
+    def table(self, files: FileSet) -> str:
+        """Return the FROM clause of some files."""
+        reading = _reading(files.paths, are_alike=self._sources.in_layout.issuperset(files.paths))
+        if files.masked:
+            reading = f"{unhidden(reading, files.paths, self._mask)} AS not_hidden"
+        return _in_layout(reading, _stored(self._sources, files.paths, self._known), self._raw)
+
+    def together(self, parts: Sequence[str]) -> str:
+        """Return the FROM clause of all rows of some FROM clauses."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = ", ".join(map(quoted, self._raw.relation.arrow_schema().names))
+        return f"({' UNION ALL '.join(f'SELECT {columns} FROM {part}' for part in parts)}) AS facts"
 
 
-def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -> str:
+def placed(files: Sequence[str]) -> str:
+    """Return the FROM clause of some files with `FILE` and `POSITION`, hidden rows included."""
+    places = f"filename AS {quoted(names.FILE)}, file_row_number AS {quoted(names.POSITION)}"
+    return f"(SELECT *, {places} FROM {_reading(files)}) AS placed"
+
+
+def _reading(files: Sequence[str], *, are_alike: bool = False) -> str:
+    """`are_alike`: all files have the same columns, so DuckDB need not open each of them to plan."""
+    how = "" if are_alike else ", union_by_name = true"
+    return f"read_parquet([{', '.join(map(literal, files))}]{how})"
+
+
+def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
     """Return a FROM clause: `read_parquet` of the snapshot's files, or the name `REGISTERED` for a snapshot without files.
 
-    A column or struct field that is newer than the files is null. If `are_alike`, all files have the same columns, so DuckDB
-    need not open each of them to plan.
+    A column or struct field that is newer than the files is null.
     """
-    if snapshot.arrow is not None:
-        return REGISTERED
-    files = ", ".join(map(literal, snapshot.files))
-    how = "" if are_alike else ", union_by_name = true"
-    return _in_layout(f"read_parquet([{files}]{how})", snapshot.stored, raw)
+    return REGISTERED if snapshot.arrow is not None else _in_layout(_reading(snapshot.files), snapshot.stored, raw)
 
 
 def from_row_groups(file: str, ranges: Sequence[range], stored: pa.Schema, raw: RawTable) -> str:

@@ -16,7 +16,6 @@ from cdc_views.plan import names
 from cdc_views.plan.build import Ask
 from cdc_views.plan.compact import PART, compact, part_of
 from cdc_views.plan.expr import Call, Case, Lit, Op, col
-from cdc_views.plan.parts import Part
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.rules.facts import FactKind
 from cdc_views.sql import rows_sql
@@ -30,6 +29,7 @@ MARK = mark_of(COMMAND)
 _ADAPTERS = ("duckdb", "spark", "bigquery")
 """The adapters with macros; `databricks` uses Spark's."""
 _PART_DIGITS = 4
+_PREFIX = "r"  # of `_part`; tables that dbt has written have it
 """A state has 2^4 parts by partition key; an incremental run rewrites those with new facts."""
 _RENDERED = {"latest_row": "now", "live_rows": "now", "latest_cells": "state"}
 """The macros of each table, and their second argument: the clock, or an earlier state."""
@@ -69,7 +69,7 @@ class _Bodies:
     def _state(self) -> str:
         """Return the state's SQL, from all facts, or from the new facts and the state's facts in the parts that they touch."""
         reduced, quote = self._latest_cells(), "`" if self.adapter != "duckdb" else '"'
-        of_key = part_of(self.relation, prefix=Part.RUN.value, digits=_PART_DIGITS)
+        of_key = part_of(self.relation, prefix=_PREFIX, digits=_PART_DIGITS)
         is_table = Call(Op.EQ, (col(names.KIND), Lit(FactKind.TABLE.value)))
         of_fact = Case(((is_table, replace(of_key, keys=())),), of_key)
         facts = _STATE_FACTS.format(
@@ -86,7 +86,7 @@ class _Bodies:
         landing of the facts: the watermark from which an incremental run continues.
         """
         target, table = dialect(self.adapter), self._word("cdc_views_facts")
-        plan = compact(self.relation, part=part_of(self.relation, prefix=Part.RUN.value, digits=_PART_DIGITS))
+        plan = compact(self.relation, digits=_PART_DIGITS, prefix=_PREFIX)
         reduced = Renderer(target, table=table).query(prune(lower(plan, strategy="aggregate")))
         newest = exp.select(function("MAX", _column(names.LANDED))).from_(exp.to_table(table))
         columns = [self._typed(field, newest) for field in self.relation.arrow_schema().names]

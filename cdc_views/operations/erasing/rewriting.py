@@ -18,10 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction, RemoveAction
+from pyroaring import BitMap64
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.digests import note_commit
+from cdc_views.storage import deletion_vectors
+from cdc_views.storage.delta_log import Commit, DataFile, files_of, new_file
 
 Change = Callable[[pa.Table], pa.Table]
 """Returns the rows to keep, or the same object if all stay unchanged."""
@@ -36,12 +39,14 @@ def rewrite(
     Rewrites files in `seen` (absolute paths) without a data change, so that readers of changes do not see their rows again.
     Raises `ConflictError` if somebody else removed one of the files since the version that is open.
     """
-    if _has_vectors(table):
-        raise UnsupportedError(
-            f"{table.table_uri}: has deletion vectors, which somebody else wrote",
-            remedy="purge them (REORG … APPLY (PURGE)) and disable them",
-        )
     root = Path(unquote(table.table_uri.removeprefix("file://")))
+    if _has_vectors(table):
+        if seen:
+            raise UnsupportedError(
+                f"{table.table_uri}: has deletion vectors, which somebody else wrote",
+                remedy="purge them (REORG … APPLY (PURGE)) and disable them",
+            )
+        return _rewrite_live(root, table.version(), change, mark=mark, transactions=transactions or {})
     actions: list[Any] = []
     for file in pa.table(table.get_add_actions()).to_pylist():
         old = root / unquote(file["path"])
@@ -50,6 +55,23 @@ def rewrite(
     if actions:
         commit_actions(table, actions, mark=mark, transactions=transactions)
     return bool(actions)
+
+
+def _rewrite_live(root: Path, version: int, change: Change, *, mark: str, transactions: Mapping[str, int]) -> bool:
+    """Rewrite the files that `change` changes without the rows that deletion vectors hide; see `rewrite`."""
+    gone = [file for file in files_of(root, version) if any(change(rows) is not rows for rows in batches(root / file.path))]
+    if not gone:
+        return False
+    added: list[DataFile] = []
+    for file in gone:
+        path = str(PurePosixPath(file.path).with_name(f"part-{uuid4()}.parquet"))
+        hidden = BitMap64() if file.deleted is None else deletion_vectors.read(root, file.deleted)
+        rows = written(root / file.path, root / path, change, hidden=hidden)
+        if rows:
+            added.append(new_file(root, path, partition=file.partition, rows=rows, tags=file.tags))
+    Commit("DELETE", tuple(added), tuple(gone), transactions, mark).write(root, after=version)
+    note_commit(DeltaTable(str(root)))
+    return True
 
 
 def without_bounds(table: DeltaTable) -> int:
@@ -127,11 +149,13 @@ def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool
     yield RemoveAction(path, data_change=True, deletion_timestamp=now, size=file["size_bytes"], partition_values=parts)
 
 
-def written(old: Path, new: Path, change: Change) -> int:
-    """Write the rows that `change` keeps to a new Parquet file; returns how many. Writes no file for 0 rows."""
+def written(old: Path, new: Path, change: Change, *, hidden: BitMap64 | None = None) -> int:
+    """Write the rows that `change` keeps to a new Parquet file; returns how many. Writes no file for 0 rows, and no row at a
+    position in `hidden`.
+    """
     count = 0
     writer: pq.ParquetWriter | None = None
-    for rows in map(change, batches(old)):
+    for rows in map(change, _live(old, hidden or BitMap64())):
         if rows.num_rows:
             writer = writer or pq.ParquetWriter(new, rows.schema, compression="zstd")
             writer.write_table(rows)
@@ -139,6 +163,15 @@ def written(old: Path, new: Path, change: Change) -> int:
     if writer:
         writer.close()
     return count
+
+
+def _live(file: Path, hidden: BitMap64) -> Iterator[pa.Table]:
+    start = 0
+    for rows in batches(file):
+        mine = [position - start for position in hidden & BitMap64(range(start, start + rows.num_rows))]
+        start += rows.num_rows
+        gone = set(mine)
+        yield rows.filter(pa.array([place not in gone for place in range(rows.num_rows)])) if gone else rows
 
 
 def statistics(rows: int) -> str:

@@ -41,6 +41,7 @@ _CANNOT = {
     "each": "transform an array",
     "array_max": "take the largest element of an array",
     "array_size": "count the elements of an array",
+    "array_join": "join the texts of an array",
     "collect": "collect an array",
     "explode": "unnest an array",
 }

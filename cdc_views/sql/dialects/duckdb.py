@@ -26,6 +26,7 @@ class DuckDb(WindowDialect):
         "each": "list_transform",
         "array_max": "list_max",
         "array_size": "len",
+        "array_join": "array_to_string",
         "map_from": "map_from_entries",
         "collect": "LIST",
         "explode": "UNNEST",
@@ -63,6 +64,9 @@ class DuckDb(WindowDialect):
     def gathered(self, values: list[Sql], arrays: list[Sql]) -> Sql:
         # `list_distinct` leaves out nulls, `list_concat` skips null lists
         return function("list_distinct", function("list_concat", exp.Array(expressions=values), *arrays))
+
+    def whole(self, digits: Sql) -> Sql:
+        return exp.cast(function("concat", text("0x"), digits), "bigint")
 
     def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
         # most texts have all their digits; without a regular expression they take half the time

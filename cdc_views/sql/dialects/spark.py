@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function, text
+from cdc_views.sql.dialects.base import Sql, function, number, text
 from cdc_views.sql.dialects.decimals import fits, refusal
 from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
@@ -30,6 +30,7 @@ class Spark(WindowDialect):
         "each": "transform",
         "array_max": "array_max",
         "array_size": "array_size",
+        "array_join": "array_join",
         "map_from": "map_from_entries",
         "explode": "explode",
     }
@@ -51,6 +52,9 @@ class Spark(WindowDialect):
         # `concat` with a null array would be null
         parts = [function("array", *values), *(function("coalesce", part, function("array")) for part in arrays)]
         return function("array_distinct", function("array_compact", function("concat", *parts)))
+
+    def whole(self, digits: Sql) -> Sql:
+        return exp.cast(function("conv", digits, number(16), number(10)), "bigint")
 
     def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
         # without ANSI mode a failed cast gives null, so raise an error

@@ -1,10 +1,11 @@
-"""SQL that only histories and states need, for the engines that run them: DuckDB and Spark (run)."""
+"""SQL that only histories, states and their comparisons need, for the engines that run them: DuckDB and Spark (run)."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from cdc_views.plan import expr as e
+from cdc_views.plan import sums
 from cdc_views.sql.dialects.base import Dialect, Sql, function, number, text
 
 _FUNCTIONS = {
@@ -50,3 +51,44 @@ class WindowDialect(Dialect):
     def gathered(self, values: list[Sql], arrays: list[Sql]) -> Sql:
         """Return the array of a `Gathered`."""
         self.cannot("gather values in an array")
+
+    def visit_spelled(self, node: sums.Spelled, item: Sql | None) -> Sql:
+        """Return the text of a value."""
+        value = self.render(node.value, item)
+        match node.form:
+            case sums.Form.TEXT:
+                # counted in characters by every engine
+                parts = [exp.cast(function("length", value), "text"), text(":"), value.copy()]
+            case sums.Form.BYTES:
+                parts = [function("hex", value), text(";")]
+            case sums.Form.WORD:
+                parts = [exp.cast(value, "text"), text(";")]
+        return function("coalesce", piped(parts), text("~"))
+
+    def visit_joined(self, node: sums.Joined, item: Sql | None) -> Sql:
+        """Return texts one after the other."""
+        return function("concat", *(self.render(part, item) for part in node.texts))
+
+    def visit_joinedelements(self, node: sums.JoinedElements, item: Sql | None) -> Sql:
+        """Return the texts of an array one after the other."""
+        return self._own("array_join", self.render(node.array, item), text(""))
+
+    def visit_md5(self, node: sums.Md5, item: Sql | None) -> Sql:
+        """Return the hex digits of an MD5."""
+        return function("md5", self.render(node.text, item))
+
+    def visit_piece(self, node: sums.Piece, item: Sql | None) -> Sql:
+        """Return eight hex digits as a number."""
+        return self.whole(function("substring", self.render(node.digest, item), number(8 * node.number + 1), number(8)))
+
+    def whole(self, digits: Sql) -> Sql:
+        """Return the BIGINT that hex digits mean."""
+        self.cannot("read hex digits")
+
+
+def piped(parts: list[Sql]) -> Sql:
+    """Return texts one after the other; null if one is."""
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = exp.DPipe(this=joined, expression=part, safe=False)
+    return joined

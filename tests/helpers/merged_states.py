@@ -1,4 +1,4 @@
-"""A raw table and its state that tests of overlays land facts in."""
+"""A raw table and its state that tests of merges land facts in."""
 
 from __future__ import annotations
 

@@ -1,0 +1,77 @@
+"""The one writer of a state's commits: the files that an engine wrote, and deletion vectors for the rows that they replace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from cdc_views.engines.base import StateWrite, Written
+from cdc_views.engines.snapshot import readable
+from cdc_views.engines.state_plan import part_in
+from cdc_views.landing.checkpoints import sum_up
+from cdc_views.landing.delta import open_delta
+from cdc_views.landing.digests import note_commit
+from cdc_views.plan.compact import PART, Step
+from cdc_views.state.file_statistics import tags_of
+from cdc_views.state.state_table import StateTable
+from cdc_views.storage import deletion_vectors
+from cdc_views.storage.delta_log import Commit, DataFile, folder_of, new_file
+from cdc_views.storage.relation import Relation
+
+_OPERATIONS = {Step.RUN: "WRITE", Step.MERGE: "MERGE", Step.BUCKETS: "OPTIMIZE", Step.BASE: "WRITE"}
+
+
+def commit_written(
+    state: StateTable, write: StateWrite, written: Written, *, removed: Iterable[DataFile], transactions: Mapping[str, int]
+) -> None:
+    """Commit what an engine wrote as the version after `state`, without the files `removed`.
+
+    Raises `ConflictError` if somebody else committed since: the files to replace may have changed.
+    """
+    folder, relation = folder_of(state.location), write.sources.raw.relation
+    added = [_added(folder, path, relation, is_merged=write.step is Step.MERGE) for path in written.files]
+    gone, masked = _replaced(folder, state, written.replaced)
+    commit = Commit(
+        _OPERATIONS[write.step],
+        (*added, *masked),
+        (*removed, *gone),
+        transactions,
+        # a rewritten bucket shows the same rows, unless something was purged from it
+        changes_data=write.step is not Step.BUCKETS or write.purges,
+    )
+    commit.write(folder, after=state.version)
+    table = open_delta(state.location)
+    sum_up(table)
+    note_commit(table)
+
+
+def _added(folder: Path, path: str, relation: Relation, *, is_merged: bool) -> DataFile:
+    file = str(folder / path)
+    with readable(file):
+        rows = pq.read_metadata(file).num_rows
+    return new_file(folder, path, partition={PART: part_in(path)}, rows=rows, tags=tags_of(file, relation, is_merged=is_merged))
+
+
+def _replaced(folder: Path, state: StateTable, replaced: Mapping[str, Iterable[int]]) -> tuple[list[DataFile], list[DataFile]]:
+    """Return the files of which rows were replaced, as they were, and as they are now; those without rows are gone."""
+    known = {file.path: file for file in state.files}
+    before: list[DataFile] = []
+    positions: dict[str, BitMap64] = {}
+    for place, found in replaced.items():
+        file = known[str(_path(place).relative_to(folder))]
+        hidden = BitMap64(found)
+        if file.deleted is not None:
+            hidden |= deletion_vectors.read(folder, file.deleted)
+        before.append(file)
+        if len(hidden) < file.rows:
+            positions[file.path] = hidden
+    vectors = deletion_vectors.write(folder, positions)
+    return before, [known[path].without(vector) for path, vector in vectors.items()]
+
+
+def _path(place: str) -> Path:
+    return Path(unquote(urlsplit(place).path)) if place.startswith("file:") else Path(place)

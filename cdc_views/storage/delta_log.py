@@ -1,0 +1,187 @@
+"""Delta's log of a table on a local disk: the data files of a version with what deltalake does not show (deletion vectors, tags),
+and commits of our own, which can name deletion vectors.
+
+A commit is one file that is created only if it does not exist yet. So of two writers of one version one wins, and the other
+raises `ConflictError`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdc_views.errors import EngineError, UnsupportedError
+from cdc_views.storage.conflicts import ConflictError
+from cdc_views.storage.deletion_vectors import DeletionVector
+
+LOG = "_delta_log"
+DRAFT = "_draft-"
+"""What the name of a folder begins with in which an engine writes files before they get their places."""
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_ENGINE = "cdc-views"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file of one version: its path within the table, bytes, rows with the deleted ones, and time of writing (ms)."""
+
+    path: str
+    partition: Mapping[str, str | None]
+    size: int
+    rows: int
+    modified: int
+    tags: Mapping[str, str] = field(default_factory=dict)
+    deleted: DeletionVector | None = None
+
+    @property
+    def live(self) -> int:
+        """The number of rows that are not deleted."""
+        return self.rows - (0 if self.deleted is None else self.deleted.cardinality)
+
+    def without(self, deleted: DeletionVector | None) -> DataFile:
+        """Return the same file with another deletion vector."""
+        return replace(self, deleted=deleted)
+
+
+def folder_of(location: str) -> Path:
+    """Return the folder of a Delta table, given its path or `file://` URL; raises `UnsupportedError` for another URL."""
+    if "://" in location and not location.startswith("file://"):
+        raise UnsupportedError(f"{location}: a state is kept on a local disk, and this is none", remedy="name a folder")
+    return Path(unquote(location.removeprefix("file://")))
+
+
+def entry_of(folder: Path, version: int) -> Path:
+    """Return the path of a version's log entry, which may be gone."""
+    return folder / LOG / f"{version:020d}.json"
+
+
+def files_of(folder: Path, version: int) -> tuple[DataFile, ...]:
+    """Return the data files of a version, by path; raises `EngineError` if the log lacks an entry or cannot be read."""
+    try:
+        status = entry_of(folder, version).stat()
+    except OSError as error:
+        raise EngineError(f"{folder}: version {version} is gone from Delta's log; the table cannot be read") from error
+    # a version never changes, but a folder may be replaced
+    return _files_of(folder, version, (status.st_ino, status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=8)
+def _files_of(folder: Path, version: int, _entry: tuple[int, ...]) -> tuple[DataFile, ...]:
+    start, found = _checkpointed(folder, version)
+    for number in range(start + 1, version + 1):
+        try:
+            lines = entry_of(folder, number).read_text("utf-8").splitlines()
+        except OSError as error:
+            raise EngineError(f"{folder}: version {number} is gone from Delta's log; the table cannot be read") from error
+        # one entry may remove a file and add it again, with another deletion vector
+        actions = [json.loads(line) for line in lines if '"remove"' in line or '"add"' in line]
+        for action in actions:
+            if "remove" in action:
+                found.pop(unquote(action["remove"]["path"]), None)
+        found |= {file.path: file for file in (_file(action["add"]) for action in actions if "add" in action)}
+    return tuple(found[path] for path in sorted(found))
+
+
+def _checkpointed(folder: Path, version: int) -> tuple[int, dict[str, DataFile]]:
+    """Return the version of the newest checkpoint up to `version`, and its files; -1 if there is none."""
+    known = {int(found[1]): path for path in (folder / LOG).iterdir() if (found := _CHECKPOINT.fullmatch(path.name))}
+    newest = max((number for number in known if number <= version), default=None)
+    if newest is None:
+        return -1, {}
+    try:
+        added = pq.read_table(known[newest], columns=["add"])["add"].to_pylist(maps_as_pydicts="strict")
+    except (OSError, pa.ArrowException) as error:
+        raise EngineError(f"{known[newest]} cannot be read: {error}") from error
+    return newest, {file.path: file for file in map(_file, filter(None, added))}
+
+
+def _file(add: Mapping[str, Any]) -> DataFile:
+    vector = add.get("deletionVector")
+    return DataFile(
+        unquote(add["path"]),
+        dict(add.get("partitionValues") or {}),
+        int(add["size"]),
+        int(json.loads(add.get("stats") or "{}").get("numRecords") or 0),
+        int(add["modificationTime"]),
+        dict(add.get("tags") or {}),
+        None if vector is None else DeletionVector.of(vector),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The changes of one version. A file in both `removed` and `added` gets another deletion vector."""
+
+    operation: str
+    added: tuple[DataFile, ...] = ()
+    removed: tuple[DataFile, ...] = ()
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    comment: str = ""
+    changes_data: bool = True
+
+    def write(self, folder: Path, *, after: int) -> int:
+        """Commit to the table in `folder` as the version after `after`; returns it. Raises `ConflictError` if it exists."""
+        version = after + 1
+        content = "".join(f"{json.dumps(action)}\n" for action in self._actions(int(time.time() * 1000)))
+        _put_new(entry_of(folder, version), content)
+        return version
+
+    def _actions(self, now: int) -> Iterator[dict[str, Any]]:
+        comment = {"comment": self.comment} if self.comment else {}
+        info = {"timestamp": now, "operation": self.operation, "operationParameters": {}, "engineInfo": _ENGINE, **comment}
+        yield {"commitInfo": info}
+        for name, number in self.transactions.items():
+            yield {"txn": {"appId": name, "version": number, "lastUpdated": now}}
+        for file in self.removed:
+            yield {"remove": {**self._named(file), "deletionTimestamp": now, "extendedFileMetadata": True}}
+        for file in self.added:
+            # bounds of other columns would copy values into the log, which `forget` does not look into
+            stats = json.dumps({"numRecords": file.rows, "tightBounds": file.deleted is None})
+            tags = {"tags": dict(file.tags)} if file.tags else {}
+            yield {"add": {**self._named(file), "modificationTime": file.modified, "stats": stats, **tags}}
+
+    def _named(self, file: DataFile) -> dict[str, Any]:
+        vector = {} if file.deleted is None else {"deletionVector": file.deleted.action()}
+        named = {"path": quote(file.path, safe="/="), "partitionValues": dict(file.partition), "size": file.size}
+        return {**named, "dataChange": self.changes_data, **vector}
+
+
+def _put_new(path: Path, content: str) -> None:
+    """Create a file with all of its content; raises `ConflictError` if it exists."""
+    draft = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with draft.open("x", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)  # unlike a rename, it fails if the entry exists
+    except FileExistsError as error:
+        raise ConflictError(f"{path.parent.parent}: another run committed first") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def new_file(folder: Path, path: str, *, partition: Mapping[str, str | None], rows: int, tags: Mapping[str, str]) -> DataFile:
+    """Return a data file that was just written to `path` within the table in `folder`."""
+    status = (folder / path).stat()
+    return DataFile(path, partition, status.st_size, rows, int(status.st_mtime * 1000), tags)
+
+
+def unused_vectors(folder: Path, used: Iterable[DataFile]) -> list[Path]:
+    """Return the files of deletion vectors in `folder` that none of the data files `used` names."""
+    kept = {file.deleted.file for file in used if file.deleted is not None}
+    return [path for path in sorted(folder.glob("deletion_vector_*.bin")) if path.name not in kept]

@@ -1,0 +1,107 @@
+"""The facts that a read takes on Spark, and the strategy that fits them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_views.engines.base import Read, Sources
+from cdc_views.errors import UnsupportedError
+from cdc_views.model.strategy import Strategy
+from cdc_views.plan.parts import Part, Source
+from cdc_views.plan.rewrites import Choice, choose
+from cdc_views.storage.relation import RawTable
+from cdc_views_spark.executors import why_no_duckdb
+from cdc_views_spark.raw_files import RawFiles, bytes_of, raw_files
+from cdc_views_spark.reading import facts_by_part, parts_of_sources, raw_facts
+
+KERNEL_BYTES = 64_000_000
+"""`auto` takes the kernel below so many bytes of files: 2 million facts, say. Spark's own plan pays 10 to 40 CPU seconds before
+its first row. The kernel pays 5 µs more for each fact of a narrow table, which goes from the JVM to Python: 10 seconds at this
+size. Of a wide table it pays less for each fact, too."""
+_BYTES_PER_TASK = 16_000_000
+"""A task holds its facts in memory, some ten times the bytes of the files. Fewer bytes need no shuffle: one task takes all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts of a read: those of `sources`, or all of raw. `files` are raw's, unless a state holds the facts."""
+
+    session: SparkSession
+    raw: RawTable
+    sources: Sources | None
+    files: RawFiles | None
+
+    @classmethod
+    def of(cls, session: SparkSession, read: Read) -> Facts:
+        """Return the facts of a read, of one version of raw; raises `EngineError`."""
+        if read.sources is None:
+            return cls(session, read.raw, None, raw_files(read.raw))
+        is_raw = read.sources.is_raw
+        files = raw_files(read.raw, version=read.sources.raw_version) if is_raw else None
+        return cls(session, read.raw, read.sources, files)
+
+    @property
+    def bytes(self) -> int | None:
+        """The bytes of the files; None if unknown."""
+        if self.sources is None:
+            return None if self.files is None else self.files.bytes
+        ours = bytes_of(self.sources.parts.of(Part).paths)
+        if self.sources.is_raw:
+            return None if ours is None or self.files is None else ours + self.files.bytes
+        return ours
+
+    def by_source(self) -> dict[Source, Callable[[], DataFrame]]:
+        """Return the frames that a plan's scans read."""
+        if self.sources is None:
+            return {Source.ALL: lambda: raw_facts(self.session, self.raw, self.files)}
+        return parts_of_sources(self.session, self.sources)
+
+    def as_one(self) -> DataFrame:
+        """Return all facts, for the kernel; with the part of each, where its SQL tells parts apart."""
+        if self.sources is None or (self.sources.is_raw and self.sources.late_by is None):
+            return raw_facts(self.session, self.raw, self.files)
+        return facts_by_part(self.session, self.sources)
+
+
+def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
+    """Return the strategy of a read, with the reason.
+
+    Raises `UnsupportedError` if the kernel is asked for, and executors cannot run it.
+    """
+    if strategy not in (Strategy.AUTO, Strategy.KERNEL):
+        return choose(strategy.value)
+    no_kernel = (_why_not(facts, kernel_bytes) if strategy is Strategy.AUTO else "") or why_no_duckdb(facts.session)
+    if not no_kernel:
+        how = "as asked for" if strategy is Strategy.KERNEL else f"since {_size(facts.bytes)} of files take few tasks"
+        return Choice(Strategy.KERNEL.value, f"strategy kernel: DuckDB's SQL in {_tasks(facts)} of Spark's tasks, {how}")
+    if strategy is Strategy.KERNEL:
+        raise UnsupportedError(f"strategy kernel cannot run: {no_kernel}", remedy="install it there, or choose auto")
+    plan = choose(strategy.value)
+    return Choice(plan.strategy, f"{plan.why}; not the kernel, since {no_kernel}")
+
+
+def tasks_of(facts: Facts) -> int:
+    """Return in how many tasks the kernel runs."""
+    if facts.bytes is None:
+        return int(facts.session.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    return max(1, -(-facts.bytes // _BYTES_PER_TASK))
+
+
+def _why_not(facts: Facts, kernel_bytes: int) -> str:
+    if facts.bytes is None:
+        return "the bytes of its files are unknown"
+    if facts.bytes >= kernel_bytes:
+        return f"{_size(facts.bytes)} of files are too many: it is for less than {_size(kernel_bytes)}"
+    return ""
+
+
+def _tasks(facts: Facts) -> str:
+    number = tasks_of(facts)
+    return "one" if number == 1 else str(number)
+
+
+def _size(count: int | None) -> str:
+    return "unknown bytes" if count is None else f"{count / 1_000_000:.1f} MB"

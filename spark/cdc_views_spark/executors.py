@@ -1,0 +1,59 @@
+"""Whether Spark's executors can run DuckDB."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from weakref import WeakKeyDictionary
+
+import duckdb
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+_KNOWN: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
+"""The reasons found so far: to ask takes a job."""
+
+
+def why_no_duckdb(session: SparkSession) -> str:
+    """Return why the session's executors cannot run this process's DuckDB, as a clause; empty if they can."""
+    if session not in _KNOWN:
+        _KNOWN[session] = "" if _are_this_python(session) else _why(_version(session))
+    return _KNOWN[session]
+
+
+def _are_this_python(session: SparkSession) -> bool:
+    try:
+        context = session.sparkContext
+    except PySparkException:  # Spark Connect has none
+        return False
+    return str(context.master).startswith("local") and context.pythonExec == sys.executable
+
+
+def _version(session: SparkSession) -> str:
+    """The version of DuckDB on an executor, or why there is none, after a space."""
+
+    def version(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        try:
+            import duckdb
+
+            found = duckdb.__version__
+        except ImportError as error:
+            found = f" {error}"
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"version": [found]})
+
+    try:
+        return str(session.range(0, 1, 1, 1).mapInArrow(version, "version string").collect()[0][0])
+    except PySparkException as error:
+        return f" {str(error).strip().splitlines()[0]}"
+
+
+def _why(version: str) -> str:
+    if version.startswith(" "):
+        return f"Spark's executors cannot import DuckDB ({version.strip()})"
+    if version != duckdb.__version__:
+        return f"Spark's executors have DuckDB {version}, and this process has {duckdb.__version__}"
+    return ""
