@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.plan import names
-from cdc_views.plan.compact import KEPT, PART, Step, compact, replaced_rows
+from cdc_views.plan.compact import PART, Step, compact, replaced_rows
 from cdc_views.plan.nodes import Node, UnionAll
 from cdc_views.plan.parts import Source
 from cdc_views.plan.purge import Purge, facts_in_time
@@ -28,12 +28,6 @@ def replaced_by(write: StateWrite) -> Node | None:
     if write.step is not Step.MERGE or split is None:
         return None
     return lowered(replaced_rows(write.sources.raw.relation, split))
-
-
-def kept_and_moved(root: UnionAll) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """Return the steps of a state's plan: first the steps of rows that stay as they are in the base, then the others."""
-    kept = tuple(part for part in root.parts if part.name.startswith(KEPT))
-    return kept, tuple(part for part in root.parts if part not in kept)
 
 
 def in_time(sources: Sources, *, drops_empty: bool = False) -> Node | None:

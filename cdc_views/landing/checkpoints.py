@@ -15,7 +15,8 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-LOG = "_delta_log"
+from cdc_views.storage.delta_log import LOG
+
 SHARE = 100  # reading a commit takes about as long as reading a hundred actions of a checkpoint
 MOST_COMMITS = 400  # between two checkpoints; it takes a tenth of a second to read them
 IN_USE_SECONDS = 3600.0  # remove only files that were replaced longer ago: readers may still use younger ones

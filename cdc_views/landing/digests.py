@@ -21,8 +21,9 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from cdc_views.landing.checkpoints import LOG, local_folder
+from cdc_views.landing.checkpoints import local_folder
 from cdc_views.model.whole_files import write_whole
+from cdc_views.storage.delta_log import LOG
 
 FOLDER = "_digests"
 _FILE = "sha256.jsonl"

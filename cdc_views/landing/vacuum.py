@@ -13,10 +13,10 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from cdc_views.landing.checkpoints import LOG, age, before, remove
+from cdc_views.landing.checkpoints import age, before, remove
 from cdc_views.landing.delta import delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
-from cdc_views.storage.delta_log import files_of, folder_of
+from cdc_views.storage.delta_log import LOG, files_of, folder_of
 
 ORPHANED_AFTER = 3600.0  # seconds after which a file that no log entry names belongs to no writer any more
 _MARK = "cdc-views:purge"

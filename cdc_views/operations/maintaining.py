@@ -11,7 +11,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.checkpoints import LOG, age, before, beginning, remove, superseded
+from cdc_views.landing.checkpoints import age, before, beginning, remove, superseded
 from cdc_views.landing.delta import RAW_FILES, delta_errors, open_delta
 from cdc_views.landing.digests import note_missing
 from cdc_views.landing.raw_table import is_delta, quarantine_location
@@ -22,7 +22,7 @@ from cdc_views.operations.known_raw import check_known
 from cdc_views.state.serving import noted_at, open_serving
 from cdc_views.state.state_table import id_of, is_built, open_state
 from cdc_views.storage.deletion_vectors import BITS_FOLDER
-from cdc_views.storage.delta_log import DRAFT, files_of, unused_vectors
+from cdc_views.storage.delta_log import DRAFT, LOG, files_of, unused_vectors
 
 LEAST_HOURS = 1
 """A younger file may belong to a commit that is still running in another process."""

@@ -66,8 +66,6 @@ GROUP_DIGITS = 3
 """Every file of a base with at least as many digits is about buckets that share these, so that a group is rewritten alone."""
 
 IS_PLAIN = "_is_plain"
-KEPT = "kept"
-"""The prefix of the names of steps whose rows stay as they are in the base."""
 
 
 class Step(Enum):
@@ -174,7 +172,7 @@ def _kept_rows(request: Reduction, step: Step) -> list[tuple[FactKind, Node]]:
     kept: list[tuple[FactKind, Node]] = []
     for place in request.split.places():
         columns = (*stored, (IS_PLAIN, Lit(place.is_plain)))
-        rows = request.scan(f"{KEPT}_{place.label}_rows", kinds=[FactKind.ROW], columns=columns, source=place)
+        rows = request.scan(f"kept_{place.label}_rows", kinds=[FactKind.ROW], columns=columns, source=place)
         kept.append((FactKind.ROW, request.untouched(rows)))
     return kept
 

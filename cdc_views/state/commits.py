@@ -52,8 +52,9 @@ def commit_written(
 def _added(folder: Path, path: str, relation: Relation, *, is_merged: bool) -> DataFile:
     file = str(folder / path)
     with readable(file):
-        rows = pq.read_metadata(file).num_rows
-    return new_file(folder, path, partition={PART: part_in(path)}, rows=rows, tags=tags_of(file, relation, is_merged=is_merged))
+        footer = pq.read_metadata(file)
+    tags = tags_of(footer, relation, is_merged=is_merged)
+    return new_file(folder, path, partition={PART: part_in(path)}, rows=footer.num_rows, tags=tags)
 
 
 def _replaced(folder: Path, state: StateTable, replaced: Mapping[str, Iterable[int]]) -> tuple[list[DataFile], list[DataFile]]:

@@ -25,9 +25,9 @@ TAG = "cdc-views"
 """The tag of a state's file in Delta's log: JSON of its statistics and of its columns."""
 
 
-def tags_of(path: str, relation: Relation, *, is_merged: bool) -> dict[str, str]:
-    """Return the tags of a file that was just written in the layout of `relation`; `is_merged`: by a merge."""
-    known = statistics_of([path], relation)
+def tags_of(footer: pq.FileMetaData, relation: Relation, *, is_merged: bool) -> dict[str, str]:
+    """Return the tags of a file with this footer, written in the layout of `relation`; `is_merged`: by a merge."""
+    known = _of_footer(footer, _keys(relation))
     # Delta's JSON has no integers of 128 bits
     span = {"oldest": str(known.oldest), "newest": str(known.newest)}
     told = {
@@ -65,18 +65,24 @@ def columns_digest(relation: Relation) -> str:
 
 def statistics_of(paths: Iterable[str], relation: Relation) -> Statistics:
     """Return the statistics of files in the layout of `relation`; `UNKNOWN` if any is remote, since those are not read."""
-    keys = {FROM, TO, *(name for column in relation.schema.row_key for name in shown_as(column))}
-    found = Statistics()
+    keys, found = _keys(relation), Statistics()
     for path in paths:
         found |= _of_file(path, keys)
     return found
+
+
+def _keys(relation: Relation) -> set[str]:
+    return {FROM, TO, *(name for column in relation.schema.row_key for name in shown_as(column))}
 
 
 def _of_file(path: str, keys: Container[str]) -> Statistics:
     if "://" in path:
         return UNKNOWN
     with readable(path):
-        footer = pq.read_metadata(path)
+        return _of_footer(pq.read_metadata(path), keys)
+
+
+def _of_footer(footer: pq.FileMetaData, keys: Container[str]) -> Statistics:
     leaves = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
     # W6: dropped columns count too, since they may be added again
     written = [index for leaf, index in leaves.items() if leaf.split(".")[0] not in keys and is_written(leaf)]

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError
 from cdc_views.storage.conflicts import ConflictError
+from cdc_views.storage.delta_log import entry_of
 
 _STEP_BITS = 11
 _ENTRY_BITS = 22
 _VERSION_SHIFT = _STEP_BITS + _ENTRY_BITS
 _ID_BITS = 63
 _MOST = (1 << _ID_BITS) - 1
-_LOG_DIGITS = 20
 
 
 class MismatchError(EngineError):
@@ -95,11 +94,6 @@ def entry_digest(location: str, version: int) -> int:
     except OSError:
         return 0
     return int.from_bytes(sha256(content).digest()[:8], "big") % ((1 << _ENTRY_BITS) - 1) + 1
-
-
-def entry_of(location: str, version: int) -> Path:
-    """Return the path of a version's log entry, which may be gone."""
-    return Path(location) / "_delta_log" / f"{version:0{_LOG_DIGITS}d}.json"
 
 
 def path_of(table: DeltaTable) -> str:

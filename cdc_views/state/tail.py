@@ -21,7 +21,8 @@ from cdc_views.errors import EngineError, UsageError
 from cdc_views.landing.delta import open_delta, recorded
 from cdc_views.landing.external.adaptation import ADAPTED
 from cdc_views.landing.raw_table import is_delta
-from cdc_views.state.identity import entry_of, path_of
+from cdc_views.state.identity import path_of
+from cdc_views.storage.delta_log import entry_of
 
 RETENTION = "cdc-views retention"  # marks a commit that drops only raw events that a state covers
 ERASURE = "cdc-views erasure"

@@ -63,9 +63,13 @@ def folder_of(location: str) -> Path:
     return Path(unquote(location.removeprefix("file://")))
 
 
-def entry_of(folder: Path, version: int) -> Path:
+def entry_of(folder: Path | str, version: int) -> Path:
     """Return the path of a version's log entry, which may be gone."""
-    return folder / LOG / f"{version:020d}.json"
+    return Path(folder) / LOG / f"{version:020d}.json"
+
+
+def _gone(folder: Path, version: int) -> EngineError:
+    return EngineError(f"{folder}: version {version} is gone from Delta's log; the table cannot be read")
 
 
 def files_of(folder: Path, version: int) -> tuple[DataFile, ...]:
@@ -73,7 +77,7 @@ def files_of(folder: Path, version: int) -> tuple[DataFile, ...]:
     try:
         status = entry_of(folder, version).stat()
     except OSError as error:
-        raise EngineError(f"{folder}: version {version} is gone from Delta's log; the table cannot be read") from error
+        raise _gone(folder, version) from error
     # a version never changes, but a folder may be replaced
     return _files_of(folder, version, (status.st_ino, status.st_mtime_ns, status.st_size))
 
@@ -85,7 +89,7 @@ def _files_of(folder: Path, version: int, _entry: tuple[int, ...]) -> tuple[Data
         try:
             lines = entry_of(folder, number).read_text("utf-8").splitlines()
         except OSError as error:
-            raise EngineError(f"{folder}: version {number} is gone from Delta's log; the table cannot be read") from error
+            raise _gone(folder, number) from error
         # one entry may remove a file and add it again, with another deletion vector
         actions = [json.loads(line) for line in lines if '"remove"' in line or '"add"' in line]
         for action in actions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_views.errors import UnsupportedError
@@ -92,9 +92,14 @@ class Compiler:
 
 def ordered(rows: DataFrame, node: Ordered) -> DataFrame:
     """Return the first rows of `rows`, in the order of `node`."""
-    keys = [F.col(_quoted(n)).desc_nulls_last() if down else F.col(_quoted(n)).asc_nulls_first() for n, down in node.by]
+    keys = [column_of(n).desc_nulls_last() if down else column_of(n).asc_nulls_first() for n, down in node.by]
     rows = rows.orderBy(*keys) if keys else rows
     return rows.limit(node.limit) if node.limit is not None else rows
+
+
+def column_of(name: str) -> Column:
+    """Return a column by its name, whatever letters it has."""
+    return F.col(_quoted(name))
 
 
 def _quoted(name: str) -> str:

@@ -31,13 +31,13 @@ from cdc_views.plan.rewrites import Choice, choose, lowered
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.storage.relation import RawTable
 from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, tasks_of
-from cdc_views_spark.compile import Compiler
+from cdc_views_spark.compile import Compiler, column_of
 from cdc_views_spark.kernel import Kernel, task_errors
 from cdc_views_spark.raw_files import raw_files
 from cdc_views_spark.reading import parts_of_sources, raw_facts
 from cdc_views_spark.session import open_session
 from cdc_views_spark.streaming import follow
-from cdc_views_spark.writing import column_of, in_its_words, write_serving, write_state
+from cdc_views_spark.writing import in_its_words, write_serving, write_state
 
 
 def open_spark(*, warehouse: Path) -> SparkEngine:

@@ -30,7 +30,7 @@ from cdc_views.sql.dialects.spark import Spark
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_log import DRAFT
 from cdc_views.storage.relation import Relation
-from cdc_views_spark.compile import Compiler
+from cdc_views_spark.compile import Compiler, column_of
 from cdc_views_spark.reading import parts_of_sources, placed
 
 _CODEC = "lz4_raw"
@@ -108,11 +108,6 @@ def _served(field: pa.Field) -> Column:
     if field.name == CHANGES_AT:
         return (F.shiftright(-F.col(names.SOONEST).cast("bigint"), SHIFT) + F.lit(LIFT)).alias(CHANGES_AT)
     return column_of(field.name).cast(from_arrow_type(field.type, prefer_timestamp_ntz=True)).alias(field.name)
-
-
-def column_of(name: str) -> Column:
-    """Return a column by its name, whatever letters it has."""
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def _save(writer: DataFrameWriter, write: ServingWrite) -> None:

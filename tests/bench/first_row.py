@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tarfile
 import tempfile
-import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from cdc_views_spark.engine import SparkEngine
 from cdc_views_spark.reading import in_layout
 from cdc_views_spark.session import open_session
 from deltalake import write_deltalake
+from spent import spent
 
 from cdc_views.engines.base import Read, ask_of
 from cdc_views.formats.base import SourceLine
@@ -39,35 +39,6 @@ from cdc_views.storage.relation import RawTable, Relation
 CASES = Path(__file__).parents[1] / "data" / "cassandra_cases.tar.xz"
 WAYS = ("before", "plan", "auto")
 READS = 3
-_TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def processes_below(root: int) -> list[Path]:
-    """The folders in `/proc` of all processes that descend from `root`."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError):  # it ended meanwhile
-            continue
-        children.setdefault(parent, []).append(int(folder.name))
-    found, waiting = list[Path](), [root]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        waiting += below
-        found += [Path("/proc", str(pid)) for pid in below]
-    return found
-
-
-def cpu_seconds() -> float:
-    """The CPU that this process, the JVM and Spark's workers have used, ended ones included."""
-    ticks = 0
-    for folder in [Path("/proc/self"), *processes_below(os.getpid())]:
-        try:
-            ticks += sum(map(int, (folder / "stat").read_text().rsplit(")", 1)[1].split()[11:15]))
-        except OSError:
-            continue
-    return ticks / _TICKS
 
 
 def land(folder: Path) -> tuple[str, int]:
@@ -101,10 +72,8 @@ def measure(way: str, folder: Path, as_of: int) -> None:
         strategy = Strategy.AUTO if way == "auto" else Strategy.AGGREGATE
         read = Read(RawTable(str(folder / "raw"), relation_in(folder)), as_of, strategy=strategy)
         for number in range(READS):
-            wall, cpu = time.perf_counter(), cpu_seconds()
-            rows = read_before(engine, read) if way == "before" else engine.read(read)
-            spent = {"wall": time.perf_counter() - wall, "cpu": cpu_seconds() - cpu}
-            print(json.dumps({"way": way, "read": number + 1, "rows": rows.num_rows, **spent}), flush=True)
+            took, rows = spent(lambda: read_before(engine, read) if way == "before" else engine.read(read))
+            print(json.dumps({"way": way, "read": number + 1, "rows": rows.num_rows, **asdict(took)}), flush=True)
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 from generate import NOW
+from spent import Spent, spent
 from state_data import Reader, Source, Watched, open_engine, small_results, timed
 from state_others import raced
 from subjects import peak_mib
@@ -48,37 +49,61 @@ def tell(text: str) -> None:
 
 @dataclass(frozen=True)
 class Pair:
-    """Median seconds of a full read of the view and of a scan of a plain table, taken in turns: what slows one slows both."""
+    """Medians of a full read of the view and of a scan of a plain table, taken in turns: what slows one slows both."""
 
-    read: float
-    scan: float
+    read: Spent
+    scan: Spent
 
     @property
     def ratio(self) -> float:
         """The read, in plain scans."""
-        return self.read / self.scan
+        return self.read.wall / self.scan.wall
+
+    @property
+    def cpu_ratio(self) -> float:
+        """The same of CPU."""
+        return self.read.cpu / self.scan.cpu
+
+    def __str__(self) -> str:
+        return f"{self.read}, scan {self.scan}: {self.ratio:.2f} x ({self.cpu_ratio:.2f} x CPU)"
 
 
 def paired(reader: Reader, plain: str) -> Pair:
     """Time both."""
     for _ in range(WARM_UPS):
         reader.view(), reader.plain(plain)
-    reads, scans = zip(*((timed(reader.view)[0], timed(lambda: reader.plain(plain))[0]) for _ in range(RUNS)), strict=True)
-    return Pair(statistics.median(reads), statistics.median(scans))
+    reads, scans = zip(*((spent(reader.view)[0], spent(lambda: reader.plain(plain))[0]) for _ in range(RUNS)), strict=True)
+    return Pair(Spent.median(list(reads)), Spent.median(list(scans)))
 
 
 @dataclass
 class Tails:
     """Tails that were landed and materialized: seconds of each, what it merged, and a read after it."""
 
-    seconds: list[float] = field(default_factory=list)
+    each: list[Spent] = field(default_factory=list)
     merges: list[str] = field(default_factory=list)
     reads: list[Pair] = field(default_factory=list)
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> Spent:
         """Seconds a tail, merges included."""
-        return statistics.mean(self.seconds)
+        return Spent(statistics.mean(one.wall for one in self.each), statistics.mean(one.cpu for one in self.each))
+
+    @property
+    def dearest(self) -> Spent:
+        """Seconds of the dearest."""
+        return Spent(max(one.wall for one in self.each), max(one.cpu for one in self.each))
+
+    def add(self, took: Spent, *, merged: str, keys: int) -> None:
+        """Note one."""
+        self.each.append(took)
+        self.merges.append(merged)
+        tell(f"  tail {len(self.each)} of {keys:,} keys: {took} {merged}")
+
+    def told(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        spent = {"each": [asdict(one) for one in self.each], "mean": asdict(self.mean), "dearest": asdict(self.dearest)}
+        return {"tails": spent, "merges": self.merges}
 
 
 def tails(reader: Reader, source: Source, *, count: int, facts: int, found: Tails, beside: Smaller) -> None:
@@ -94,10 +119,8 @@ def tails(reader: Reader, source: Source, *, count: int, facts: int, found: Tail
 def tail(reader: Reader, source: Source, *, facts: int, found: Tails) -> None:
     """Land one and materialize it."""
     source.land(facts)
-    took, done = timed(lambda: materialize(reader.engine, source.raw, reader.state))
-    found.seconds.append(took)
-    found.merges.append(done.merged)
-    tell(f"  tail {len(found.seconds)} of {source.keys:,} keys: {took:.2f} s {done.merged}")
+    took, done = spent(lambda: materialize(reader.engine, source.raw, reader.state))
+    found.add(took, merged=done.merged, keys=source.keys)
 
 
 class Smaller:
@@ -116,8 +139,7 @@ class Smaller:
     def measured(self) -> dict[str, Any]:
         """What its tails took."""
         assert self._reader.view() == self._reader.raw_view(), "the smaller state does not show what raw shows"
-        found = self._found
-        return {"keys": self._source.keys, "tails": found.seconds, "merges": found.merges, "mean": found.mean}
+        return {"keys": self._source.keys, **self._found.told()}
 
 
 def read_now(reader: Reader) -> Pair:
@@ -153,40 +175,45 @@ def lookup(reader: Reader, source: Source) -> dict[str, Any]:
 
 
 def measure(engine: Engine, source: Source, folder: Path, *, count: int, beside: Smaller) -> dict[str, Any]:
-    """Everything of one size: building, reading at rest, with a tail, after many tails."""
-    reader = Reader(engine, source.raw, str(folder / "state"))
-    timed(lambda: materialize(engine, source.raw, reader.state, full=True))
-    full, _ = timed(lambda: materialize(engine, source.raw, reader.state, full=True))
-    built = DeltaTable(reader.state).version()
-    plain = str(folder / "plain")
-    reader.keep(plain)
-    rest = paired(reader, plain)
-    tell(
-        f"{source.keys:,} keys: rebuild {full:.1f} s; scan {rest.scan:.2f} s, view at rest {rest.read:.2f} s = {rest.ratio:.2f} x"
-    )
-    validated = validation(reader, rest.scan)
-    step = source.facts // 100
+    """Everything of one size: building, reading at rest, with a tail of each kind, after many tails."""
+    reader, step = Reader(engine, source.raw, str(folder / "state")), source.facts // 100
+    materialize(engine, source.raw, reader.state, full=True)
     source.land(step)
-    assert reader.view() == reader.raw_view(), "state and tail do not show what raw shows"
-    behind = paired(reader, plain)
-    tell(f"view with a tail of 1 % {behind.read:.2f} s = {behind.ratio:.2f} x")
-    first, done = timed(lambda: materialize(engine, source.raw, reader.state))
-    found = Tails([first], [done.merged])
+    newer = with_tail(reader, kind="newer than the state")
+    full, _ = spent(lambda: materialize(engine, source.raw, reader.state, full=True))
+    built = DeltaTable(reader.state).version()
+    rest = read_now(reader)
+    tell(f"{source.keys:,} keys: rebuild {full}; view at rest {rest}")
+    validated = validation(reader, rest.scan.wall)
+    source.land_again(step)
+    overlapping = with_tail(reader, kind="that overlaps")
+    found = Tails()
+    took, done = spent(lambda: materialize(engine, source.raw, reader.state))
+    found.add(took, merged=done.merged, keys=source.keys)
     tails(reader, source, count=count - 1, facts=step, found=found, beside=beside)
     assert reader.view() == reader.raw_view(), "state does not show what raw shows"
     reads = found.reads or [read_now(reader)]
-    ratios = [pair.ratio for pair in reads]
-    tell(f"mean of {count} tails {found.mean:.2f} s = {found.mean / full:.1%} of a rebuild")
-    tell(f"reads after the last {len(reads)}: {statistics.mean(ratios):.2f} x, at most {max(ratios):.2f} x")
+    tell(f"mean of {count} tails {found.mean} = {found.mean.of(full)} of a rebuild; the dearest {found.dearest.of(full)}")
+    after, after_cpu = [pair.ratio for pair in reads], [pair.cpu_ratio for pair in reads]
+    tell(f"reads after the last {len(reads)}: {statistics.mean(after):.2f} x, at most {max(after):.2f} x")
+    tell(f"  of CPU {statistics.mean(after_cpu):.2f} x, at most {max(after_cpu):.2f} x")
     files, size = written(reader.state, after=built)
     return {
-        "keys": source.keys, "facts_a_tail": step, "full": full, "at_rest": asdict(rest), "tail_1": asdict(behind),
-        "validated": validated,
-        "tails": found.seconds, "merges": found.merges, "mean": found.mean, "lookup": lookup(reader, source),
-        "reads_after": [asdict(pair) for pair in reads], "ratios": [1, rest.ratio, behind.ratio, statistics.mean(ratios)],
+        "keys": source.keys, "facts_a_tail": step, "full": asdict(full), "at_rest": asdict(rest),
+        "newer": asdict(newer), "overlapping": asdict(overlapping), "validated": validated,
+        **found.told(), "lookup": lookup(reader, source), "reads_after": [asdict(pair) for pair in reads],
+        "ratios": [1, rest.ratio, newer.ratio, overlapping.ratio, statistics.mean(after)],
         "files": len(DeltaTable(reader.state).file_uris()), "files_written": files, "bytes_written": size,
         "bytes": sum(Path(uri).stat().st_size for uri in DeltaTable(reader.state).file_uris()),
     }  # fmt: skip
+
+
+def with_tail(reader: Reader, *, kind: str) -> Pair:
+    """A read of the state and the tail that has landed."""
+    assert reader.view() == reader.raw_view(), "state and tail do not show what raw shows"
+    found = read_now(reader)
+    tell(f"view with a tail of 1 % {kind} {found}")
+    return found
 
 
 def validation(reader: Reader, scan: float) -> dict[str, float]:
@@ -227,13 +254,15 @@ def plot(result: dict[str, Any], path: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
     for part, style in (("large", "o-"), ("small", "s--")):
         mine = result[part]
-        left.plot(range(1, len(mine["tails"]) + 1), mine["tails"], style, label=f"{mine['keys']:,} keys in the state")
+        walls = [one["wall"] for one in mine["tails"]["each"]]
+        left.plot(range(1, len(walls) + 1), walls, style, label=f"{mine['keys']:,} keys in the state")
     left.set_xlabel("tail")
     left.set_ylabel("seconds to materialize it, merges included")
     left.set_ylim(bottom=0)
     left.legend()
     large = result["large"]
-    names = ["plain scan", "state at rest", "with a tail of 1 %", f"after {len(large['tails'])} tails"]
+    tails = f"after {len(large['merges'])} tails"
+    names = ["plain scan", "state at rest", "with a tail of 1 %", "with one that overlaps", tails]
     bars = right.barh(names, large["ratios"], color="#3b6ea5")
     right.bar_label(bars, fmt="%.2f", padding=3)
     right.margins(x=0.1)
@@ -259,8 +288,8 @@ def main() -> int:
     small = Smaller(engine, folder, keys=options.keys // 10)
     large = measure(engine, source, folder, count=options.tails, beside=small)
     result: dict[str, Any] = {"engine": options.engine, "large": large, "small": small.measured()}
-    growth = result["large"]["mean"] / result["small"]["mean"]
-    tell(f"the same tails into a tenth of the keys: {result['small']['mean']:.2f} s; ten times the state is {growth:.2f} x")
+    means = [Spent(**result[size]["tails"]["mean"]) for size in ("large", "small")]
+    tell(f"the same tails into a tenth of the keys: {means[1]}; ten times the state is {means[0].wall / means[1].wall:.2f} x")
     found = result["large"]["lookup"]
     tell(f"a lookup touches {found['touched']} of {found['files']} files, {found['share']:.1%} of the bytes")
     result["peak_mib"] = peak_mib()

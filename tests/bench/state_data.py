@@ -30,7 +30,7 @@ FACTS_A_KEY = 2
 
 
 class Source:
-    """A raw table of FACTS_A_KEY facts a key, and tails of facts whose keys are uniform, each written later."""
+    """A raw table of FACTS_A_KEY facts a key, and tails of facts whose keys are uniform."""
 
     def __init__(self, folder: Path, *, keys: int) -> None:
         self.keys, self.facts = keys, FACTS_A_KEY * keys
@@ -43,14 +43,24 @@ class Source:
         convert_to_deltalake(self.raw.location, configuration=raw_log_settings())
 
     def land(self, count: int) -> None:
-        """Land so many facts in one commit."""
-        rows = self._connection.sql(self._sql(self.facts, count)).to_arrow_table()
-        write_deltalake(self.raw.location, rows.cast(self.raw.relation.arrow_schema()), mode="append")
+        """Land so many facts in one commit, written later than all others."""
+        self._append(self._sql(self.facts, count))
         self.facts += count
 
-    def _sql(self, first: int, count: int) -> str:
+    def land_again(self, count: int) -> None:
+        """Land so many facts that overlap in time with all others: half repeat landed ones, half were written between them."""
+        half = count // 2
+        self._append(self._sql(self.facts - half, half))
+        self._append(self._sql(self.facts, half, earlier=self.facts // 2))
+        self.facts += half
+
+    def _append(self, sql: str) -> None:
+        rows = self._connection.sql(sql).to_arrow_table()
+        write_deltalake(self.raw.location, rows.cast(self.raw.relation.arrow_schema()), mode="append")
+
+    def _sql(self, first: int, count: int, *, earlier: int = 0) -> str:
         events = (
-            f"SELECT i, hash(i * 7 + 1) % {self.keys} AS k, 'row' AS kind, 1700000000000000 + i AS w "
+            f"SELECT i, hash(i * 7 + 1) % {self.keys} AS k, 'row' AS kind, 1700000000000000 + i - {earlier} AS w "
             f"FROM range({first}, {first + count}) AS t(i)"
         )
         return f"WITH events AS ({events}) {cells_sql(0)}"

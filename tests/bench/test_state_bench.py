@@ -19,5 +19,5 @@ def test_the_states_benchmark_takes_each_figure(tmp_path: Path, monkeypatch: pyt
     engine = open_engine("duckdb", tmp_path)
     small = state.Smaller(engine, tmp_path, keys=KEYS // 10)
     large = state.measure(engine, Source(tmp_path, keys=KEYS), tmp_path, count=2, beside=small)
-    assert (large["keys"], len(large["tails"]), len(large["ratios"])) == (KEYS, 2, 4)
-    assert len(small.measured()["tails"]) == 1
+    assert (large["keys"], len(large["tails"]["each"]), len(large["ratios"])) == (KEYS, 2, 5)
+    assert len(small.measured()["tails"]["each"]) == 1

@@ -22,11 +22,12 @@ from helpers.tiny_project import append_lines, event, landed_ids, raw_table, wri
 from cdc_views.engines.base import RawTable
 from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import create_raw, land, quarantine_location
-from cdc_views.landing.checkpoints import IN_USE_SECONDS, LOG, before, beginning, remove, sum_up, superseded
+from cdc_views.landing.checkpoints import IN_USE_SECONDS, before, beginning, remove, sum_up, superseded
 from cdc_views.landing.delta import BOUND_BYTES, append
 from cdc_views.operations.erasing.rewriting import statistics, without_bounds
 from cdc_views.state.tail import tail_of
 from cdc_views.storage.conflicts import ConflictError
+from cdc_views.storage.delta_log import LOG
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=timezone.utc)
 FORMAT = CassandraMutation()

@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.landing.checkpoints import LOG
 from cdc_views.landing.delta import open_delta
 from cdc_views.landing.denylist import ErasedKey
 from cdc_views.landing.vacuum import active_files
@@ -28,6 +27,7 @@ from cdc_views.operations.erasing.places import ErasableTable, Holds
 from cdc_views.operations.erasing.rewriting import batches
 from cdc_views.plan.compact import PART
 from cdc_views.plan.names import KIND
+from cdc_views.storage.delta_log import LOG
 
 _PARQUET = ".parquet"
 _PREDICATES = ("predicate", "matchedPredicates", "mergePredicate")
