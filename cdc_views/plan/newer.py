@@ -13,8 +13,8 @@ from dataclasses import replace
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import FALSE, TRUE, Case, Expr, Lit, Named, coalesce, col, cols, either, is_null, not_null
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Select, together
+from cdc_views.plan.expr import FALSE, TRUE, Case, Expr, Named, coalesce, col, cols, either, is_null, not_null
+from cdc_views.plan.nodes import Join, JoinKind, Node, Select, together
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.parts import Source
 from cdc_views.plan.reduce import displayed, reduce_rows
@@ -46,21 +46,29 @@ def shows_by_cell(showing: Showing, request: Reduction, *, joins_fully: bool) ->
 
 def rows_by_cell(showing: Showing, request: Reduction, stored: Sequence[Node], *, joins_fully: bool) -> Node:
     """Return the visible rows; `stored` are all rows of each part of the state, with `Showing.tells_parts`."""
-    assert request.split is not None
-    on = request.identities(FactKind.ROW)
-    is_small = request.split.is_small(Source.FRESH, columns=len(request.schema.columns))
     fresh = _fresh_rows(showing, request)
-    parts = [*stored] if joins_fully else [*stored, _rows_to_come(request, like=stored[0])]
-    rows = together("rows", parts, grain="row key")
+    if joins_fully:
+        return _beside_fresh(showing, request, together("rows", stored, grain="row key"), fresh, kind=JoinKind.FULL)
+    # part by part: Spark would copy each row, with every column that only few rows need, into a union below the join
+    shown = [_beside_fresh(showing, request, rows, fresh, kind=JoinKind.LEFT) for rows in stored]
+    return together("rows_by_cell", [*shown, _new_rows(request, fresh, like=shown[0])])
+
+
+def _beside_fresh(showing: Showing, request: Reduction, rows: Node, fresh: Node, *, kind: JoinKind) -> Node:
+    """The visible rows of `rows` with the newer cells of `fresh`; with a full join, also the rows that only `fresh` has."""
+    assert request.split is not None
+    is_small = request.split.is_small(Source.FRESH, columns=len(request.schema.columns))
     names_of_keys = dict(shown_keys(request.schema.row_key))
-    keys = tuple((n, coalesce(col(n, "l"), col(n, "r")) if joins_fully else col(n, "l")) for n in names_of_keys)
+    is_full = kind is JoinKind.FULL
+    keys = tuple((n, coalesce(col(n, "l"), col(n, "r")) if is_full else col(n, "l")) for n in names_of_keys)
     shown = showing.shown(showing.schema.regulars)
     values = tuple((n, _newer(_told(column), n)) for column in shown for n, _ in shown_values(showing, [column]))
     columns = (*keys, *values, (names.IS_ROW, TRUE), (names.EXISTS, _exists(showing)))
-    kind = JoinKind.FULL if joins_fully else JoinKind.LEFT
-    joined = Join("rows_by_cell", "row key", rows, fresh, kind, on, columns, is_null_safe=True, is_right_small=is_small)
+    on = request.identities(FactKind.ROW)
+    name = f"{rows.name}_by_cell"
+    joined = Join(name, "row key", rows, fresh, kind, on, columns, is_null_safe=True, is_right_small=is_small)
     kept = cols(name for name in joined.output() if name != names.EXISTS)
-    return Select("visible_rows", "visible row", joined, kept, col(names.EXISTS))
+    return Select(f"shown_{rows.name}", "visible row", joined, kept, col(names.EXISTS))
 
 
 def _fresh_rows(showing: Showing, request: Reduction) -> Select:
@@ -72,21 +80,19 @@ def _fresh_rows(showing: Showing, request: Reduction) -> Select:
     return replace(rows, name="fresh_rows", grain="row key", columns=rows.columns + told)
 
 
-def _rows_to_come(request: Reduction, *, like: Node) -> Node:
-    """Empty rows of the keys that only fresh facts have."""
+def _new_rows(request: Reduction, fresh: Node, *, like: Node) -> Node:
+    """The visible rows of the keys that only fresh facts have."""
     assert request.split is not None
     on, is_small = request.identities(FactKind.ROW), request.split.is_small(Source.FRESH)
-    keys = cols(request.row_keys())
-    facts = request.scan("fresh_row_facts", kinds=[FactKind.ROW], columns=keys, source=Source.FRESH)
-    fresh = Aggregate("fresh_keys", "row key", facts, request.row_keys(), ())
+    facts = request.scan("fresh_row_facts", kinds=[FactKind.ROW], columns=cols(on), source=Source.FRESH)
     # part by part: most parts are known to hold nothing but rows
     have = request.keys_of("keys_of_state", [((FactKind.ROW,), place) for place in request.split.places()], FactKind.ROW)
-    found = cols(on, "l")
-    known = Join("known_keys", "row key", have, facts, JoinKind.SEMI, on, found, is_null_safe=True, is_right_small=is_small)
-    left = cols(fresh.output(), "l")
-    new = Join("new_keys", "row key", fresh, known, JoinKind.ANTI, on, left, is_null_safe=True, is_right_small=is_small)
-    values: dict[str, Expr] = {**dict(shown_keys(request.schema.row_key)), names.IS_ROW: TRUE}
-    return Select("rows_to_come", "row key", new, tuple((name, values.get(name, Lit(None))) for name in like.output()))
+    known = Join(
+        "known_keys", "row key", have, facts, JoinKind.SEMI, on, cols(on, "l"), is_null_safe=True, is_right_small=is_small
+    )
+    found = cols(fresh.output(), "l")
+    new = Join("new_keys", "row key", fresh, known, JoinKind.ANTI, on, found, is_null_safe=True, is_right_small=is_small)
+    return Select("new_rows", "visible row", new, cols(like.output()), col(names.EXISTS))
 
 
 def _exists(showing: Showing) -> Expr:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.expr import Expr, Named
+from cdc_views.plan.folding import folded
 from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, Ordered, Scan, Select, UnionAll, in_order
 from cdc_views.plan.parts import Source
 from cdc_views.sql.dialects.base import identifier
@@ -25,14 +26,15 @@ class Compiler:
 
     def dataframe(self, root: Node) -> DataFrame:
         """Return the lazy DataFrame of the plan's output columns."""
-        for node in in_order(root):
+        plan = folded(root)
+        for node in in_order(plan):
             visit: Callable[..., DataFrame] | None = getattr(self, f"_{type(node).__name__.lower()}", None)
             if visit is None:
                 raise UnsupportedError(
                     f"Spark has no way to run {type(node).__name__}", remedy="lower the plan with a strategy first"
                 )
             self._done[id(node)] = visit(node)
-        return self._done[id(root)]
+        return self._done[id(plan)]
 
     def _of(self, node: Node) -> DataFrame:
         return self._done[id(node)]
