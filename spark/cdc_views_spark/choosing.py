@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,14 +14,15 @@ from cdc_views.model.strategy import Strategy
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import Choice, choose
 from cdc_views.storage.relation import RawTable
-from cdc_views_spark.executors import why_no_duckdb
-from cdc_views_spark.raw_files import RawFiles, bytes_of, raw_files
+from cdc_views_spark.executors import is_local, why_no_duckdb
+from cdc_views_spark.raw_files import RawFiles, bytes_of, is_remote, raw_files
 from cdc_views_spark.reading import facts_by_part, parts_of_sources, raw_facts
 
 KERNEL_BYTES = 64_000_000
 """`auto` takes the kernel below so many bytes of files: 2 million facts, say. Spark's own plan pays 10 to 40 CPU seconds before
 its first row. The kernel pays 5 µs more for each fact of a narrow table, which goes from the JVM to Python: 10 seconds at this
-size. Of a wide table it pays less for each fact, too."""
+size. Of a wide table it pays less for each fact, too. A task that opens the files pays less than either, and holds
+all in memory."""
 _BYTES_PER_TASK = 16_000_000
 """A task holds its facts in memory, some ten times the bytes of the files. Fewer bytes need no shuffle: one task takes all."""
 
@@ -53,6 +55,18 @@ class Facts:
             return None if ours is None or self.files is None else ours + self.files.bytes
         return ours
 
+    @property
+    def are_opened(self) -> bool:
+        """Whether one task of the kernel opens the files itself: it sees them, and DuckDB reads them as they are."""
+        sources = self.sources
+        if sources is None or sources.is_raw:
+            has_files = self.files is not None and self.files.are_plain
+        else:
+            has_files = bool(sources.paths())
+        named = (self.raw.location, *(() if sources is None else sources.parts.of(Part).paths))
+        # a task has a working folder of its own
+        return has_files and not any(map(is_remote, named)) and all(map(os.path.isabs, named)) and is_local(self.session)
+
     def by_source(self) -> dict[Source, Callable[[], DataFrame]]:
         """Return the frames that a plan's scans read."""
         if self.sources is None:
@@ -76,7 +90,8 @@ def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
     no_kernel = (_why_not(facts, kernel_bytes) if strategy is Strategy.AUTO else "") or why_no_duckdb(facts.session)
     if not no_kernel:
         how = "as asked for" if strategy is Strategy.KERNEL else f"since {_size(facts.bytes)} of files take few tasks"
-        return Choice(Strategy.KERNEL.value, f"strategy kernel: DuckDB's SQL in {_tasks(facts)} of Spark's tasks, {how}")
+        where = "one of Spark's tasks, which opens the files" if facts.are_opened else f"{_tasks(facts)} of Spark's tasks"
+        return Choice(Strategy.KERNEL.value, f"strategy kernel: DuckDB's SQL in {where}, {how}")
     if strategy is Strategy.KERNEL:
         raise UnsupportedError(f"strategy kernel cannot run: {no_kernel}", remedy="install it there, or choose auto")
     plan = choose(strategy.value)
@@ -84,7 +99,7 @@ def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
 
 
 def tasks_of(facts: Facts) -> int:
-    """Return in how many tasks the kernel runs."""
+    """Return in how many tasks the kernel runs, or with how many threads in the one that opens the files."""
     if facts.bytes is None:
         return int(facts.session.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     return max(1, -(-facts.bytes // _BYTES_PER_TASK))

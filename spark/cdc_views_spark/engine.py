@@ -32,6 +32,7 @@ from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.storage.relation import RawTable
 from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, tasks_of
 from cdc_views_spark.compile import Compiler, column_of
+from cdc_views_spark.in_place import InPlace
 from cdc_views_spark.kernel import Kernel, task_errors
 from cdc_views_spark.raw_files import raw_files
 from cdc_views_spark.reading import parts_of_sources, raw_facts
@@ -65,6 +66,8 @@ class SparkEngine(StreamingEngine, FrameEngine):
         facts = Facts.of(self._session, read)
         choice = self._choice(facts, read)
         if choice.strategy == Strategy.KERNEL.value:
+            if facts.are_opened:
+                return InPlace(read, facts.files).dataframe(self._session, threads=tasks_of(facts))
             return Kernel(read).dataframe(facts.as_one(), tasks=tasks_of(facts))
         return Compiler(facts.by_source()).dataframe(lowered(build(ask_of(read)), strategy=choice.strategy))
 
@@ -105,9 +108,11 @@ class SparkEngine(StreamingEngine, FrameEngine):
             return self.dataframe(read).toArrow()
 
     def sql(self, read: Read) -> str:
-        if self.choice(read).strategy == Strategy.KERNEL.value:
-            return Kernel(read).sql(is_pretty=True)
-        return self._plan_sql(read)
+        facts = Facts.of(self._session, read)
+        if self._choice(facts, read).strategy != Strategy.KERNEL.value:
+            return self._plan_sql(read)
+        kernel = InPlace(read, facts.files) if facts.are_opened else Kernel(read)
+        return kernel.sql(is_pretty=True)
 
     def _plan_sql(self, read: Read) -> str:
         return query_sql(ask_of(read), dialect_name="spark", strategy=read.strategy.value, table=_delta(read.raw))

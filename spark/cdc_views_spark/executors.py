@@ -1,4 +1,4 @@
-"""Whether Spark's executors can run DuckDB."""
+"""Whether Spark's executors can run DuckDB, and whether they see the driver's files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ def why_no_duckdb(session: SparkSession) -> str:
     return _KNOWN[session]
 
 
-def _are_this_python(session: SparkSession) -> bool:
+def is_local(session: SparkSession) -> bool:
+    """Return whether the session's tasks run on this machine, and see its files; Spark Connect cannot tell."""
     try:
-        context = session.sparkContext
-    except PySparkException:  # Spark Connect has none
+        return str(session.sparkContext.master).startswith("local")
+    except PySparkException:  # Spark Connect has no context
         return False
-    return str(context.master).startswith("local") and context.pythonExec == sys.executable
+
+
+def _are_this_python(session: SparkSession) -> bool:
+    return is_local(session) and session.sparkContext.pythonExec == sys.executable
 
 
 def _version(session: SparkSession) -> str:

@@ -132,9 +132,14 @@ def _schema_of(sql: str, raw: RawTable, used: list[str]) -> pa.Schema:
         return connection.sql(sql).to_arrow_table().schema
 
 
-def in_task(sql: str, schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Return the function that tasks run. A function in a function is sent by value, so executors need DuckDB, not cdc-views."""
-    settings, table = locked_settings(threads=1), FACTS
+def in_task(
+    sql: str, schema: pa.Schema, *, files: Iterable[str] = (), threads: int = 1
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Return the function that tasks run: `sql` over the rows of a task as `FACTS`, and over `files`, the only ones it can open.
+
+    A function in a function is sent by value, so executors need DuckDB, not cdc-views.
+    """
+    settings, table = locked_settings(files, threads=threads), FACTS
 
     def rows(batches: Batches) -> Iterator[pa.RecordBatch]:
         import duckdb

@@ -1,8 +1,9 @@
-"""DuckDB's SQL in Spark's tasks, in one task and in several, against the oracle."""
+"""DuckDB's SQL in Spark's tasks, against the oracle: in one that opens the files, in one and several that Spark hands facts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -21,7 +22,8 @@ from helpers.state_sizes import set_sizes
 from helpers.timeline import read_versions, told, written_by
 
 from cdc_views.engines.base import Engine, Read, Sources, Strategy, ask_of
-from cdc_views.engines.duckdb.engine import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine, files_read
+from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.formats.base import order_key
 from cdc_views.operations.reading import condition_errors
@@ -43,23 +45,24 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-TASKS = ("one", "several")
+WAYS = ("in place", "one", "several")
 TRUNCATES = (order_key(1, ordinal=2), order_key(2, ordinal=1))
 """In the middle of whole-row histories."""
 
 
-@pytest.fixture(params=TASKS)
-def tasks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How many tasks the kernel runs in."""
-    if request.param == "several":
-        several_tasks(monkeypatch)
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the kernel runs: one task opens the files, or Spark hands facts to one task, or to several."""
+    if request.param != "in place":
+        through_spark(monkeypatch, tasks=1 if request.param == "one" else 3)
     return str(request.param)
 
 
-def several_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the kernel run in three tasks, however few bytes there are."""
-    monkeypatch.setattr(choosing, "tasks_of", lambda facts: 3)
-    monkeypatch.setattr("cdc_views_spark.engine.tasks_of", lambda facts: 3)
+def through_spark(monkeypatch: pytest.MonkeyPatch, *, tasks: int = 3) -> None:
+    """Let Spark read the facts, as on a cluster, for so many tasks, however few bytes there are."""
+    monkeypatch.setattr(choosing.Facts, "are_opened", False)
+    monkeypatch.setattr("cdc_views_spark.engine.tasks_of", lambda facts: tasks)
+    monkeypatch.setattr(choosing, "tasks_of", lambda facts: tasks)
 
 
 @dataclass
@@ -105,7 +108,7 @@ def landed_of(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return make
 
 
-@pytest.mark.usefixtures("tasks")
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
 def test_the_kernel_shows_what_the_oracle_shows(kernel_engine: SparkEngine, landed_of: Any, subject: Subject) -> None:
     landed_of(subject).check(kernel_engine)
@@ -114,7 +117,7 @@ def test_the_kernel_shows_what_the_oracle_shows(kernel_engine: SparkEngine, land
 def test_a_truncate_that_one_task_alone_gets_is_noticed(
     kernel_engine: SparkEngine, landed_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    several_tasks(monkeypatch)
+    through_spark(monkeypatch)
     monkeypatch.setattr(Kernel, "_spread", lambda self, facts, tasks: facts.repartition(tasks, "case", "id"))
     with pytest.raises(pytest.fail.Exception, match="of the cases differ"):
         landed_of(LOGGED).check(kernel_engine)
@@ -123,16 +126,15 @@ def test_a_truncate_that_one_task_alone_gets_is_noticed(
 def test_a_partition_that_two_tasks_share_is_noticed(
     kernel_engine: SparkEngine, landed_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    several_tasks(monkeypatch)
+    through_spark(monkeypatch)
     monkeypatch.setattr(Kernel, "_spread", lambda self, facts, tasks: facts.repartition(tasks))
     with pytest.raises(pytest.fail.Exception, match="of the cases differ"):
         landed_of(NARROW).check(kernel_engine)
 
 
-def test_the_kernel_takes_every_option_of_a_read(
-    kernel_engine: SparkEngine, landed_of: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    several_tasks(monkeypatch)
+@pytest.mark.parametrize("way", ["in place", "several"], indirect=True)
+@pytest.mark.usefixtures("way")
+def test_the_kernel_takes_every_option_of_a_read(kernel_engine: SparkEngine, landed_of: Any) -> None:
     narrow: Landed = landed_of(NARROW)
     rows, columns = narrow.rows(), ("w", "case")
     narrow.compare(rows[:37], kernel_engine, limit=37)
@@ -145,11 +147,12 @@ def test_the_kernel_takes_every_option_of_a_read(
     narrow.check(kernel_engine, written_by(narrow.made.facts, 4), written_as_of=4)
 
 
+@pytest.mark.parametrize("way", ["in place", "several"], indirect=True)
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("subject", [WIDE, LOGGED], ids=lambda s: s.name)
 def test_the_kernel_gives_the_versions_that_duckdb_gives(
-    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, landed_of: Any, subject: Subject, monkeypatch: pytest.MonkeyPatch
+    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, landed_of: Any, subject: Subject
 ) -> None:
-    several_tasks(monkeypatch)
     raw = landed_of(subject).raw
     found = [*map(told, read_versions(kernel_engine, raw, as_of=NOW, strategy=Strategy.KERNEL))]
     assert found
@@ -174,8 +177,6 @@ def test_its_rows_have_the_types_of_a_plan(kernel_engine: SparkEngine, landed_of
 def test_the_kernel_reads_state_and_tail(
     kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if subject is WIDE:
-        several_tasks(monkeypatch)
     small_tables(monkeypatch)
     set_sizes(monkeypatch, worn_share=2)  # or buckets with hidden rows are rewritten at once
     growing = Growing(tmp_path, subject, cases=20, seed=SEED)
@@ -189,13 +190,14 @@ def test_the_kernel_reads_state_and_tail(
     assert sources.parts.of(Part).masked, "the test met no hidden rows"
     assert sources.parts.of([Part.RUN]), "the test met no run"
     assert kernel_engine.choice(Read(growing.raw, NOW, sources=sources)).strategy == "kernel"
-    growing.check(kernel_engine, how="state and tail")
+    growing.check(kernel_engine, how="state and tail, in place")
+    through_spark(monkeypatch, tasks=3 if subject is WIDE else 1)
+    growing.check(kernel_engine, how="state and tail, through Spark")
 
 
 def test_the_kernel_leaves_out_what_is_late(
     kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    several_tasks(monkeypatch)
     small_tables(monkeypatch)
     set_sizes(monkeypatch, rebase_share=0.1)
     aging, facts = Aging(tmp_path, NARROW), list(histories(NARROW, cases=15, seed=SEED).facts)
@@ -208,17 +210,22 @@ def test_the_kernel_leaves_out_what_is_late(
     sources = sources_of(aging.raw, aging.location)
     assert sources is not None
     assert aging.ages.late
-    check_late(kernel_engine, aging, sources)
+    check_late(kernel_engine, aging, sources, monkeypatch)
     aging.materialize(duckdb_engine)
     quarantine = Parts({Part.LATE: aging.state.of([Part.LATE])})
-    check_late(kernel_engine, aging, Sources(aging.raw, DeltaTable(aging.raw.location).version(), quarantine, is_raw=True))
+    raw_alone = Sources(aging.raw, DeltaTable(aging.raw.location).version(), quarantine, is_raw=True)
+    check_late(kernel_engine, aging, raw_alone, monkeypatch)
 
 
-def check_late(engine: Engine, aging: Aging, sources: Sources) -> None:
+def check_late(engine: Engine, aging: Aging, sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sources.late_by is not None
-    read = read_rows(engine, aging.raw, as_of=NOW + 1, sources=sources, strategy=Strategy.KERNEL)
-    expected, found = (one_spelled(aging.subject.schema, rows) for rows in (aging.expected(), read))
-    assert expected == found
+    expected = one_spelled(aging.subject.schema, aging.expected())
+    for is_in_place in (True, False):
+        with monkeypatch.context() as patched:
+            if not is_in_place:
+                through_spark(patched)
+            read = read_rows(engine, aging.raw, as_of=NOW + 1, sources=sources, strategy=Strategy.KERNEL)
+        assert one_spelled(aging.subject.schema, read) == expected
 
 
 def reasons(engine: SparkEngine, read: Read) -> Iterator[str]:
@@ -226,11 +233,16 @@ def reasons(engine: SparkEngine, read: Read) -> Iterator[str]:
     yield from (choice.strategy, choice.why)
 
 
-def test_auto_says_why(spark_engine: SparkEngine, kernel_engine: SparkEngine, landed_of: Any) -> None:
+def test_auto_says_why(
+    spark_engine: SparkEngine, kernel_engine: SparkEngine, landed_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read = Read(landed_of(NARROW).raw, as_of=NOW)
     strategy, why = reasons(kernel_engine, read)
     assert strategy == "kernel"
-    assert "in one of Spark's tasks, since 0." in why
+    assert "in one of Spark's tasks, which opens the files, since 0." in why
+    with monkeypatch.context() as on_a_cluster:
+        on_a_cluster.setattr(choosing, "is_local", lambda session: False)
+        assert "in one of Spark's tasks, since 0." in kernel_engine.choice(read).why
     strategy, why = reasons(spark_engine, read)
     assert strategy == "aggregate"
     assert "not the kernel, since 0." in why
@@ -264,6 +276,8 @@ def test_executors_are_asked_for_their_duckdb(kernel_engine: SparkEngine) -> Non
     assert executors._why(executors._version(kernel_engine.session)) == ""
 
 
+@pytest.mark.parametrize("way", ["in place", "one"], indirect=True)
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("where", ["v > 'a'", "CAST(CAST(v AS VARCHAR) || 'x' AS INTEGER) = 1"], ids=["bound", "run"])
 def test_a_condition_that_fails_is_the_callers_fault(kernel_engine: SparkEngine, landed_of: Any, where: str) -> None:
     read = Read(landed_of(NARROW).raw, as_of=NOW, where=where)
@@ -276,6 +290,33 @@ def test_sql_in_a_task_reads_no_files(tmp_path: Path) -> None:
     run = in_task(f"SELECT * FROM read_csv('{tmp_path}/secret.csv')", pa.schema([("column0", pa.int64())]))
     with pytest.raises(duckdb.PermissionException, match="disabled"):
         list(run(pa.table({"a": [1]}).to_batches()))
+
+
+def test_a_task_opens_the_files_of_its_read_alone(kernel_engine: SparkEngine, landed_of: Any, tmp_path: Path) -> None:
+    read = Read(landed_of(NARROW).raw, as_of=NOW)
+    files = sorted(files_read(snapshot_of(read.raw), None))
+    (tmp_path / "other.parquet").write_bytes(Path(files[0]).read_bytes())
+    schema = pa.schema([("n", pa.int64())])
+    for file, can in ((files[0], True), (str(tmp_path / "other.parquet"), False)):
+        run = in_task(f"SELECT count(*) AS n FROM read_parquet('{file}')", schema, files=files)
+        with nullcontext() if can else pytest.raises(duckdb.PermissionException):
+            assert list(run(pa.table({"a": [1]}).to_batches()))
+
+
+def test_in_place_the_kernel_runs_the_text_that_duckdb_runs(
+    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, landed_of: Any
+) -> None:
+    read = Read(landed_of(WIDE).raw, as_of=NOW, where="v > 1", limit=3, strategy=Strategy.KERNEL)
+    assert kernel_engine.sql(read) == duckdb_engine.sql(replace(read, strategy=Strategy.AUTO))
+
+
+def test_a_raw_table_of_a_relative_path_is_read_by_spark(
+    kernel_engine: SparkEngine, landed_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = landed_of(NARROW).raw
+    monkeypatch.chdir(Path(raw.location).parent)
+    facts = [choosing.Facts.of(kernel_engine.session, Read(found, NOW)) for found in (raw, replace(raw, location="raw"))]
+    assert [one.are_opened for one in facts] == [True, False], "a task has a working folder of its own"
 
 
 def test_only_reads_on_spark_take_the_kernel(duckdb_engine: DuckDbEngine, landed_of: Any) -> None:

@@ -47,7 +47,7 @@ class DuckDbEngine(Engine):
     def read(self, read: Read) -> pa.Table:
         # a user's condition runs on a connection that can read only the files of this read
         snapshot = _pinned(read)
-        sql = _sql_over(snapshot, read, is_pretty=False)
+        sql = sql_over(snapshot, read, is_pretty=False)
         connection = self.connection if read.where is None else self._reading(snapshot, read.sources)
         return _rows(connection, sql, snapshot)
 
@@ -57,15 +57,14 @@ class DuckDbEngine(Engine):
 
     def _reading(self, snapshot: Snapshot, sources: Sources | None) -> duckdb.DuckDBPyConnection:
         """The locked connection to the files of a read; kept, because the next read often has the same files."""
-        of_sources = () if sources is None else (*sources.parts.of(Part).paths, mask_of(sources))
-        files = frozenset(filter(None, (*snapshot.files, *of_sources)))
+        files = files_read(snapshot, sources)
         if self._locked is None or self._locked[0] != files:
             self._close_locked()
             self._locked = files, connect_locked(sorted(files))
         return self._locked[1]
 
     def sql(self, read: Read) -> str:
-        return _sql_over(_pinned(read), read)
+        return sql_over(_pinned(read), read)
 
     def write_state(self, write: StateWrite) -> Written:
         return write_state(self.connection, write, tables=self._tables(write.sources))
@@ -152,7 +151,14 @@ def _pinned(asked: Read | ViewDefinition) -> Snapshot:
     return snapshot_of(asked.raw) if asked.sources is None else snapshot_of_sources(asked.sources)
 
 
-def _sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
+def sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
+    """Return the SQL text of a read over the files of its snapshot."""
     tables, strategy = tables_of(read.raw, read.sources, snapshot), read.strategy.value
     ask = ask_of(read)
     return query_sql(ask, dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty)
+
+
+def files_read(snapshot: Snapshot, sources: Sources | None) -> frozenset[str]:
+    """Return every file that `sql_over` may name: those of facts, and the mask of hidden rows."""
+    of_sources = () if sources is None else (*sources.parts.of(Part).paths, mask_of(sources))
+    return frozenset(filter(None, (*snapshot.files, *of_sources)))
