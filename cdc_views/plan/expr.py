@@ -24,6 +24,7 @@ class Op(str, Enum):
     IS_NULL = "is null"
     IN = "in"
     LIKE = "like"
+    """A text like a pattern of SQL, as `run%`."""
     ADD = "+"
     MUL = "*"
     DIV = "//"

@@ -110,8 +110,6 @@ class Reduction:
         if self._has_touched_partitions:
             # D2, W3: a deletion or a static is about every row of its partition; M1: reading a row twice changes nothing
             parts.append(self._joined(base, self._touched_partitions(), kind=JoinKind.SEMI))
-        if self._has_touched_table:
-            parts.append(self._joined(base, self._touched_table(), kind=JoinKind.SEMI))  # S6: a truncate is about every row
         return UnionAll(name, base.grain, tuple(parts))
 
     def scan(
@@ -171,8 +169,6 @@ class Reduction:
             rows = self._joined(rows, self._touched_rows(), kind=JoinKind.ANTI)
         if self._has_touched_partitions:
             rows = self._joined(rows, self._touched_partitions(), kind=JoinKind.ANTI)
-        if self._has_touched_table:
-            rows = self._joined(rows, self._touched_table(), kind=JoinKind.ANTI)
         return rows
 
     def touched_rows_of_base(self) -> Node:
@@ -213,15 +209,6 @@ class Reduction:
         has_scopes = self._parts.of(Source.FRESH).statistics.has_scopes
         return bool(self.schema.clustering) and (has_scopes or self._has_statics)
 
-    @property
-    def _has_touched_table(self) -> bool:
-        """Whether newer facts may be about the whole table (S6). Where files tell that one is, reads do without a split."""
-        return self.relation.is_whole_row and self._parts.of(Source.FRESH).statistics.has_truncates
-
-    def _touched_table(self) -> Node:
-        """The fresh truncates: each touches all rows."""
-        return self.scan("touched_table", kinds=[FactKind.TABLE], columns=cols([names.KIND]), source=Source.FRESH)
-
     def _touched_rows(self) -> Node:
         return self.keys_of("touched_rows", self._fresh(*self.row_kinds), FactKind.ROW)
 
@@ -238,5 +225,5 @@ class Reduction:
         if touched.name == "touched_partitions":
             # every partition may have static cells
             is_small = is_small and not self._has_statics
-        on, columns = touched.output() if touched.name != "touched_table" else (), cols(rows.output(), "l")
+        on, columns = touched.output(), cols(rows.output(), "l")
         return Join(name, rows.grain, rows, touched, kind, on, columns, is_null_safe=True, is_right_small=is_small)

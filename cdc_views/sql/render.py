@@ -52,7 +52,7 @@ class Renderer:
             )
         self.dialect.node = node
         body = visit(node, names)
-        body.add_comments([f" one row per {node.grain}{f'; {node.note}' if node.note else ''}"])
+        body.add_comments([f" one row per {node.grain}{node.note and f'; {node.note}'}"])
         return body
 
     def _columns(self, columns: Named) -> list[Sql]:
@@ -93,8 +93,7 @@ class Renderer:
         equal: Callable[[Sql, Sql], Sql] = self.dialect.same if node.is_null_safe else _equal
         on = [equal(_ref(key, "l"), _ref(key, "r")) for key in self.dialect.distinguishing(node.on)]
         matching = [self.dialect.render(node.matching)] if node.matching is not None else []
-        condition = exp.and_(*on, *matching, copy=False) if on or matching else exp.true()
-        return query.join(right, on=condition, join_type=node.kind.value, copy=False)
+        return query.join(right, on=exp.and_(*on, *matching, copy=False), join_type=node.kind.value, copy=False)
 
     def _explode(self, node: Explode, names: dict[int, str]) -> exp.Select:
         selected, lateral = self.dialect.explode(self.dialect.render(node.array), alias=node.element)

@@ -1,0 +1,46 @@
+"""What was applied last: the SQL of a table's view, and the state that it follows, in files of the warehouse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cdc_views.engines.base import FollowedState
+from cdc_views.model.whole_files import write_whole
+from cdc_views.operations.context import TableContext
+from cdc_views.plan.state_and_tail import StateAndTail
+
+
+def applied_file(table: TableContext) -> Path:
+    """Return the file of the SQL; it exists once the view was applied."""
+    return table.project.warehouse / "_cdc_views/applied" / f"{table.config.slug}.sql"
+
+
+def note_applied(table: TableContext, sql: str, followed: FollowedState | None) -> None:
+    """Record the SQL of a view that was just applied, and the state that it follows, if it follows one.
+
+    A run that is killed before leaves the record of an earlier view, whose bound is no later: the next check looks at more.
+    """
+    file = applied_file(table)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if followed is None:
+        _bound_file(table).unlink(missing_ok=True)
+    else:
+        reads = followed.reads
+        told = {"state": followed.location, "raw_version": followed.raw_version, "since": reads.since, "forgets": reads.forgets}
+        write_whole(_bound_file(table), json.dumps({**told, "overlap": reads.overlap}))
+    write_whole(file, sql)
+
+
+def followed_by(table: TableContext) -> FollowedState | None:
+    """Return the state that the applied view follows; None without one."""
+    file = _bound_file(table)
+    if not file.exists():
+        return None
+    told = json.loads(file.read_text("utf-8"))
+    reads = StateAndTail(told["since"], told["overlap"], forgets=told["forgets"])
+    return FollowedState(told["state"], told["raw_version"], reads)
+
+
+def _bound_file(table: TableContext) -> Path:
+    return applied_file(table).with_suffix(".json")
