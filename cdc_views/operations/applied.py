@@ -16,20 +16,26 @@ def applied_file(table: TableContext) -> Path:
     return table.project.warehouse / "_cdc_views/applied" / f"{table.config.slug}.sql"
 
 
-def note_applied(table: TableContext, sql: str, followed: FollowedState | None) -> None:
-    """Record the SQL of a view that was just applied, and the state that it follows, if it follows one.
+def note_applied(table: TableContext, sql: str) -> None:
+    """Record the SQL of a view that was just applied; empty: it waits for the first landing."""
+    file = applied_file(table)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, sql)
+
+
+def note_followed(table: TableContext, followed: FollowedState | None) -> None:
+    """Record the state that a view follows that was just applied; None: it follows none.
 
     A run that is killed before leaves the record of an earlier view, whose bound is no later: the next check looks at more.
     """
-    file = applied_file(table)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file = _bound_file(table)
     if followed is None:
-        _bound_file(table).unlink(missing_ok=True)
-    else:
-        reads = followed.reads
-        told = {"state": followed.location, "raw_version": followed.raw_version, "since": reads.since, "forgets": reads.forgets}
-        write_whole(_bound_file(table), json.dumps({**told, "overlap": reads.overlap}))
-    write_whole(file, sql)
+        file.unlink(missing_ok=True)
+        return
+    reads = followed.reads
+    told = {"state": followed.location, "raw_version": followed.raw_version, "since": reads.since, "forgets": reads.forgets}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, json.dumps({**told, "overlap": reads.overlap}))
 
 
 def followed_by(table: TableContext) -> FollowedState | None:

@@ -15,7 +15,7 @@ from cdc_views.engines.plugin import engine_plugin
 from cdc_views.engines.warehouses import Estimate
 from cdc_views.errors import CheckFailedError, ConfigError
 from cdc_views.landing import create_raw, exists, open_raw
-from cdc_views.operations.applied import applied_file, followed_by, note_applied
+from cdc_views.operations.applied import applied_file, followed_by, note_applied, note_followed
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.generating import definition_of, definition_on, statement_of
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
@@ -78,7 +78,8 @@ def _apply_on(engine: Engine, table: TableContext) -> str:
         check_raw_is_whole(table, what="a view of raw alone")
     waits = plugin.views_name_files and not raw.file_uris()
     statement = "" if waits else engine.apply(definition)
-    note_applied(table, "" if waits else _planned(table), definition.followed)
+    note_followed(table, definition.followed)
+    note_applied(table, "" if waits else _planned(table))
     return statement
 
 
@@ -115,9 +116,9 @@ def missed_by_view(table: TableContext, *, through: int | None) -> CheckFailedEr
     lacking = "" if found.committed is None else f"from {datetime_text(found.committed)}Z "
     return CheckFailedError(
         f"{table.name}: {lacking}until now its view lacked facts that are stamped {landed}. Version {found.version} of raw "
-        f"committed them, when the view took all that landed before {bound} to be in the state. State and view have them now. Set "
-        f"`materialize: {{overlap: …}}`, now {table.config.materialize.overlap}, above the longest time from a fact's landing time "
-        "to its commit, plus the difference between landers' clocks"
+        f"committed them, when the view took all that landed before {bound} to be in the state. State and view have them now. "
+        f"Set `materialize: {{overlap: …}}`, now {table.config.materialize.overlap}, above the longest time from a fact's landing "
+        "time to its commit, plus the difference between landers' clocks"
     )
 
 
