@@ -117,8 +117,8 @@ def missed_by_view(table: TableContext, *, through: int | None) -> CheckFailedEr
     return CheckFailedError(
         f"{table.name}: {lacking}until now its view lacked facts that are stamped {landed}. Version {found.version} of raw "
         f"committed them, when the view took all that landed before {bound} to be in the state. State and view have them now. "
-        f"Set `materialize: {{overlap: …}}`, now {table.config.materialize.overlap}, above the longest time from a fact's landing "
-        "time to its commit, plus the difference between landers' clocks"
+        f"Set `materialize: {{overlap: …}}`, now {table.config.materialize.overlap}, above the longest time from a fact's "
+        "landing time to its commit, plus the difference between landers' clocks"
     )
 
 

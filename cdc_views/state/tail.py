@@ -68,7 +68,7 @@ def tail_of(raw: DeltaTable, *, after: int) -> Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
+class LandedCommit:
     """A commit that landed facts: its version, its time by the writer's clock (ms; None: unknown), and its files as logged."""
 
     version: int
@@ -76,7 +76,7 @@ class Landing:
     files: tuple[Mapping[str, Any], ...]
 
 
-def landings(location: str, *, after: int, through: int) -> Iterator[Landing]:
+def landings(location: str, *, after: int, through: int) -> Iterator[LandedCommit]:
     """Yield the commits of a raw table on a local disk that landed facts, without those whose log entries are gone."""
     for version in range(after + 1, through + 1):
         try:
@@ -87,7 +87,7 @@ def landings(location: str, *, after: int, through: int) -> Iterator[Landing]:
         # such commits write facts again that landed before
         files = () if _has_mark(actions, RETENTION, ERASURE) else tuple(_changes(actions, "add"))
         if files:
-            yield Landing(version, _time_of(actions), files)
+            yield LandedCommit(version, _time_of(actions), files)
 
 
 def committed_at(location: str, version: int) -> int | None:

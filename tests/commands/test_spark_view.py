@@ -1,4 +1,4 @@
-"""A view on Spark over state and tail: made by `apply`, made again by what changes the state, read by sessions that know only Delta."""
+"""A view on Spark over state and tail: applied once, made again as the state changes, read by sessions that know only Delta."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A view over state and tail on Spark, read as any session reads it: its rows, and those of the oracle, in the forms of a view."""
+"""A view over state and tail on Spark, read as any session reads it, and the oracle's rows in the forms of a view."""
 
 from __future__ import annotations
 
