@@ -141,7 +141,7 @@ def test_a_bound_that_is_too_late_is_seen_by_the_check(
     kept.apply(spark_engine)
     kept.check(spark_engine)
     growing.land(0.5)
-    with pytest.raises(AssertionError, match="rows differ"):
+    with pytest.raises(AssertionError):
         kept.check(spark_engine)
     kept.overlap = 0
     kept.apply(spark_engine)  # its state covers the first half: the second is the tail
