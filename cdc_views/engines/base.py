@@ -18,6 +18,7 @@ from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import FileSet, Part, Parts, Source
 from cdc_views.plan.purge import KnownBy
 from cdc_views.plan.rewrites import Choice, choose
+from cdc_views.plan.state_and_tail import StateAndTail
 from cdc_views.plan.where import parse_where
 from cdc_views.storage.relation import RawTable
 
@@ -128,11 +129,24 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedState:
+    """A state that a view reads in its newest version, beside the raw facts since a bound.
+
+    `raw_version` is the version of the raw table that the state covered when the bound was taken.
+    """
+
+    location: str
+    raw_version: int
+    reads: StateAndTail
+
+
+@dataclass(frozen=True, slots=True)
 class ViewDefinition:
     """A view to create.
 
     `schema` is its namespace (DuckDB schema, Spark database), which is created if missing. Engines whose views name files read
-    `sources` instead of the raw table. `state` is the prefix of the tables of a warehouse's own state; empty for none.
+    `sources` instead of the raw table, and engines whose views read states read `followed` beside it. `state` is the prefix of
+    the tables of a warehouse's own state; empty for none.
     """
 
     schema: str
@@ -141,6 +155,7 @@ class ViewDefinition:
     strategy: Strategy = Strategy.AUTO
     sources: Sources | None = None
     state: str = ""
+    followed: FollowedState | None = None
 
 
 def ask_of(read: Read) -> Ask:

@@ -29,6 +29,7 @@ class EnginePlugin(ABC):
         options: The model of the project file's key with the engine's name; None: no such key.
         keeps_tables: Raw tables, states and views are its own, not Delta tables of a folder; see `WarehousePlugin`.
         views_name_files: Its views name the files of one snapshot, so they must be applied again after each landing.
+        views_read_states: Its views read the newest version of a state and what landed since; they follow every landing.
         streams: It notices new events: `open` returns a `StreamingEngine`.
         session_package: The package of the sessions that `on` takes; None: it takes none.
     """
@@ -40,6 +41,7 @@ class EnginePlugin(ABC):
 
     keeps_tables: ClassVar[bool] = False
     views_name_files: ClassVar[bool] = False
+    views_read_states: ClassVar[bool] = False
     streams: ClassVar[bool] = False
     session_package: ClassVar[str | None] = None
 

@@ -25,6 +25,8 @@ _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expir
 # By default Delta's log and each checkpoint repeat the least and greatest value of 32 columns of every file. Readers here choose
 # files by footers, so the log keeps only row counts.
 _NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
+# but a view over state and tail finds the tail by Delta's log alone; this setting wins over the one above
+_LANDING_BOUNDS = {"delta.dataSkippingStatsColumns": "_landed_at"}
 # by default a checkpoint removes entries older than a month, even those that no state covers yet
 _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
 
@@ -34,13 +36,23 @@ def log_settings(*, checkpoint_every: int) -> dict[str, str]:
     return {**_NO_BOUNDS, "delta.checkpointInterval": str(checkpoint_every)}
 
 
-def raw_log_settings() -> dict[str, str]:
-    """Return the settings of raw tables and quarantines: `log_settings`, and only `maintain` removes entries."""
+def quarantine_log_settings() -> dict[str, str]:
+    """Return the settings of a quarantine: `log_settings`, and only `maintain` removes entries."""
     return {**log_settings(checkpoint_every=20), **_ENTRIES_STAY}  # rarer than in states: raw tables have more files
 
 
+def raw_log_settings() -> dict[str, str]:
+    """Return the settings of a raw table: those of a quarantine, and its log tells when the facts of a file landed."""
+    return {**quarantine_log_settings(), **_LANDING_BOUNDS}
+
+
 def with_raw_log_settings(table: DeltaTable) -> DeltaTable:
-    """Return a raw table or a quarantine, ready to append to: add settings that earlier versions did not write."""
+    """Return a raw table, ready to append to: add settings that earlier versions did not write."""
+    return with_settings(table, {**_NO_BOUNDS, **_ENTRIES_STAY, **_LANDING_BOUNDS})
+
+
+def with_quarantine_log_settings(table: DeltaTable) -> DeltaTable:
+    """Return a quarantine, ready to append to, as `with_raw_log_settings`."""
     return with_settings(table, {**_NO_BOUNDS, **_ENTRIES_STAY})
 
 

@@ -30,7 +30,15 @@ from deltalake import CommitProperties, DeltaTable
 
 from cdc_views.landing.blocks import DecodedRows
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import append, delta_errors, open_delta, overwrite, recorded, with_raw_log_settings
+from cdc_views.landing.delta import (
+    append,
+    delta_errors,
+    open_delta,
+    overwrite,
+    quarantine_log_settings,
+    recorded,
+    with_quarantine_log_settings,
+)
 from cdc_views.landing.denylist import NOT_KEPT
 from cdc_views.landing.raw_table import create, is_delta, quarantine_location
 from cdc_views.landing.sources import Prefix, RawLine
@@ -101,8 +109,9 @@ def create_quarantine(raw: RawTable) -> DeltaTable:
     location = quarantine_location(raw)
     if not is_delta(location):
         name = raw.relation.schema.full_name
-        create(location, COLUMNS, name=f"{name} (quarantine)", description="cdc-views quarantine; layout 1")
-    return with_raw_log_settings(open_quarantine(raw))
+        what = {"name": f"{name} (quarantine)", "description": "cdc-views quarantine; layout 1"}
+        create(location, COLUMNS, settings=quarantine_log_settings(), **what)
+    return with_quarantine_log_settings(open_quarantine(raw))
 
 
 def open_quarantine(raw: RawTable) -> DeltaTable:

@@ -58,7 +58,7 @@ def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
     """Return the raw table to land into; create it if it is missing, and check it like `open_raw`."""
     if not exists(raw):
         description, name = _description(raw, format_name), raw.relation.schema.full_name
-        create(raw.location, raw.relation.arrow_schema(), name=name, description=description)
+        create(raw.location, raw.relation.arrow_schema(), name=name, description=description, settings=_SETTINGS)
     return with_raw_log_settings(open_raw(raw, format_name=format_name))
 
 
@@ -86,13 +86,13 @@ def _description(raw: RawTable, format_name: str) -> str:
     return f"{_MARK}; layout {LAYOUT_VERSION}; order {raw.relation.order.value}; format {format_name}"
 
 
-def create(location: str, schema: pa.Schema, *, name: str, description: str) -> None:
+def create(location: str, schema: pa.Schema, *, name: str, description: str, settings: Mapping[str, str]) -> None:
     """Create an empty Delta table, unless another process has just created it."""
     if _PERCENT_CODE.search(location):
         raise UsageError(f"{location}: Delta cannot keep a table under a path that holds a %-code; choose another path")
     try:
         with delta_errors(location):
-            DeltaTable.create(location, schema, mode="ignore", name=name, description=description, configuration=_SETTINGS)
+            DeltaTable.create(location, schema, mode="ignore", name=name, description=description, configuration=dict(settings))
     except ConflictError:
         if not is_delta(location):
             raise

@@ -1,22 +1,29 @@
-"""`plan` and `apply` of a table's view. The warehouse keeps the SQL that was last applied; `plan` compares with it."""
+"""`plan` and `apply` of a table's view, and when it is applied again. The warehouse keeps the SQL that was last applied; `plan`
+compares with it.
+"""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from enum import Flag, auto
 
 import pyarrow as pa
 
+from cdc_views.engines.base import Engine
 from cdc_views.engines.plugin import engine_plugin
 from cdc_views.engines.warehouses import Estimate
-from cdc_views.errors import ConfigError
+from cdc_views.errors import CheckFailedError, ConfigError
 from cdc_views.landing import create_raw, exists, open_raw
+from cdc_views.operations.applied import applied_file, followed_by, note_applied, note_followed
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.generating import definition_of, view_sql
+from cdc_views.operations.generating import definition_of, definition_on, statement_of
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
 from cdc_views.operations.known_raw import remember
+from cdc_views.operations.sources import followed_state
 from cdc_views.project import TableConfig
+from cdc_views.rules.codec.times import datetime_text
+from cdc_views.state.bound import missed
 from cdc_views.storage.relation import RawTable
 
 
@@ -40,6 +47,15 @@ class TablePlan:
     is_remote: bool = False
 
 
+class Changed(Flag):
+    """What changed below a view that was applied."""
+
+    RAW = auto()
+    """Facts landed."""
+    STATE = auto()
+    """The state covers more of raw, or another generation of it is read."""
+
+
 def apply_view(table: TableContext, *, engine: str | None = None) -> str:
     """Create or replace the view in the engine's catalog; returns the statement that ran. Creates a missing raw table. A view
     over files waits for the first landing (`refresh_view`); then the statement is empty.
@@ -49,27 +65,61 @@ def apply_view(table: TableContext, *, engine: str | None = None) -> str:
     if table.project.is_remote:
         with table.project.engine(engine) as remote:
             return remote.apply(definition_of(table))
+    with table.project.engine(engine) as opened:
+        return _apply_on(opened, table)
+
+
+def _apply_on(engine: Engine, table: TableContext) -> str:
+    plugin = engine_plugin(engine.name)
     raw = create_raw(table.raw, format_name=table.format.name)
     remember(table)
-    definition = definition_of(table, strategy=table.config.view.strategy)
-    with table.project.engine(engine) as opened:
-        names_files = engine_plugin(opened.name).views_name_files
-        if not names_files:
-            check_raw_is_whole(table, what="a view of raw alone")
-        waits = names_files and not raw.file_uris()
-        statement = "" if waits else opened.apply(definition)
-    record = _applied_file(table)
-    record.parent.mkdir(parents=True, exist_ok=True)
-    record.write_text("" if waits else _planned(table), encoding="utf-8")
+    definition = definition_on(table, plugin)
+    if not (plugin.views_name_files or definition.followed):
+        check_raw_is_whole(table, what="a view of raw alone")
+    waits = plugin.views_name_files and not raw.file_uris()
+    statement = "" if waits else engine.apply(definition)
+    note_followed(table, definition.followed)
+    note_applied(table, "" if waits else _planned(table))
     return statement
 
 
-def refresh_view(table: TableContext) -> bool:
-    """Apply the view again if its SQL names the raw files of the last apply; returns whether it did."""
-    is_stale = table.project.engine_plugin.views_name_files and _applied_file(table).exists()
-    if is_stale:
+def refresh_view(table: TableContext, changed: Changed = Changed.RAW, *, engine: Engine | None = None) -> bool:
+    """Apply the view again if it was applied and what changed calls for it; returns whether it did.
+
+    A view over files misses what landed since. A view that follows the state is right either way: it then reads a shorter tail.
+    `engine` is an open one; it is used if it is the project's.
+    """
+    plugin, record = table.project.engine_plugin, applied_file(table)
+    is_stale = Changed.RAW in changed and plugin.views_name_files
+    if Changed.STATE in changed and plugin.views_read_states and record.exists():
+        is_stale = followed_state(table) != followed_by(table)
+    if not (is_stale and record.exists()):
+        return False
+    if engine is not None and engine.name == plugin.name:
+        _apply_on(engine, table)
+    else:
         apply_view(table)
-    return is_stale
+    return True
+
+
+def missed_by_view(table: TableContext, *, through: int | None) -> CheckFailedError | None:
+    """Return the error for facts, up to a version of raw that the state covers, that the applied view lacked until now; None if
+    there are none. Ask before the view is applied again.
+    """
+    known = followed_by(table) if table.project.engine_plugin.views_read_states else None
+    if known is None or known.reads.since is None or through is None:
+        return None
+    found = missed(table.raw, known, through=through)
+    if found is None:
+        return None
+    landed, bound = (f"{datetime_text(at)}Z" for at in (found.landed, known.reads.since))
+    lacking = "" if found.committed is None else f"from {datetime_text(found.committed)}Z "
+    return CheckFailedError(
+        f"{table.name}: {lacking}until now its view lacked facts that are stamped {landed}. Version {found.version} of raw "
+        f"committed them, when the view took all that landed before {bound} to be in the state. State and view have them now. "
+        f"Set `materialize: {{overlap: …}}`, now {table.config.materialize.overlap}, above the longest time from a fact's "
+        "landing time to its commit, plus the difference between landers' clocks"
+    )
 
 
 def plan_view(table: TableContext) -> TablePlan:
@@ -82,7 +132,7 @@ def plan_view(table: TableContext) -> TablePlan:
         view = f"{definition.schema}.{definition.name}"
         known = (found.change, None, found.raw_rows, found.raw_bytes, found.diff, found.schema, found.estimate)
         return TablePlan(table.name, view, *known, is_remote=True)
-    record = _applied_file(table)
+    record = applied_file(table)
     before = record.read_text(encoding="utf-8") if record.exists() else ""
     after = _planned(table)
     names = (f"{table.name} (applied)", f"{table.name} (planned)")
@@ -93,11 +143,12 @@ def plan_view(table: TableContext) -> TablePlan:
 
 
 def _planned(table: TableContext) -> str:
-    return view_sql(table, table.project.config.engine, strategy=table.config.view.strategy)
-
-
-def _applied_file(table: TableContext) -> Path:
-    return table.project.warehouse / "_cdc_views/applied" / f"{table.config.slug}.sql"
+    """The statement that `apply` would run, but for a bound that only moved on: that is no change of the view."""
+    engine, known = table.project.engine_plugin, followed_by(table)
+    view = definition_of(table)
+    if view.followed and known and view.followed.reads.overlap == known.reads.overlap:
+        view = replace(view, followed=replace(view.followed, reads=replace(view.followed.reads, since=known.reads.since)))
+    return statement_of(table, view, table.project.config.engine, engine=engine)
 
 
 def _extent(raw: RawTable) -> tuple[int | None, int, int]:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from cdc_views.engines.base import Read, ViewDefinition
-from cdc_views.engines.plugin import engine_names, engine_plugin
+from cdc_views.engines.plugin import EnginePlugin, engine_names, engine_plugin
+from cdc_views.engines.view_text import view_statement
 from cdc_views.engines.warehouses import WarehousePlugin, warehouse_plugin
 from cdc_views.model.strategy import Strategy
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.reading import strategy_of
 from cdc_views.project.paths import is_url
-from cdc_views.sql import ViewSql, generate
 from cdc_views.sql.dialects import dialect_class
 from cdc_views.storage.relation import RawTable
 
@@ -29,18 +29,29 @@ def generate_view(table: TableContext, dialect: str | None = None, *, strategy: 
 
 def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
     """Return the statement that creates the view in a dialect."""
-    definition = definition_of(table, strategy=strategy)
-    runs_on = dialect_class(dialect).engine_name or dialect
-    engine = engine_plugin(runs_on) if runs_on in engine_names() else None
-    if engine is not None and (text := engine.view_sql(table.project.config, definition)) is not None:
+    engine = engine_of(dialect)
+    return statement_of(table, definition_on(table, engine, strategy=strategy), dialect, engine=engine)
+
+
+def statement_of(table: TableContext, view: ViewDefinition, dialect: str, *, engine: EnginePlugin | None) -> str:
+    """Return the statement of a view in a dialect, of `engine` if that has one."""
+    if engine is not None and (text := engine.view_sql(table.project.config, view)) is not None:
         return text
-    if _may_have_landed(table):
+    if view.followed is None and _may_have_landed(table):
         from cdc_views.operations.ingest import check_raw_is_whole
 
         check_raw_is_whole(table, what="a view of raw alone")
-    view = ViewSql(definition.schema, definition.name)
-    source = Path(table.raw.location).name if engine is None else engine.table_sql(table.raw)
-    return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
+
+    def table_sql(location: str) -> str:
+        return Path(location).name if engine is None else engine.table_sql(RawTable(location, table.relation))
+
+    return view_statement(view, dialect_name=dialect, table_sql=table_sql)
+
+
+def engine_of(dialect: str) -> EnginePlugin | None:
+    """Return the plug-in of the engine that runs a dialect, None if none does."""
+    runs_on = dialect_class(dialect).engine_name or dialect
+    return engine_plugin(runs_on) if runs_on in engine_names() else None
 
 
 def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str] | None:
@@ -48,7 +59,7 @@ def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strate
 
     For a project with local raw tables, the files put raw tables into a dataset of their own, beside each keyspace's views.
     """
-    from cdc_views.operations.materializing import state_definition
+    from cdc_views.operations.sources import state_definition
 
     if (plugin := warehouse_plugin(dialect)) is None:
         return None
@@ -68,17 +79,24 @@ def taken_away(table: TableContext, warehouse: WarehousePlugin, *, strategy: Str
 
 
 def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> ViewDefinition:
-    """Return the table's view for engines; `strategy` defaults to the project file's."""
+    """Return the table's view for the project's engine; `strategy` defaults to the project file's."""
+    return definition_on(table, table.project.engine_plugin, strategy=strategy)
+
+
+def definition_on(table: TableContext, engine: EnginePlugin | None, *, strategy: Strategy | None = None) -> ViewDefinition:
+    """Return the table's view for an engine, None for a dialect without one; otherwise as `definition_of`."""
     strategy = strategy or table.config.view.strategy
     if table.project.is_remote:
         schema, state = table.project.warehouse_plugin.view_schema(table.project.config), table.config.slug
         return ViewDefinition(schema, table.config.view_name, table.raw, strategy, state=state)
-    sources = None
-    if _may_have_landed(table):
-        from cdc_views.operations.materializing import sources_for
+    view = ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy)
+    if not _may_have_landed(table):
+        return view
+    from cdc_views.operations.sources import followed_state, sources_for
 
-        sources = sources_for(table, Read(table.raw, as_of=0))
-    return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, sources)
+    if engine is not None and engine.views_read_states:
+        return replace(view, followed=followed_state(table))
+    return replace(view, sources=sources_for(table, Read(table.raw, as_of=0)))
 
 
 def _may_have_landed(table: TableContext) -> bool:

@@ -15,7 +15,7 @@ from cdc_views.landing.checkpoints import age, before, beginning, remove, supers
 from cdc_views.landing.delta import RAW_FILES, delta_errors, open_delta
 from cdc_views.landing.digests import note_missing
 from cdc_views.landing.raw_table import is_delta, quarantine_location
-from cdc_views.operations.applying import refresh_view
+from cdc_views.operations.applying import Changed, refresh_view
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import without_bounds
 from cdc_views.operations.known_raw import check_known
@@ -61,6 +61,8 @@ def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, d
             "write, and a reader still read, younger files"
         )
     check_known(table)  # a generation of state may be the only copy
+    if not dry_run:
+        refresh_view(table, Changed.STATE)  # it may follow a generation that is deleted now
     done = list(_kept_up(table, retention_hours, dry_run=dry_run))
     if not dry_run:
         refresh_view(table)

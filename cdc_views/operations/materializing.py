@@ -1,21 +1,22 @@
-"""Brings state up to date, here or in a warehouse that keeps its own, and decides whether a read may use it."""
+"""Brings state up to date, here or in a warehouse that keeps its own."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from cdc_views.engines.base import Engine, Read, Sources
-from cdc_views.engines.warehouses import StateDefinition, StateRun
+from cdc_views.engines.base import Engine
+from cdc_views.engines.warehouses import StateRun
 from cdc_views.errors import UnsupportedError
-from cdc_views.landing import exists
 from cdc_views.operations import known_raw
+from cdc_views.operations.applying import Changed, missed_by_view, refresh_view
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.ingest import adapted, check_raw_is_whole, landed
-from cdc_views.operations.lateness import forgetting_of, lateness_seconds, sees_purged
+from cdc_views.operations.ingest import adapted, landed
+from cdc_views.operations.lateness import forgetting_of
+from cdc_views.operations.sources import state_definition
 from cdc_views.rules.codec.times import datetime_text
 from cdc_views.rules.instants import Instant, epoch_micros, epoch_seconds
-from cdc_views.state import Materialization, materialize, sources_of
+from cdc_views.state import Materialization, materialize
 from cdc_views.state.serving import serve
 
 
@@ -32,14 +33,14 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
         UsageError: Nothing has landed yet.
         UnsupportedError: `now` is given, and a remote warehouse keeps the state by its own clock.
         ConflictError: Other runs kept committing first; nothing is lost, run it again.
+        CheckFailedError: The view missed facts until now, because their commits took longer than `materialize.overlap`. State and
+            view have them.
     """
     if table.project.is_remote:
         return materialize_remote(table, full=full, engine=engine, now=now)
     landed(table)
     with table.project.engine(engine) as opened:
-        done = _materialized(opened, table, full=full, now=now)
-    known_raw.remember(table)
-    return done
+        return _materialized(opened, table, full=full, now=now)
 
 
 def materialize_on(engine: Engine, table: TableContext) -> Materialization:
@@ -49,6 +50,17 @@ def materialize_on(engine: Engine, table: TableContext) -> Materialization:
 
 
 def _materialized(engine: Engine, table: TableContext, *, full: bool, now: Instant | None = None) -> Materialization:
+    done = _with_serving(engine, table, full=full, now=now)
+    missed = missed_by_view(table, through=done.raw_version)
+    # a kill before this is harmless: the view of before reads a longer tail
+    refresh_view(table, Changed.STATE, engine=engine)
+    known_raw.remember(table)
+    if missed is not None:
+        raise missed
+    return done
+
+
+def _with_serving(engine: Engine, table: TableContext, *, full: bool, now: Instant | None) -> Materialization:
     clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     state, location = table.state_location, table.serving_location
     done = materialize(engine, table.raw, state, full=full, forgetting=forgetting_of(table, now=clock))
@@ -56,13 +68,6 @@ def _materialized(engine: Engine, table: TableContext, *, full: bool, now: Insta
         return done
     served = serve(engine, table.raw, state, location, now=clock, full=full)
     return replace(done, is_new=done.is_new or served.is_new, told=f"{done.line()}; {served.line()}")
-
-
-def state_definition(table: TableContext) -> StateDefinition:
-    """Return the definition of the state in a remote warehouse."""
-    lateness = table.config.materialize.lateness
-    seconds = None if lateness is None else lateness_seconds(lateness)
-    return StateDefinition(table.config.slug, table.raw, serving=table.config.serving_name or "", lateness=seconds)
 
 
 def materialize_remote(
@@ -116,37 +121,3 @@ def _planned_line(done: StateRun) -> str:
 
 def _landed(done: StateRun) -> str:
     return "" if done.landed is None else f", landed up to {datetime_text(epoch_micros(done.landed, option='landed'))}Z"
-
-
-def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) -> Sources | None:
-    """Return the state and the tail for a read; None if only raw can answer.
-
-    A state cannot undo later landings or writes, because it does not keep the losers (rule M1). Nor does it keep purged cells
-    (rule M2), which a read with a clock `as_of` (None: now) before their expiry still shows.
-    """
-    is_as_of_earlier = read.landed_as_of is not None or read.written_as_of is not None
-    if table.project.is_remote:
-        return None if is_as_of_earlier else remote_sources(table, read, as_of=as_of)
-    is_there = exists(table.raw)
-    if not is_there:
-        known_raw.check_known(table)
-    if is_as_of_earlier or not is_there:
-        check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
-        return None
-    sources = sources_of(read.raw, table.state_location, where=read.where)
-    if sources is None or (as_of is not None and sees_purged(sources, as_of)):
-        check_raw_is_whole(table, what="what raw shows without a state")
-        return None
-    return sources
-
-
-def remote_sources(table: TableContext, read: Read, *, as_of: int | None) -> Sources | None:
-    """Return state and tail as one short raw table; None as in `sources_for`, or while the state lacks a column of the schema."""
-    with table.project.remote() as opened:
-        standing = opened.state(table.config.slug, read.raw)
-    if standing is None or not standing.is_complete:
-        return None
-    if as_of is not None and standing.horizon is not None and as_of <= standing.horizon:
-        return None
-    facts = table.project.warehouse_plugin.raw_location(table.project.config, standing.facts)
-    return Sources(replace(read.raw, location=facts), 0)

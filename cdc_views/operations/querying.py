@@ -14,10 +14,10 @@ from cdc_views.landing import open_raw
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explaining import Explanation, explain
 from cdc_views.operations.ingest import check_landed, check_raw_is_whole, readable
-from cdc_views.operations.materializing import sources_for
 from cdc_views.operations.reading import condition_errors, file_errors, read_of
 from cdc_views.operations.replication import confirmed_only
 from cdc_views.operations.result import Result
+from cdc_views.operations.sources import sources_for
 from cdc_views.plan.rewrites import Choice
 from cdc_views.rules.instants import Instant, epoch_seconds
 

@@ -10,6 +10,7 @@ from cdc_views.errors import TransientError
 from cdc_views.landing.delta import open_delta
 from cdc_views.landing.raw_table import create_raw, is_delta
 from cdc_views.operations.answers import Side, compare_sides
+from cdc_views.operations.applying import Changed, refresh_view
 from cdc_views.operations.comparing import Comparison
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted_as_it_is, check_landed
@@ -68,6 +69,7 @@ def rebuild_table(
     if is_switched:
         generations.switch(number)
         remember(table, accepts=accept)  # only now: a rebuild that does not switch accepts nothing
+        refresh_view(table, Changed.STATE)
     else:
         generations.remove(number)
     return Rebuilt(number, before, comparison, is_switched, late)
@@ -117,6 +119,7 @@ def switch_back(table: TableContext) -> int:
     generations.switch(number)
     if is_delta(table.raw.location) and (state := _state(table, generations.location(number))) and state.is_believed:
         remember(table, accepts=True)
+        refresh_view(table, Changed.STATE)
     return number
 
 

@@ -31,7 +31,7 @@ from cdc_views.landing.delta import open_delta, recorded
 from cdc_views.landing.denylist import Denylist, without_forgotten
 from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.answers import Side, compare_sides
-from cdc_views.operations.applying import refresh_view
+from cdc_views.operations.applying import Changed, refresh_view
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import batches, commit_actions, rewrite, statistics, written
 from cdc_views.operations.ingest import check_landed
@@ -121,6 +121,8 @@ class _Dropping:
         if not rows:
             return Dropped(raw.location, self.through, 0, 0)
         self._prove(table, location)
+        # a view of raw alone, or of an older generation, would lack what is dropped
+        refresh_view(self.table, Changed.STATE, engine=self.engine)
         folder = None if self.archive is None else self._archived(table, self.archive)
         generations = self.table.generations
         for other in generations.numbers:

@@ -23,6 +23,8 @@ class Op(str, Enum):
     GE = ">="
     IS_NULL = "is null"
     IN = "in"
+    LIKE = "like"
+    """A text like a pattern of SQL, as `run%`."""
     ADD = "+"
     MUL = "*"
     DIV = "//"
@@ -116,6 +118,13 @@ class Lit(Expr):
 
 
 TRUE, FALSE = Lit(value=True), Lit(value=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment(Expr):
+    """A constant instant, in µs since the epoch."""
+
+    micros: int
 
 
 @dataclass(frozen=True, slots=True)

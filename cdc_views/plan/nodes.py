@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
 from cdc_views.model.types import LogicalType
@@ -13,10 +13,11 @@ from cdc_views.plan.parts import Source
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Base of nodes; `name` is unique within a plan, `grain` completes "one row per …"."""
+    """Base of nodes; `name` is unique within a plan, `grain` completes "one row per …", `note` says more in SQL's comments."""
 
     name: str
     grain: str
+    note: str = field(default="", kw_only=True)
 
     def sources(self) -> tuple[Node, ...]:
         """Return the nodes that this one reads."""
@@ -32,8 +33,8 @@ class Node:
 
     def expressions(self) -> Iterator[Expr]:
         """Yield the node's expressions, its conditions last."""
-        for field in fields(self):
-            yield from expressions_in(getattr(self, field.name))
+        for part in fields(self):
+            yield from expressions_in(getattr(self, part.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,11 @@ class MaterializeConfig(ConfigPart):
     lateness: Annotated[str, AfterValidator(_lateness)] | None = Field(
         default=None, description="<int>(s|m|h|d): how long deletions are remembered; by default for ever."
     )
+    overlap: Annotated[str, AfterValidator(_lateness)] = Field(
+        default="1h",
+        description="<int>(s|m|h|d): a Spark view reads raw facts that landed so long before the state's last commit of raw; "
+        "longer than any fact takes from its landing time to its commit, plus the difference between landers' clocks.",
+    )
     serving: Annotated[ServingConfig | None, BeforeValidator(_serving, json_schema_input_type=bool | ServingConfig)] = Field(
         default=None, description="Keep a serving table: true, or its name; by default there is none."
     )

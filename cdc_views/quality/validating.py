@@ -19,9 +19,9 @@ from cdc_views.landing import exists, open_raw
 from cdc_views.model.severity import Severity
 from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import purged_through, state_of
-from cdc_views.operations.materializing import remote_sources
 from cdc_views.operations.querying import query_table
 from cdc_views.operations.replication import expected_of, replicas
+from cdc_views.operations.sources import remote_sources
 from cdc_views.plan.where import NumberTextError, parse_where
 from cdc_views.quality import bookkeeping, sampling, serving
 from cdc_views.quality.checks import Check, Report

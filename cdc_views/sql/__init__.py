@@ -11,6 +11,7 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.parts import Parts, Source
 from cdc_views.plan.rewrites import choose, lowered
+from cdc_views.plan.state_and_tail import RAW, STATE, StateAndTail, over_both
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.dialects.base import identifier
 from cdc_views.sql.render import Renderer
@@ -18,7 +19,7 @@ from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
 
-__all__ = ["ViewSql", "check_names", "generate", "outputs_sql", "query_sql", "rows_sql"]
+__all__ = ["StateSql", "ViewSql", "check_names", "generate", "outputs_sql", "query_sql", "rows_sql"]
 
 
 def query_sql(
@@ -37,6 +38,14 @@ class ViewSql:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class StateSql:
+    """The FROM clause of a state, and how a view reads it and the raw table."""
+
+    table: str
+    reads: StateAndTail
+
+
 def generate(
     relation: Relation,
     *,
@@ -47,16 +56,23 @@ def generate(
     note: str = "",
     tables: Mapping[Source, str] | None = None,
     split: Parts | None = None,
+    state: StateSql | None = None,
 ) -> str:
     """Return the CREATE VIEW statement of a merged view, with a header that explains it.
 
-    `note` is a further line of the header; `tables` and `split` belong to a state (`Ask.split`). Raises `UnsupportedError` for
-    names that the dialect's views cannot hold.
+    `note` is a further line of the header; `tables` and `split` belong to a state (`Ask.split`), of which they name files.
+    `state` is one that the view reads by its name, beside what landed since. Raises `UnsupportedError` for names that the
+    dialect's views cannot hold.
     """
     target = dialect(dialect_name)
     check_names(relation, dialect_name, others=(view.schema, view.name))
     ask = Ask(relation, split=split)
-    query = _named(ask, _query(ask, target, strategy, table, tables), output_names(ask))
+    if state is None:
+        merged = _query(ask, target, strategy, table, tables)
+    else:
+        plan = over_both(lowered(build(ask), strategy=choose(strategy).strategy), relation, state.reads)
+        merged = Renderer(target, table=table, tables={STATE: state.table, RAW: table}).query(plan)
+    query = _named(ask, merged, output_names(ask))
     place = exp.Table(this=identifier(view.name), db=identifier(view.schema) if view.schema else None)
     return envelope(
         "create_view.sql.j2",

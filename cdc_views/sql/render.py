@@ -52,7 +52,7 @@ class Renderer:
             )
         self.dialect.node = node
         body = visit(node, names)
-        body.add_comments([f" one row per {node.grain}"])
+        body.add_comments([f" one row per {node.grain}{node.note and f'; {node.note}'}"])
         return body
 
     def _columns(self, columns: Named) -> list[Sql]:

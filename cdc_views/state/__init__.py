@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cdc_views.state.run import Forgetting, Materialization, materialize, sources_of
+from cdc_views.state.run import NOTHING, Forgetting, Materialization, materialize, sources_of
 
-__all__ = ["Forgetting", "Materialization", "materialize", "sources_of"]
+__all__ = ["NOTHING", "Forgetting", "Materialization", "materialize", "sources_of"]

@@ -35,10 +35,12 @@ from cdc_views.state.state_table import (
     check_not_sole,
     checked,
     create_state,
+    has_layout,
     note_sole,
     open_state,
     part_of_file,
     turn,
+    widen,
 )
 from cdc_views.state.tail import Tail, active_files, bytes_of, check_whole, rows_of, tail_of
 from cdc_views.state.wear import worn_groups
@@ -151,8 +153,9 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
     if not state.is_begun:
         begin(state, table)
         state = replace(_state(table, raw, location), is_earlier=state.is_earlier)
-    if not state.has_vectors:
+    if not (state.has_vectors and has_layout(location, raw.relation)):
         turn(location, raw.relation)
+        widen(location, raw.relation)
         state = replace(_state(table, raw, location), is_earlier=state.is_earlier)
     if full and state.raw_version is not None and state.of(Source.PURGED):
         # M2: judge new facts by the purges so far, before these are built again

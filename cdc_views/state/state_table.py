@@ -17,7 +17,7 @@ from deltalake import DeltaTable, TableFeatures
 
 from cdc_views.engines.state_plan import digits_in
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors, log_settings, open_delta, record, recorded, recording, with_settings
+from cdc_views.landing.delta import append, delta_errors, log_settings, open_delta, record, recorded, recording, with_settings
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import NO_FILES, ROWS_ALONE, STORED, FileSet, Part, Parts, Source
@@ -122,6 +122,38 @@ def turn(location: str, relation: Relation) -> None:
         with_settings(table, _VECTORS)
         if str(table.metadata().description) != _description(relation):
             open_delta(location).alter.set_table_description(_description(relation))
+
+
+def has_layout(location: str, relation: Relation) -> bool:
+    """Whether the Delta schema of a state has every column of the layout, and every field of its structs."""
+    return _has(pa.schema(open_delta(location).schema().to_arrow()), state_schema(relation))
+
+
+def widen(location: str, relation: Relation) -> None:
+    """Add columns, and fields of structs, that the schema file gained. Without them Delta's own readers would show null for what
+    the files have.
+    """
+    if not has_layout(location, relation):
+        append(open_delta(location), state_schema(relation).empty_table(), transactions={})
+
+
+def _has(stored: Iterable[pa.Field], wanted: Iterable[pa.Field]) -> bool:
+    known = {field.name: field.type for field in stored}
+    return all(field.name in known and _holds(known[field.name], field.type) for field in wanted)
+
+
+def _holds(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
+        return _has(list(stored), list(wanted))
+    if pa.types.is_map(stored) and pa.types.is_map(wanted):
+        return _holds(stored.key_type, wanted.key_type) and _holds(stored.item_type, wanted.item_type)
+    if _is_list(stored) and _is_list(wanted):
+        return _holds(stored.value_type, wanted.value_type)
+    return True  # raw tables refuse another type
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _has_vectors(table: DeltaTable) -> bool:

@@ -67,6 +67,43 @@ def tail_of(raw: DeltaTable, *, after: int) -> Tail:
     return _tail(version, {path: added[path] for path in active if path in added}, active)
 
 
+@dataclass(frozen=True, slots=True)
+class LandedCommit:
+    """A commit that landed facts: its version, its time by the writer's clock (ms; None: unknown), and its files as logged."""
+
+    version: int
+    committed: int | None
+    files: tuple[Mapping[str, Any], ...]
+
+
+def landings(location: str, *, after: int, through: int) -> Iterator[LandedCommit]:
+    """Yield the commits of a raw table on a local disk that landed facts, without those whose log entries are gone."""
+    for version in range(after + 1, through + 1):
+        try:
+            content = entry_of(location, version).read_bytes()
+        except OSError:
+            continue
+        actions = _actions(content.splitlines())
+        # such commits write facts again that landed before
+        files = () if _has_mark(actions, RETENTION, ERASURE) else tuple(_changes(actions, "add"))
+        if files:
+            yield LandedCommit(version, _time_of(actions), files)
+
+
+def committed_at(location: str, version: int) -> int | None:
+    """Return the time (ms) of a commit of a table on a local disk by its writer's clock; None if the log does not say."""
+    try:
+        content = entry_of(location, version).read_bytes()
+    except OSError:
+        return None
+    return _time_of(_actions(line for line in content.splitlines() if line.startswith(_AUTHOR)))
+
+
+def _time_of(actions: _Actions) -> int | None:
+    times = [action["commitInfo"].get("timestamp") for action in actions if "commitInfo" in action]
+    return int(times[0]) if times and times[0] is not None else None
+
+
 def rows_of(raw: DeltaTable) -> int | None:
     """Return how many facts the raw table has at its open version; None if its log does not say."""
     counts = pa.table(raw.get_add_actions(flatten=True)).column("num_records").to_pylist()

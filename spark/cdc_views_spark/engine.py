@@ -23,12 +23,13 @@ from cdc_views.engines.base import (
     ask_of,
 )
 from cdc_views.engines.serving import ServingWrite
+from cdc_views.engines.view_text import view_statement
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan.build import build, output_names
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import Choice, choose, lowered
-from cdc_views.sql import ViewSql, generate, query_sql
+from cdc_views.sql import query_sql
 from cdc_views.storage.relation import RawTable
 from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, tasks_of
 from cdc_views_spark.compile import Compiler, column_of
@@ -38,6 +39,7 @@ from cdc_views_spark.raw_files import raw_files
 from cdc_views_spark.reading import parts_of_sources, raw_facts
 from cdc_views_spark.session import open_session
 from cdc_views_spark.streaming import follow
+from cdc_views_spark.tables import delta_sql
 from cdc_views_spark.writing import in_its_words, write_serving, write_state
 
 
@@ -115,7 +117,7 @@ class SparkEngine(StreamingEngine, FrameEngine):
         return kernel.sql(is_pretty=True)
 
     def _plan_sql(self, read: Read) -> str:
-        return query_sql(ask_of(read), dialect_name="spark", strategy=read.strategy.value, table=_delta(read.raw))
+        return query_sql(ask_of(read), dialect_name="spark", strategy=read.strategy.value, table=delta_sql(read.raw.location))
 
     def read_sql(self, read: Read) -> pa.Table:
         """Return the rows of the SQL text of the plan of `read`, which must equal the rows of `read`."""
@@ -123,13 +125,7 @@ class SparkEngine(StreamingEngine, FrameEngine):
             return self._session.sql(self._plan_sql(read)).toArrow()
 
     def apply(self, view: ViewDefinition) -> str:
-        statement = generate(
-            view.raw.relation,
-            dialect_name="spark",
-            strategy=view.strategy.value,
-            view=ViewSql(view.schema, view.name),
-            table=_delta(view.raw),
-        )
+        statement = view_statement(view, dialect_name="spark", table_sql=delta_sql)
         try:
             quoted = view.schema.replace("`", "``")
             self._session.sql(f"CREATE DATABASE IF NOT EXISTS `{quoted}`")
@@ -141,8 +137,3 @@ class SparkEngine(StreamingEngine, FrameEngine):
     def close(self) -> None:
         if self._stops:
             self._session.stop()
-
-
-def _delta(raw: RawTable) -> str:
-    location = raw.location if "://" in raw.location else str(Path(raw.location).resolve())
-    return "delta.`" + location.replace("`", "``") + "`"

@@ -21,6 +21,7 @@ class SparkPlugin(EnginePlugin):
     name = "spark"
     title = "Spark SQL"
     extra = "spark"
+    views_read_states = True
     streams = True
     session_package = "pyspark"
 
@@ -35,4 +36,6 @@ class SparkPlugin(EnginePlugin):
         return SparkEngine(session, stops=False)
 
     def table_sql(self, raw: RawTable) -> str:
-        return "delta.`" + raw.location.replace("`", "``") + "`"
+        from cdc_views_spark.tables import delta_sql
+
+        return delta_sql(raw.location)

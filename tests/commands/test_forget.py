@@ -210,8 +210,9 @@ def test_the_proof_finds_an_orphan(run: CommandLine, how: str) -> None:
 
 def test_the_proof_finds_a_log_entry_whose_statistics_hold_the_value(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Path("raw/shop_orders/_delta_log/00000000000000000001.json")
-    assert '\\"minValues\\":{}' in entry.read_text()
-    text = entry.read_text().replace('\\"minValues\\":{}', f'\\"minValues\\":{{\\"state\\":{{\\"value\\":\\"{SECRET}\\"}}}}')
+    known = '\\"minValues\\":{\\"_landed_at\\":'
+    assert known in entry.read_text(), "a landing time is no value"
+    text = entry.read_text().replace(known, f'\\"minValues\\":{{\\"state\\":{{\\"value\\":\\"{SECRET}\\"}},\\"_landed_at\\":')
     real = forgetting.begin_log_at
 
     def leaves_one(location: str, version: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from helpers.histories import NOW
 from helpers.merged_states import ORDERS, ROWS, Kept, row
 from helpers.reading import read_rows
+from helpers.schemas import BIGINT, INT, TEXT, Subject, table
 from helpers.state_sizes import set_sizes
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
@@ -20,7 +22,8 @@ from cdc_views.engines.duckdb.engine import DuckDbEngine, view_statement
 from cdc_views.engines.state_plan import digits_in, part_in
 from cdc_views.operations.erasing.rewriting import rewrite
 from cdc_views.plan.parts import Part, Source
-from cdc_views.rules.cells import Deletion
+from cdc_views.rules.cells import Cell, Deletion
+from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.state import materialize
 from cdc_views.state import state_table as state
@@ -104,6 +107,20 @@ def test_spark_s_own_reader_sees_one_row_a_key(kept: Kept, spark_engine: Engine)
     assert kept.is_right()
     assert kept.land([row(0, 0, at=40, v=9), GONE]).merged == "merge"
     assert kept.is_right()
+
+
+@pytest.mark.spark
+def test_spark_shows_a_column_that_is_newer_than_the_state(kept: Kept, spark_engine: Engine) -> None:
+    """Delta's reader, which applies vectors, shows only columns that the table's schema has."""
+    kept.land([row(0, 0, at=20, v=7)])
+    widened = Subject(table("orders", partition={"p": INT}, clustering={"c": INT}, regulars={"v": BIGINT, "t": TEXT, "w": INT}))
+    kept.raw = RawTable(kept.raw.location, widened.relation)
+    told = replace(row(0, 4, at=30), cells={"w": Cell(30, 5, serialize(INT, 5))})
+    rows = widened.relation.rows([told], landed_at=0)
+    write_deltalake(kept.raw.location, rows, mode="append", schema_mode="merge")
+    materialize(kept.engine, kept.raw, kept.state)
+    found = read_rows(spark_engine, kept.raw, as_of=NOW, sources=kept.sources())
+    assert [(r["p"], r["c"], r["w"]) for r in found if r["w"] is not None] == [(0, 4, 5)]
 
 
 def test_a_view_leaves_hidden_rows_out(kept: Kept) -> None:

@@ -23,6 +23,7 @@ from pyroaring import BitMap64
 from cdc_views.errors import UnsupportedError
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.digests import note_commit
+from cdc_views.plan.names import LANDED
 from cdc_views.storage import deletion_vectors
 from cdc_views.storage.delta_log import Commit, DataFile, files_of, new_file
 
@@ -75,13 +76,14 @@ def _rewrite_live(root: Path, version: int, change: Change, *, mark: str, transa
 
 
 def without_bounds(table: DeltaTable) -> int:
-    """Replace each file that has bounds in the log with a copy without bounds; returns how many. The commit removes the old file,
-    so it raises `ConflictError`, instead of restoring the file, if another commit removed it.
+    """Replace each file that has bounds of values in the log with a copy without bounds; returns how many. A landing time is no
+    such value. The commit removes the old file, so it raises `ConflictError`, instead of restoring the file, if another commit
+    removed it.
     """
     if _has_vectors(table):
         return 0
     known = pa.table(table.get_add_actions(flatten=True))
-    bounds = [name for name in known.column_names if name.startswith(("min.", "max."))]
+    bounds = [name for name in known.column_names if name.startswith(("min.", "max.")) and not name.endswith(f".{LANDED}")]
     stats = known.select(["path", *bounds]).to_pylist()
     wanted = {action["path"] for action in stats if any(action[name] is not None for name in bounds)}
     root = Path(unquote(table.table_uri.removeprefix("file://")))

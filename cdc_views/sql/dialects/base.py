@@ -205,6 +205,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
             e.Op.NOT: lambda args: exp.not_(args[0], copy=False),
             e.Op.IS_NULL: lambda args: exp.Is(this=_wrapped(args[0]), expression=exp.Null()),
             e.Op.IN: lambda args: exp.In(this=args[0], expressions=args[1:]),
+            e.Op.LIKE: lambda args: exp.Like(this=args[0], expression=args[1]),
             e.Op.COALESCE: lambda args: function("COALESCE", *args),
             e.Op.GREATEST: self.greatest,
             e.Op.NOW: lambda args: exp.Var(this=self.clock) if self.clock else self.now(),

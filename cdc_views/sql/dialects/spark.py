@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
+from cdc_views.rules.codec.times import datetime_text
 from cdc_views.sql.dialects.base import Sql, function, number, text
 from cdc_views.sql.dialects.decimals import fits, refusal
 from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
@@ -39,6 +40,10 @@ class Spark(WindowDialect):
     def now(self) -> Sql:
         # whole seconds, constant during a query
         return function("unix_timestamp")
+
+    def visit_moment(self, node: e.Moment, item: Sql | None) -> Sql:
+        """Return a constant that Delta compares with the bounds in its log; its zone is its own, whatever the session's."""
+        return exp.Var(this=f"TIMESTAMP '{datetime_text(node.micros)}Z'")
 
     def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
         return function("named_struct", *(arg for name, part in parts for arg in (text(name), part)))
