@@ -54,6 +54,11 @@ class Source:
         self._append(self._sql(self.facts, half, earlier=self.facts // 2))
         self.facts += half
 
+    def a_key(self) -> dict[str, int]:
+        """The row key of the fact that was landed last."""
+        (found,) = self._connection.sql(self._sql(self.facts - 1, 1)).to_arrow_table().select(["account", "item"]).to_pylist()
+        return found
+
     def _append(self, sql: str) -> None:
         rows = self._connection.sql(sql).to_arrow_table()
         write_deltalake(self.raw.location, rows.cast(self.raw.relation.arrow_schema()), mode="append")

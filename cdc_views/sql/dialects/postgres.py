@@ -99,9 +99,11 @@ class Postgres(StructDialect):
         return _STORED.get(kind.kind, "TEXT") if isinstance(kind, Scalar) else None
 
     def _kind(self, value: e.Expr) -> LogicalType | None:
-        """The type of a key, a path or a value; a bound's field has the type of the key column with its name."""
+        """The type of a key, a path or a value; a key's field of a bound has the type of the key column."""
         origin = self.origin(value)
         if isinstance(origin, Raw) and origin.path[0] in ("_from", "_to"):
+            if origin.path[1] in _PLAN_FIELDS:
+                return None
             origin = Raw((origin.path[1].removeprefix("_"), *origin.path[2:]))
         return self.lineage.kind(origin)
 
