@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from cdc_views.plan.expr import Call, Case, Col, Expr, Field, Friendly, Lit, UserSql, both
 from cdc_views.plan.nodes import Node, Scan, Select, in_order
 
-_MOST_STEPS = 32
+_MOST_STEPS = 6
 """An expression with fewer steps costs less to compute again than the columns that Spark would read to keep it."""
 
 

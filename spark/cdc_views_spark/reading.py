@@ -16,6 +16,7 @@ from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import FileSet, Part, Source
 from cdc_views.storage.relation import RawTable, Relation
+from cdc_views_spark import masks
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.raw_files import RawFiles, is_remote, raw_files
 
@@ -90,6 +91,8 @@ def _files(session: SparkSession, sources: Sources, files: FileSet) -> DataFrame
         return session.createDataFrame(layout.empty_table())
     if not files.masked:
         return _by_name(session, sources.raw.relation, files.paths)
+    if masks.takes(sources, files):
+        return masks.unhidden(session, _by_name(session, sources.raw.relation, files.paths), sources, files)
     # Delta's reader applies the vectors; a `_part` is read as a whole
     parts = sorted({part_in(path) for path in files.paths if path.startswith(sources.state)})
     stored = session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)

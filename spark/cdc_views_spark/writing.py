@@ -61,8 +61,9 @@ def _moved(draft: Path) -> Iterator[str]:
     for file in sorted(draft.glob(f"{PART}=*/*.parquet")):
         folder = draft.parent / file.parent.name
         folder.mkdir(exist_ok=True)
-        file.rename(folder / file.name)
-        yield f"{folder.name}/{file.name}"
+        name = f"part-{uuid4()}.parquet"  # Spark's own names recur in several folders
+        file.rename(folder / name)
+        yield f"{folder.name}/{name}"
 
 
 def _replaced(

@@ -150,7 +150,7 @@ def test_a_vector_that_is_lost_or_damaged_is_told(kept: Kept) -> None:
 def test_a_state_without_its_vectors_shows_other_rows(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the tests above would find if a reader overlooked vectors."""
     kept.land([row(0, 0, at=20, v=7), GONE])
-    monkeypatch.setattr("cdc_views.engines.duckdb.masks._bits", lambda folder, file: bytes((file.rows + 7) // 8))
+    monkeypatch.setattr("cdc_views.engines.duckdb.masks.bits", lambda folder, vector, *, rows: bytes((rows + 7) // 8))
     shutil.rmtree(Path(kept.state) / deletion_vectors.BITS_FOLDER, ignore_errors=True)
     assert not kept.is_right()
 

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Sources
 from cdc_views.engines.duckdb.types import literal
+from cdc_views.engines.state_plan import hidden_rows
 from cdc_views.plan.parts import Part
-from cdc_views.storage.deletion_vectors import BITS_FOLDER, read
-from cdc_views.storage.delta_log import DataFile, files_of
+from cdc_views.storage.deletion_vectors import BITS_FOLDER, bits
 
 
 def mask_of(sources: Sources) -> str:
@@ -30,25 +30,15 @@ def mask_of(sources: Sources) -> str:
     """
     if not sources.parts.of(Part).masked:
         return ""
-    folder = Path(sources.state)
-    hidden = {str(folder / file.path): file for file in files_of(folder, sources.state_version) if file.deleted is not None}
-    named = "\n".join(f"{path} {hidden[path].deleted}" for path in sorted(hidden))
+    folder, hidden = Path(sources.state), hidden_rows(sources)
+    named = "\n".join(f"{file.path} {file.deleted}" for file in hidden)
     path = _writable(folder) / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.parquet"
     if not path.is_file():
-        files = sorted(hidden)
         draft = path.with_name(f".{uuid4().hex}")
-        pq.write_table(pa.table({"file": files, "rows": [_bits(folder, hidden[file]) for file in files]}), draft)
+        every = [bits(folder, file.deleted, rows=file.rows) for file in hidden if file.deleted]
+        pq.write_table(pa.table({"file": [str(folder / file.path) for file in hidden], "rows": every}), draft)
         draft.replace(path)  # readers see all of it or nothing
     return str(path)
-
-
-def _bits(folder: Path, file: DataFile) -> bytes:
-    """Return a bit for each row of a file, the first row first; set for hidden rows."""
-    bits = bytearray((file.rows + 7) // 8)
-    assert file.deleted is not None, "only files with hidden rows have bits"
-    for position in read(folder, file.deleted):
-        bits[position >> 3] |= 0x80 >> (position & 7)
-    return bytes(bits)
 
 
 def _writable(folder: Path) -> Path:
