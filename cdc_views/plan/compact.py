@@ -60,7 +60,7 @@ from cdc_views.storage.relation import Relation, element_value_type
 
 PART = "_part"
 """The state's partition column: a part's value, then the first binary digits of the partition key's digest."""
-FEWER_DIGITS = 4
+FEWER_DIGITS = 2
 """The base has fewer other facts than plain rows, so it splits them by this many digits fewer."""
 GROUP_DIGITS = 3
 """Every file of a base with at least as many digits is about buckets that share these, so that a group is rewritten alone."""
