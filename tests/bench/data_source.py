@@ -11,20 +11,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from cdc_views_spark import data_source
 from cdc_views_spark.session import open_session
+from deltalake import DeltaTable, write_deltalake
 from generate import NOW, SCHEMA
 from pyspark.sql import functions as F
 from spent import Spent, spent
 from state_data import Source
 
 from cdc_views import Project
+from cdc_views.landing import create_raw
 from cdc_views.table import Table
 
 KEY = "account = 7"
@@ -54,13 +56,23 @@ def built(keys: int) -> Table:
     Path("cdc_views.yml").write_text(json.dumps({"name": "bench", "engine": "duckdb", "tables": [entry]}))
     table = Project.load().table("bench.events")
     assert table.schema.columns == SCHEMA.columns
+    create_raw(table.raw, format_name=table.format.name)
+    Path("source").mkdir()
     source = Source(Path("source").resolve(), keys=keys)
-    Path(table.raw.location).parent.mkdir(parents=True)
-    shutil.move(source.raw.location, table.raw.location)
+    known = append(table, source, known=set())
     table.materialize()
-    Path(source.raw.location).symlink_to(Path(table.raw.location).resolve())
     source.land(keys // 100)
+    append(table, source, known=known)
     return table
+
+
+def append(table: Table, source: Source, *, known: set[str]) -> set[str]:
+    """Append what has landed in the benchmark's table since to the project's; returns its files."""
+    files = set(DeltaTable(source.raw.location).file_uris())
+    for file in files - known:
+        rows = pq.read_table(file).cast(table.raw.relation.arrow_schema())
+        write_deltalake(table.raw.location, rows, mode="append")
+    return files
 
 
 def reads(session: Any, table: Table) -> Iterator[tuple[str, Callable[[], Any], Callable[[], Any]]]:
