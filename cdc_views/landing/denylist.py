@@ -28,7 +28,7 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
@@ -88,6 +88,11 @@ class ErasedKey:
         """Return, by name, the stored values of the columns that decide equality in the raw layout."""
         columns = self.schema.partition + (() if self.clustering is None else self.schema.clustering)
         return stored_key(columns, self.partition + (self.clustering or ()))
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the raw layout that `condition` reads."""
+        return frozenset([KIND, *self.stored()])
 
     def condition(self) -> ds.Expression:
         """Return the condition that selects this key's rows in the raw layout."""
@@ -285,15 +290,19 @@ def newer_part(fact: Fact, *, than: tuple[range, ...]) -> Fact | None:
     return found if found.liveness or found.deletion or found.cells or found.elements else None
 
 
-def latest_written(facts: Sequence[Fact], order: WriteOrder, *, now: int) -> tuple[int | None, int | None]:
+def latest_written(facts: Iterable[Fact], order: WriteOrder, *, now: int) -> tuple[int | None, int | None]:
     """Return the largest write time that is not from the future, and the largest that is (no log position is); None if none."""
-    found = list(_written(facts))
-    limit = now + AHEAD if order is WriteOrder.MICROS else max(found, default=0)
-    past, future = [at for at in found if at <= limit], [at for at in found if at > limit]
-    return max(past, default=None), max(future, default=None)
+    past: int | None = None
+    future: int | None = None
+    for at in _written(facts):
+        if order is WriteOrder.MICROS and at > now + AHEAD:
+            future = _larger(future, at)
+        else:
+            past = _larger(past, at)
+    return past, future
 
 
-def _written(facts: Sequence[Fact]) -> Iterator[int]:
+def _written(facts: Iterable[Fact]) -> Iterator[int]:
     for fact in facts:
         yield from (part.written for part in (fact.liveness, fact.deletion) if part)
         yield from (cell.written for cell in fact.cells.values())

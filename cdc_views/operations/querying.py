@@ -57,16 +57,22 @@ def _reading(
             yield opened, replace(read, raw=facts), note
 
 
-def frame_of(table: TableContext, session: Any, *, raw_only: bool = False, **asked: Any) -> Any:
+def frame_of(table: TableContext, session: Any, **asked: Any) -> Any:
     """Return the rows of the merged view as a lazy data frame of `session`; see `Table.dataframe`."""
+    with reading_of_frame(table, **asked) as read:
+        return plugin_of_session(session).on(session).frame(read)
+
+
+@contextmanager
+def reading_of_frame(table: TableContext, *, raw_only: bool = False, **asked: Any) -> Iterator[Read]:
+    """Yield the read of a frame, without an order. Passes `asked` on to `read_of`."""
     read = replace(read_of(table, **asked), is_ordered=False)
     as_of = None if asked.get("as_of") is None else read.as_of
     if raw_only:
         check_raw_is_whole(table, what="what raw alone shows")
     with readable(table) as (raw, _), condition_errors(read.where):
         read = replace(read, raw=raw)
-        found = read if raw_only else replace(read, sources=sources_for(table, read, as_of=as_of))
-        return plugin_of_session(session).on(session).frame(found)
+        yield read if raw_only else replace(read, sources=sources_for(table, read, as_of=as_of))
 
 
 def explain_row(

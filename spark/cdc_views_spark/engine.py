@@ -31,6 +31,7 @@ from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import Choice, choose, lowered
 from cdc_views.sql import query_sql
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.shown_relation import casts_of
 from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, tasks_of
 from cdc_views_spark.compile import Compiler, column_of
 from cdc_views_spark.in_place import InPlace
@@ -85,7 +86,9 @@ class SparkEngine(StreamingEngine, FrameEngine):
         ask = replace(ask_of(read), is_exact=False)
         plan = lowered(build(ask), strategy=choose(read.strategy.value).strategy)
         shown = Compiler(Facts.of(self._session, read).by_source()).dataframe(plan)
-        return shown.select(*(column_of(name).alias(user) for user, name in output_names(ask)))
+        casts = {user: kind.sql(dialect="spark") for user, kind in casts_of(read.raw.relation).items()}
+        columns = ((user, column_of(name)) for user, name in output_names(ask))
+        return shown.select(*((c.cast(casts[user]) if user in casts else c).alias(user) for user, c in columns))
 
     def write_state(self, write: StateWrite) -> Written:
         return write_state(self._session, write)

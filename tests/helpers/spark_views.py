@@ -84,10 +84,8 @@ class Followed:
 
     def check(self, engine: SparkEngine, facts: Sequence[Fact] | None = None) -> None:
         """Compare the view's rows with the oracle's."""
-        schema = self.subject.schema
-        expected = latest_rows(schema, self.landed if facts is None else facts, now=int(time.time()))
-        answers = ([friendly(schema, row) for row in expected], self.rows(engine))
-        assert_same(*([_one_spelled(schema, row) for row in rows] for rows in answers))
+        landed = self.landed if facts is None else facts
+        assert_shows(self.subject.schema, self.rows(engine), landed, now=int(time.time()))
 
 
 class RandomlyFollowed:
@@ -106,6 +104,12 @@ class RandomlyFollowed:
         fresh, self._waiting = self._waiting[:count], self._waiting[count:]
         again = self._rng.sample(self.table.landed, min(len(self.table.landed), count // 5))
         self.table.land(*fresh, *again)
+
+
+def assert_shows(schema: TableSchema, found: list[Record], facts: Sequence[Fact], *, now: int) -> None:
+    """Compare what a view shows with the oracle's rows of these facts."""
+    expected = [friendly(schema, row) for row in latest_rows(schema, facts, now=now)]
+    assert_same(*([_one_spelled(schema, row) for row in rows] for rows in (expected, found)))
 
 
 def friendly(schema: TableSchema, row: Record) -> Record:
@@ -141,7 +145,11 @@ def _one_spelled(schema: TableSchema, row: Record) -> Record:
 
 def shown(frame: Any, schema: TableSchema) -> list[Record]:
     """A DataFrame's rows in the same form."""
-    table: pa.Table = frame.toArrow()
+    return shown_rows(frame.toArrow(), schema)
+
+
+def shown_rows(table: pa.Table, schema: TableSchema) -> list[Record]:
+    """A view's rows in the same form."""
     plain = table.cast(pa.schema([pa.field(f.name, _plain(f.type)) for f in table.schema]))
     return [{c.name: FRIENDLY.normal(c.type, row[c.name]) for c in schema.columns} for row in map(_paired, plain.to_pylist())]
 

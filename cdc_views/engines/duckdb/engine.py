@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -151,10 +152,10 @@ def _pinned(asked: Read | ViewDefinition) -> Snapshot:
     return snapshot_of(asked.raw) if asked.sources is None else snapshot_of_sources(asked.sources)
 
 
-def sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
-    """Return the SQL text of a read over the files of its snapshot."""
+def sql_over(snapshot: Snapshot, read: Read, *, is_exact: bool = True, is_pretty: bool = True) -> str:
+    """Return the SQL text of a read over the files of its snapshot; `is_exact`: see `Ask`."""
     tables, strategy = tables_of(read.raw, read.sources, snapshot), read.strategy.value
-    ask = ask_of(read)
+    ask = replace(ask_of(read), is_exact=is_exact)
     return query_sql(ask, dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty)
 
 

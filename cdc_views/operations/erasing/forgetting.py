@@ -5,11 +5,12 @@ key first, so that from then on no event of it lands. A second run finishes a ki
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.events import Attributed, Letters, attributed, empty, letters_about
 from cdc_views.operations.erasing.places import ErasableTable, Holds, places_of
 from cdc_views.operations.erasing.proof import Leftover, Proof, ValuesToErase, gathered, prove
-from cdc_views.operations.erasing.rewriting import batches, rewrite
+from cdc_views.operations.erasing.rewriting import matching, rewrite
 from cdc_views.operations.ingest import forgotten_of
 from cdc_views.operations.known_raw import check_known
 from cdc_views.operations.lateness import state_of
@@ -139,7 +140,7 @@ class _Forgetting:
         known = self._events()
         for place in places_of(self.table):
             is_quarantine = place.holds is Holds.EVENTS
-            self._count(place.what, place.location, len(known.about) if is_quarantine else _rows_of(place, self.key).num_rows)
+            self._count(place.what, place.location, len(known.about) if is_quarantine else _count_of(place, self.key))
         for letters in self._letters():
             self._count("dead letters", str(letters.file), len(letters.lines))
         return Erasure(tuple(self.removed.values()), self.now, len(known.undecodable), notes=self._notes())
@@ -166,13 +167,13 @@ class _Forgetting:
     def _remembered(self, places: list[ErasableTable]) -> ValuesToErase:
         """Remember the key and return the values to erase, from all files, since an older version may have more."""
         values, known = gathered(places, self.key), self._events()
-        facts = [fact for mine in known.about.values() for fact in mine]
         for mine in known.about.values():
             with suppress(MalformedEventError):  # a value that fits no column was only in quarantine
                 values.take(self._decoder().rows(mine).drop_columns(["_landed_at"]))
-        for place in places:
-            facts += facts_of(self.table.raw.relation, _rows_of(place, self.key))
-        through, ahead = latest_written(facts, self.table.format.order, now=self.now)
+        stored = (rows for place in places for rows in _rows_of(place, self.key))
+        facts = (fact for rows in stored for fact in facts_of(self.table.raw.relation, rows))
+        waiting = (fact for mine in known.about.values() for fact in mine)
+        through, ahead = latest_written(chain(waiting, facts), self.table.format.order, now=self.now)
         add(self.table.forgotten_file, self.key, forgotten=self.now, through=through, ahead=ahead)
         return values
 
@@ -190,7 +191,7 @@ class _Forgetting:
 
     def _cleaned(self, place: ErasableTable) -> int:
         if place.holds in (Holds.NOTHING_READ, Holds.SERVED):
-            rows = int(_rows_of(place, self.key).num_rows)
+            rows = _count_of(place, self.key)
             shutil.rmtree(place.location)
             return rows
         if place.holds is Holds.EVENTS:
@@ -201,13 +202,16 @@ class _Forgetting:
 
     def _deleted(self, place: ErasableTable) -> int:
         def attempt() -> int:
-            count = int(_rows_of(place, self.key).num_rows)
+            count = _count_of(place, self.key)
             if count:
-                table = open_delta(place.location)
-                rewrite(table, self._without, mark=ERASURE, transactions=self._marked(place), seen=self._seen(place))
+                table, seen = open_delta(place.location), self._seen(place)
+                rewrite(table, self._without, mark=ERASURE, transactions=self._marked(place), seen=seen, has=self._is_in)
             return count
 
         return retried(attempt, what=f"{place.location}: other writers keep committing first; run the command again")
+
+    def _is_in(self, file: Path) -> bool:
+        return any(True for _ in matching(file, self.key.condition(), by=self.key.columns))
 
     def _without(self, rows: pa.Table) -> pa.Table:
         kept = rows.filter(~self.key.condition())
@@ -291,9 +295,9 @@ class _Forgetting:
         whole, count = replace(self.key, clustering=None), 0
         for place in places_of(self.table):
             if place.what == "raw":
-                rows = _rows_of(place, whole)
-                ranges = rows.filter(pc.equal(rows[KIND], FactKind.RANGE.value))
-                count += sum(map(self.key.is_named_by, facts_of(self.table.raw.relation, ranges)))
+                for rows in _rows_of(place, whole):
+                    ranges = rows.filter(pc.equal(rows[KIND], FactKind.RANGE.value))
+                    count += sum(map(self.key.is_named_by, facts_of(self.table.raw.relation, ranges)))
         return count
 
 
@@ -306,10 +310,16 @@ def lift(table: TableContext, key: Mapping[str, Any] | str) -> None:
     add(table.forgotten_file, known, forgotten=entry.forgotten, through=entry.through, is_lifted=True, ahead=entry.ahead)
 
 
-def _rows_of(place: ErasableTable, key: ErasedKey) -> pa.Table:
-    """Return the key's facts in a place's newest version; none of quarantine and serving tables, whose rows are no facts."""
+def _rows_of(place: ErasableTable, key: ErasedKey) -> Iterator[pa.Table]:
+    """Yield the key's facts in a place's newest version; none of quarantine and serving tables, whose rows are no facts."""
     if place.holds in (Holds.EVENTS, Holds.SERVED):
-        return pa.table({})
+        return
     table = open_delta(place.location)
-    found = [rows.filter(key.condition()) for file in sorted(active_files(table)) for rows in batches(Path(file))]
-    return pa.concat_tables(found or [pa.schema(table.schema().to_arrow()).empty_table()], promote_options="default")
+    empty = pa.schema(table.schema().to_arrow()).empty_table()
+    for file in sorted(active_files(table)):
+        for rows in matching(Path(file), key.condition(), by=key.columns):
+            yield pa.concat_tables([rows, empty], promote_options="default")
+
+
+def _count_of(place: ErasableTable, key: ErasedKey) -> int:
+    return sum(rows.num_rows for rows in _rows_of(place, key))

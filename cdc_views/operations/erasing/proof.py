@@ -24,7 +24,7 @@ from cdc_views.landing.delta import open_delta
 from cdc_views.landing.denylist import ErasedKey
 from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.erasing.places import ErasableTable, Holds
-from cdc_views.operations.erasing.rewriting import batches
+from cdc_views.operations.erasing.rewriting import batches, matching
 from cdc_views.plan.compact import PART
 from cdc_views.plan.names import KIND
 from cdc_views.storage.delta_log import LOG
@@ -142,8 +142,8 @@ def gathered(places: list[ErasableTable], key: ErasedKey) -> ValuesToErase:
     for place in places:
         if place.holds not in (Holds.EVENTS, Holds.SERVED):
             for file in _parquet_files(place):
-                for rows in batches(file):
-                    values.take(_about(rows, key))
+                for rows in matching(file, key.condition(), by=key.columns):
+                    values.take(rows)
     return values
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction, RemoveAction
@@ -32,37 +33,45 @@ Change = Callable[[pa.Table], pa.Table]
 
 
 def rewrite(
-    table: DeltaTable, change: Change, *, mark: str, transactions: Mapping[str, int] | None = None, seen: Collection[str] = ()
+    table: DeltaTable,
+    change: Change,
+    *,
+    mark: str,
+    transactions: Mapping[str, int] | None = None,
+    seen: Collection[str] = (),
+    has: Callable[[Path], bool] | None = None,
 ) -> bool:
     """Rewrite the files of a local table that `change` changes; returns whether it rewrote any.
 
     Calls `change` with some rows of one file at a time, maybe twice. `mark` is the commit's comment; it records `transactions`.
+    `has` says of a file whether `change` changes any of its rows; without it, all rows are read to know.
     Rewrites files in `seen` (absolute paths) without a data change, so that readers of changes do not see their rows again.
     Raises `ConflictError` if somebody else removed one of the files since the version that is open.
     """
     root = Path(unquote(table.table_uri.removeprefix("file://")))
+    has = has or (lambda file: any(change(rows) is not rows for rows in batches(file)))
     if _has_vectors(table):
         if seen:
             raise UnsupportedError(
                 f"{table.table_uri}: has deletion vectors, which somebody else wrote",
                 remedy="purge them (REORG … APPLY (PURGE)) and disable them",
             )
-        return _rewrite_live(root, table.version(), change, mark=mark, transactions=transactions or {})
+        gone = [file for file in files_of(root, table.version()) if has(root / file.path)]
+        return bool(gone) and _rewrite_live(table, root, gone, change, mark=mark, transactions=transactions or {})
     actions: list[Any] = []
     for file in pa.table(table.get_add_actions()).to_pylist():
         old = root / unquote(file["path"])
-        if any(change(rows) is not rows for rows in batches(old)):
+        if has(old):
             actions += _replaced(root, file, change, is_seen=str(old) in seen)
     if actions:
         commit_actions(table, actions, mark=mark, transactions=transactions)
     return bool(actions)
 
 
-def _rewrite_live(root: Path, version: int, change: Change, *, mark: str, transactions: Mapping[str, int]) -> bool:
-    """Rewrite the files that `change` changes without the rows that deletion vectors hide; see `rewrite`."""
-    gone = [file for file in files_of(root, version) if any(change(rows) is not rows for rows in batches(root / file.path))]
-    if not gone:
-        return False
+def _rewrite_live(
+    table: DeltaTable, root: Path, gone: Sequence[DataFile], change: Change, *, mark: str, transactions: Mapping[str, int]
+) -> bool:
+    """Rewrite files without the rows that deletion vectors hide; see `rewrite`."""
     added: list[DataFile] = []
     for file in gone:
         path = str(PurePosixPath(file.path).with_name(f"part-{uuid4()}.parquet"))
@@ -70,7 +79,7 @@ def _rewrite_live(root: Path, version: int, change: Change, *, mark: str, transa
         rows = written(root / file.path, root / path, change, hidden=hidden)
         if rows:
             added.append(new_file(root, path, partition=file.partition, rows=rows, tags=file.tags))
-    Commit("DELETE", tuple(added), tuple(gone), transactions, mark).write(root, after=version)
+    Commit("DELETE", tuple(added), tuple(gone), transactions, mark).write(root, after=table.version())
     note_commit(DeltaTable(str(root)))
     return True
 
@@ -126,9 +135,26 @@ def commit_actions(table: DeltaTable, actions: list[Any], *, mark: str, transact
 def batches(file: Path) -> Iterator[pa.Table]:
     """Yield a Parquet file's rows in batches, in types that pyarrow can filter."""
     with pq.ParquetFile(file) as opened:
-        schema = pa.schema([field.with_type(_plain(field.type)) for field in opened.schema_arrow])
-        for batch in opened.iter_batches():
-            yield pa.Table.from_batches([batch]).cast(schema)
+        yield from _batches(opened)
+
+
+def matching(file: Path, condition: ds.Expression, *, by: Collection[str]) -> Iterator[pa.Table]:
+    """Yield the rows of a Parquet file that meet a condition on the columns `by`, as `batches` does; none if the file lacks one.
+
+    It reads the other columns only of row groups that have such rows: few do, and a fact's values are most of its bytes.
+    """
+    with pq.ParquetFile(file) as opened:
+        if not set(by) <= set(opened.schema_arrow.names):
+            return
+        for group in range(opened.num_row_groups):
+            if any(rows.filter(condition).num_rows for rows in _batches(opened, groups=[group], columns=sorted(by))):
+                found = (rows.filter(condition) for rows in _batches(opened, groups=[group]))
+                yield from (rows for rows in found if rows.num_rows)
+
+
+def _batches(opened: pq.ParquetFile, *, groups: list[int] | None = None, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    for batch in opened.iter_batches(row_groups=groups, columns=columns):
+        yield pa.Table.from_batches([batch]).cast(pa.schema([field.with_type(_plain(field.type)) for field in batch.schema]))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
