@@ -150,7 +150,8 @@ class Commit:
         for name, number in self.transactions.items():
             yield {"txn": {"appId": name, "version": number, "lastUpdated": now}}
         for file in self.removed:
-            yield {"remove": {**self._named(file), "deletionTimestamp": now, "extendedFileMetadata": True}}
+            # the protocol wants the tags, even if there are none, wherever the metadata is called extended
+            yield {"remove": {**self._named(file), "deletionTimestamp": now, "extendedFileMetadata": True, "tags": dict(file.tags)}}
         for file in self.added:
             # bounds of other columns would copy values into the log, which `forget` does not look into
             stats = json.dumps({"numRecords": file.rows, "tightBounds": file.deleted is None})
