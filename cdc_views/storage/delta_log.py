@@ -134,7 +134,6 @@ class Commit:
     removed: tuple[DataFile, ...] = ()
     transactions: Mapping[str, int] = field(default_factory=dict)
     comment: str = ""
-    changes_data: bool = True
 
     def write(self, folder: Path, *, after: int) -> int:
         """Commit to the table in `folder` as the version after `after`; returns it. Raises `ConflictError` if it exists."""
@@ -151,7 +150,9 @@ class Commit:
             yield {"txn": {"appId": name, "version": number, "lastUpdated": now}}
         for file in self.removed:
             # the protocol wants the tags, even if there are none, wherever the metadata is called extended
-            yield {"remove": {**self._named(file), "deletionTimestamp": now, "extendedFileMetadata": True, "tags": dict(file.tags)}}
+            yield {
+                "remove": {**self._named(file), "deletionTimestamp": now, "extendedFileMetadata": True, "tags": dict(file.tags)}
+            }
         for file in self.added:
             # bounds of other columns would copy values into the log, which `forget` does not look into
             stats = json.dumps({"numRecords": file.rows, "tightBounds": file.deleted is None})
@@ -161,7 +162,7 @@ class Commit:
     def _named(self, file: DataFile) -> dict[str, Any]:
         vector = {} if file.deleted is None else {"deletionVector": file.deleted.action()}
         named = {"path": quote(file.path, safe="/="), "partitionValues": dict(file.partition), "size": file.size}
-        return {**named, "dataChange": self.changes_data, **vector}
+        return {**named, "dataChange": True, **vector}
 
 
 def _put_new(path: Path, content: str) -> None:

@@ -1,6 +1,6 @@
 """What Delta's protocol asks of whoever writes a table, checked entry by entry of its log; `violations` is empty if all holds.
 
-Source: PROTOCOL.md of github.com/delta-io/delta at 00a891a: "Add File and Remove File", "Action Reconciliation", "Table Features",
+Source: Delta's PROTOCOL.md at 00a891a: "Add File and Remove File", "Action Reconciliation", "Table Features",
 "Deletion Vectors", "Per-file Statistics", "Data Files". It decodes deletion vectors itself, and so trusts nothing that it checks.
 """
 
@@ -69,6 +69,7 @@ def _of_entry(folder: Path, table: _Table, actions: list[Action]) -> Iterator[st
     adds = [action["add"] for action in actions if "add" in action]
     removes = [action["remove"] for action in actions if "remove" in action]
     yield from _of_files(table, adds, removes)
+    yield from _of_rearranged(folder, adds, removes)
     for add in adds:
         yield from (f"{add['path']}: {text}" for text in _of_added(folder, after, add))
     for remove in removes:
@@ -95,8 +96,26 @@ def _of_files(table: _Table, adds: list[Action], removes: list[Action]) -> Itera
         known = table.files.get(_path(add))
         if known is not None and _vector(known) != _vector(add) and _logical(known) not in gone:
             yield f"{add['path']}: added with another deletion vector, and not removed with its own"
-    if len({action["dataChange"] for action in (*adds, *removes)}) > 1:
-        yield "some actions change data, some do not"
+
+
+def _of_rearranged(folder: Path, adds: list[Action], removes: list[Action]) -> Iterator[str]:
+    """Without a data change, the rows of a version's added files are those of its removed files."""
+    if {action.get("dataChange") for action in (*adds, *removes)} != {False}:
+        return
+    if not all((folder / _path(action)).exists() for action in (*adds, *removes)):
+        return
+    added, removed = (sum((_rows(folder, action) for action in actions), Counter[str]()) for actions in (adds, removes))
+    if added != removed:
+        yield f"{(added - removed).total()} rows came and {(removed - added).total()} went without a data change"
+
+
+def _rows(folder: Path, action: Action) -> Counter[str]:
+    stored, vector = pq.ParquetFile(folder / _path(action)).read(), action.get("deletionVector")
+    hidden = set() if vector is None else set(_positions((folder / _file_of(vector)).read_bytes(), vector))
+    names = sorted(stored.column_names)
+    values = action["partitionValues"]
+    rows = stored.select(names).to_pylist()
+    return Counter(repr((values, row)) for position, row in enumerate(rows) if position not in hidden)
 
 
 def _of_added(folder: Path, table: _Table, add: Action) -> Iterator[str]:

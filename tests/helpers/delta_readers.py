@@ -1,7 +1,7 @@
 """A Delta table's rows as readers show them that are not ours: deltalake, Spark SQL, and Delta's Java Kernel.
 
-The Kernel is Delta's library for other engines: it has a log replay, a reader of deletion vectors and one of Parquet of its own, and
-shares none with Spark or with deltalake. Its jars are among those that Delta on Spark needs, so a session's JVM has it.
+The Kernel is Delta's library for other engines. Its log replay, its reader of deletion vectors and its reader of Parquet are its own,
+neither Spark's nor deltalake's. Its jars are among those that Delta on Spark needs, so a session's JVM has it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def by_spark(session: Any, location: str) -> pa.Table:
 
 
 def by_kernel(session: Any, location: str) -> pa.Table:
-    """The rows that Delta's Java Kernel shows; it writes them to Parquet itself, so that no value passes through Python's bridge."""
+    """The rows that Delta's Java Kernel shows. It writes them to Parquet itself: no value passes through Python's bridge."""
     kernel = session._jvm.io.delta.kernel
     engine = kernel.defaults.engine.DefaultEngine.create(session.sparkContext._jsc.hadoopConfiguration())
     scan = kernel.TableManager.loadSnapshot(location).build(engine).getScanBuilder().build()
