@@ -1,6 +1,6 @@
 """A Delta table's rows as readers show them that are not ours: deltalake, Spark SQL, and Delta's Java Kernel.
 
-The Kernel is Delta's library for other engines. Its log replay, its reader of deletion vectors and its reader of Parquet are its own,
+The Kernel is Delta's library for other engines. Its log replay and its readers of deletion vectors and of Parquet are its own,
 neither Spark's nor deltalake's. Its jars are among those that Delta on Spark needs, so a session's JVM has it.
 """
 
