@@ -89,7 +89,8 @@ def test_three_readers_see_one_row_a_key_through_merges_checkpoints_new_columns_
         # deltalake is quick; on Spark's JVM a read of few rows takes seconds
         readers = READERS if number == 2 else (by_deltalake,) if number < 4 else (by_deltalake, by_kernel)
         seen(spark_engine.session, kept, f"step {number}, {what or 'a run'}", readers=readers)
-    assert any(file.deleted for file in opened(kept).files), "no row was hidden"
+    # truncates, which logged rows have, turn merges into new bases
+    assert subject is LOGGED or any(file.deleted for file in opened(kept).files), "no row was hidden"
     if subject is not LOGGED:
         widen_next(kept)
         materialize(engine, kept.raw, kept.state)
