@@ -38,7 +38,7 @@ def vacuum_all(location: str) -> int:
         table.create_checkpoint()
         note_missing(table)
     root, known = folder_of(table.table_uri), active_files(table)
-    known |= {str(root / file.deleted.file) for file in files_of(root, table.version()) if file.deleted is not None}
+    known |= {str(file.deleted.place(root)) for file in files_of(root, table.version()) if file.deleted is not None}
     for path in sorted(root.rglob("*")):
         is_of_table = bool({LOG, FOLDER} & set(path.relative_to(root).parts)) or str(path) in known
         if path.is_file() and not is_of_table and age(path) > ORPHANED_AFTER:

@@ -22,7 +22,7 @@ from cdc_views.storage import deletion_vectors
 from cdc_views.storage.delta_log import Commit, DataFile, folder_of, new_file
 from cdc_views.storage.relation import Relation
 
-_OPERATIONS = {Step.RUN: "WRITE", Step.MERGE: "MERGE", Step.BUCKETS: "OPTIMIZE", Step.BASE: "WRITE"}
+_OPERATIONS = {Step.RUN: "WRITE", Step.MERGE: "MERGE", Step.BUCKETS: "WRITE", Step.BASE: "WRITE"}
 
 
 def commit_written(
@@ -35,14 +35,8 @@ def commit_written(
     folder, relation = folder_of(state.location), write.sources.raw.relation
     added = [_added(folder, path, relation, is_merged=write.step is Step.MERGE) for path in written.files]
     gone, masked = _replaced(folder, state, written.replaced)
-    commit = Commit(
-        _OPERATIONS[write.step],
-        (*added, *masked),
-        (*removed, *gone),
-        transactions,
-        # a rewritten bucket shows the same rows, unless something was purged from it
-        changes_data=write.step is not Step.BUCKETS or write.purges,
-    )
+    # rewritten buckets change data, too: facts that are about more than a row are reduced, and rows turn plain
+    commit = Commit(_OPERATIONS[write.step], (*added, *masked), (*removed, *gone), transactions)
     commit.write(folder, after=state.version)
     table = open_delta(state.location)
     sum_up(table)

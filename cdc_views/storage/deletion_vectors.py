@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 from uuid import UUID, uuid4
 
 from pyroaring import BitMap64
@@ -52,9 +53,15 @@ class DeletionVector:
         place = {"storageType": self.storage_type, "pathOrInlineDv": self.path_or_inline, **offset}
         return {**place, "sizeInBytes": self.size, "cardinality": self.cardinality}
 
+    def place(self, folder: Path) -> Path | None:
+        """Return the vector's file, given the folder of its table; None if the log itself has the vector."""
+        if self.storage_type == _ABSOLUTE:
+            return Path(unquote(urlsplit(self.path_or_inline).path))
+        return None if self.storage_type == _INLINE else folder / self.file
+
     @property
     def file(self) -> str:
-        """The vector's file within its table; empty if it is in no file of the table."""
+        """The vector's file within its table; empty if the log does not name it so."""
         if self.storage_type != _IN_TABLE:
             return ""
         prefix, name = self.path_or_inline[:-_UUID_LETTERS], self.path_or_inline[-_UUID_LETTERS:]
@@ -81,10 +88,9 @@ def write(folder: Path, deleted: Mapping[str, BitMap64]) -> dict[str, DeletionVe
 
 def read(folder: Path, vector: DeletionVector) -> BitMap64:
     """Return the positions that a vector of the table in `folder` deletes; raises `EngineError` if it is gone or damaged."""
-    if vector.storage_type == _INLINE:
+    path = vector.place(folder)
+    if path is None:
         return _positions(_decoded(vector.path_or_inline)[: vector.size], vector, "an inline deletion vector")
-    absolute = vector.storage_type == _ABSOLUTE
-    path = Path(vector.path_or_inline.removeprefix("file://")) if absolute else folder / vector.file
     try:
         with path.open("rb") as file:
             file.seek(vector.offset or 0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -26,11 +25,11 @@ import pyarrow.parquet as pq
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.deletion_vectors import DeletionVector
+from cdc_views.storage.delta_checkpoints import checkpointed
 
 LOG = "_delta_log"
 DRAFT = "_draft-"
 """What the name of a folder begins with in which an engine writes files before they get their places."""
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _ENGINE = "cdc-views"
 
 
@@ -84,7 +83,8 @@ def files_of(folder: Path, version: int) -> tuple[DataFile, ...]:
 
 @lru_cache(maxsize=8)
 def _files_of(folder: Path, version: int, _entry: tuple[int, ...]) -> tuple[DataFile, ...]:
-    start, found = _checkpointed(folder, version)
+    start, added = checkpointed(folder / LOG, version)
+    found = {unquote(add["path"]): add for add in added}
     for number in range(start + 1, version + 1):
         try:
             lines = entry_of(folder, number).read_text("utf-8").splitlines()
@@ -95,34 +95,30 @@ def _files_of(folder: Path, version: int, _entry: tuple[int, ...]) -> tuple[Data
         for action in actions:
             if "remove" in action:
                 found.pop(unquote(action["remove"]["path"]), None)
-        found |= {file.path: file for file in (_file(action["add"]) for action in actions if "add" in action)}
-    return tuple(found[path] for path in sorted(found))
+        found |= {unquote(action["add"]["path"]): action["add"] for action in actions if "add" in action}
+    return tuple(_file(folder, path, found[path]) for path in sorted(found))
 
 
-def _checkpointed(folder: Path, version: int) -> tuple[int, dict[str, DataFile]]:
-    """Return the version of the newest checkpoint up to `version`, and its files; -1 if there is none."""
-    known = {int(found[1]): path for path in (folder / LOG).iterdir() if (found := _CHECKPOINT.fullmatch(path.name))}
-    newest = max((number for number in known if number <= version), default=None)
-    if newest is None:
-        return -1, {}
-    try:
-        added = pq.read_table(known[newest], columns=["add"])["add"].to_pylist(maps_as_pydicts="strict")
-    except (OSError, pa.ArrowException) as error:
-        raise EngineError(f"{known[newest]} cannot be read: {error}") from error
-    return newest, {file.path: file for file in map(_file, filter(None, added))}
-
-
-def _file(add: Mapping[str, Any]) -> DataFile:
+def _file(folder: Path, path: str, add: Mapping[str, Any]) -> DataFile:
     vector = add.get("deletionVector")
+    rows = json.loads(add.get("stats") or "{}").get("numRecords")
     return DataFile(
-        unquote(add["path"]),
+        path,
         dict(add.get("partitionValues") or {}),
         int(add["size"]),
-        int(json.loads(add.get("stats") or "{}").get("numRecords") or 0),
+        _counted(folder / path) if rows is None else int(rows),
         int(add["modificationTime"]),
         dict(add.get("tags") or {}),
         None if vector is None else DeletionVector.of(vector),
     )
+
+
+def _counted(file: Path) -> int:
+    """Return the rows of a file of which the log does not tell them, as it need not."""
+    try:
+        return int(pq.read_metadata(file).num_rows)
+    except (OSError, pa.ArrowException) as error:
+        raise EngineError(f"{file} is gone or damaged: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +130,6 @@ class Commit:
     removed: tuple[DataFile, ...] = ()
     transactions: Mapping[str, int] = field(default_factory=dict)
     comment: str = ""
-    changes_data: bool = True
 
     def write(self, folder: Path, *, after: int) -> int:
         """Commit to the table in `folder` as the version after `after`; returns it. Raises `ConflictError` if it exists."""
@@ -150,7 +145,10 @@ class Commit:
         for name, number in self.transactions.items():
             yield {"txn": {"appId": name, "version": number, "lastUpdated": now}}
         for file in self.removed:
-            yield {"remove": {**self._named(file), "deletionTimestamp": now, "extendedFileMetadata": True}}
+            # the protocol wants the tags, even if there are none, wherever the metadata is called extended
+            yield {
+                "remove": {**self._named(file), "deletionTimestamp": now, "extendedFileMetadata": True, "tags": dict(file.tags)}
+            }
         for file in self.added:
             # bounds of other columns would copy values into the log, which `forget` does not look into
             stats = json.dumps({"numRecords": file.rows, "tightBounds": file.deleted is None})
@@ -160,7 +158,7 @@ class Commit:
     def _named(self, file: DataFile) -> dict[str, Any]:
         vector = {} if file.deleted is None else {"deletionVector": file.deleted.action()}
         named = {"path": quote(file.path, safe="/="), "partitionValues": dict(file.partition), "size": file.size}
-        return {**named, "dataChange": self.changes_data, **vector}
+        return {**named, "dataChange": True, **vector}
 
 
 def _put_new(path: Path, content: str) -> None:
@@ -187,5 +185,5 @@ def new_file(folder: Path, path: str, *, partition: Mapping[str, str | None], ro
 
 def unused_vectors(folder: Path, used: Iterable[DataFile]) -> list[Path]:
     """Return the files of deletion vectors in `folder` that none of the data files `used` names."""
-    kept = {file.deleted.file for file in used if file.deleted is not None}
-    return [path for path in sorted(folder.glob("deletion_vector_*.bin")) if path.name not in kept]
+    kept = {file.deleted.place(folder) for file in used if file.deleted is not None}
+    return [path for path in sorted(folder.glob("deletion_vector_*.bin")) if path not in kept]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -9,15 +10,17 @@ import pytest
 from deltalake import write_deltalake
 
 from cdc_views.engines.base import Engine, RawTable, Sources
+from cdc_views.model.schema import Column
 from cdc_views.model.types import MapOf, SetOf, Udt
 from cdc_views.plan.parts import Part, Source
-from cdc_views.rules.facts import Fact
+from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import sources_of
 from helpers.histories import NOW, Histories, histories
 from helpers.reading import Row, assert_same, land, one_spelled, read_rows
 from helpers.schemas import BIGINT, DECIMAL, DOUBLE, INT, TEXT, Subject, table
 from helpers.state_sizes import set_sizes
+from helpers.writing import cell
 
 UNSHARED = Subject(
     table(
@@ -92,3 +95,14 @@ def merge_next(monkeypatch: pytest.MonkeyPatch, what: str, *, at_once: bool = Fa
     rebase, merge = MERGES[what]
     share = 0 if at_once and what == "merge" else 100
     set_sizes(monkeypatch, rebase_share=rebase, merge_share=merge, at_once_share=share)
+
+
+def widen_next(kept: Growing) -> None:
+    """Let the schema file gain the column `newer`, and land facts that have it."""
+    kept.subject = Subject(replace(kept.subject.schema, columns=(*kept.subject.schema.columns, Column("newer", INT))))
+    kept.raw = RawTable(kept.raw.location, kept.subject.relation)
+    rows = [(fact, fact.liveness.written) for fact in kept.landed if fact.kind is FactKind.ROW and fact.liveness][:20]
+    facts = [replace(fact, cells={**fact.cells, "newer": cell(INT, n, at=at)}) for n, (fact, at) in enumerate(rows)]
+    kept.landed += facts
+    rows_of_them = kept.subject.relation.rows(facts, landed_at=0)
+    write_deltalake(kept.raw.location, rows_of_them, mode="append", schema_mode="merge")

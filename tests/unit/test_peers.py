@@ -14,6 +14,17 @@ REFUSED = b"AUTOCDC_TARGET_DOES_NOT_SUPPORT_MERGE"
 """The error of that flow for any other table."""
 
 
+PLANNING = ("Rewrite", "MergeIntoTable", "UpdateTable", "RowLevelOperation", "SupportsRowLevelOperations", "AutoCdc")
+"""What the classes begin with that plan such operations, whatever the table."""
+
+
+def targets(jar: Path) -> list[str]:
+    """The classes of a jar that name row-level operations and do not plan them: a table that has these would be one."""
+    with ZipFile(jar) as opened:
+        classes = [name for name in opened.namelist() if name.endswith(".class") and ROW_LEVEL in opened.read(name)]
+    return [name for name in classes if not name.rpartition("/")[2].startswith(PLANNING)]
+
+
 def test_open_source_spark_has_auto_cdc_of_type_1() -> None:
     from pyspark.pipelines import create_auto_cdc_flow
 
@@ -27,6 +38,7 @@ def test_auto_cdc_asks_for_row_level_operations_and_deltas_catalog_table_has_non
     with ZipFile(pipelines) as opened:
         writer = opened.read("org/apache/spark/sql/pipelines/graph/AutoCdcMergeWriteBase.class")
     assert ROW_LEVEL in writer
+    assert not [name for jar in spark.glob("spark-*.jar") for name in targets(jar)], "a target exists: race it"
     assert REFUSED in writer
     cache = Path(os.environ.get("CDC_VIEWS_CACHE", Path(__file__).parents[2] / ".cache"))
     (jar,) = cache.glob("jars-delta-spark_4.2*/delta-spark_4.2*.jar")
