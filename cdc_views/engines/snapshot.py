@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
@@ -13,6 +12,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_views.errors import EngineError
 from cdc_views.plan.compact import PART
+from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.relation import RawTable, Relation
 
 _OF_STATE = "build the state anew with `materialize --full`"
@@ -37,8 +37,7 @@ def snapshot_of(raw: RawTable, *, version: int | None = None) -> Snapshot:
         return Snapshot(-1, arrow=raw.relation.arrow_schema().empty_table())
     except (DeltaError, OSError) as error:
         raise EngineError(f"raw table {raw.location} cannot be read: {error}") from error
-    # deltalake percent-encodes paths; DuckDB needs the plain path
-    files = tuple(unquote(uri) for uri in table.file_uris())
+    files = tuple(paths_by_name(table).values())
     stored = pa.schema(table.schema().to_arrow())
     has_vectors = "deletionVectors" in (table.protocol().reader_features or [])  # which hide rows
     if files and not has_vectors:

@@ -24,6 +24,7 @@ from deltalake import DeltaTable
 from cdc_views.landing.checkpoints import local_folder
 from cdc_views.model.whole_files import write_whole
 from cdc_views.storage.delta_log import LOG
+from cdc_views.storage.delta_paths import paths_by_name
 
 FOLDER = "_digests"
 _FILE = "sha256.jsonl"
@@ -73,7 +74,7 @@ def _added(root: Path, version: int) -> Iterator[str]:
 
 
 def _files(table: DeltaTable, root: Path) -> list[str]:
-    return sorted(str(Path(unquote(uri).removeprefix("file://")).relative_to(root)) for uri in table.file_uris())
+    return sorted(str(Path(path).relative_to(root)) for path in paths_by_name(table).values())
 
 
 def _digests(root: Path, paths: Sequence[str]) -> dict[str, str]:

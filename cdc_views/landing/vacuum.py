@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
@@ -17,6 +16,7 @@ from cdc_views.landing.checkpoints import age, before, remove
 from cdc_views.landing.delta import delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
 from cdc_views.storage.delta_log import LOG, files_of, folder_of
+from cdc_views.storage.delta_paths import paths_by_name
 
 ORPHANED_AFTER = 3600.0  # seconds after which a file that no log entry names belongs to no writer any more
 _MARK = "cdc-views:purge"
@@ -57,4 +57,4 @@ def begin_log_at(location: str, version: int) -> None:
 
 def active_files(table: DeltaTable) -> set[str]:
     """Return the absolute paths of the files of the version at which a table is open."""
-    return {unquote(uri).removeprefix("file://") for uri in table.file_uris()}
+    return set(paths_by_name(table).values())

@@ -25,7 +25,8 @@ from cdc_views.rules.cells import Cell, Deletion
 from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.facts import Bound, Elements, Fact
 from cdc_views.rules.oracle import path_type
-from cdc_views.state.tail import active_files, tail_of
+from cdc_views.state.tail import tail_of
+from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.relation import Relation, element_value_type
 from cdc_views.storage.relation_read import facts_of
 
@@ -68,7 +69,7 @@ def _opened(table: TableContext) -> DeltaTable | None:
 def _by_age(raw: DeltaTable) -> list[str]:
     with delta_errors(raw.table_uri):
         actions = pa.table(raw.get_add_actions(flatten=True)).select(["path", "modification_time"]).to_pylist()
-        active = active_files(raw)
+        active = paths_by_name(raw)
     ages = {unquote(action["path"]): action["modification_time"] for action in actions}
     return [active[path] for path in sorted(active, key=lambda path: (ages[path], path))]
 

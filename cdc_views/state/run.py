@@ -42,9 +42,10 @@ from cdc_views.state.state_table import (
     turn,
     widen,
 )
-from cdc_views.state.tail import Tail, active_files, bytes_of, check_whole, rows_of, tail_of
+from cdc_views.state.tail import Tail, bytes_of, check_whole, rows_of, tail_of
 from cdc_views.state.wear import worn_groups
 from cdc_views.storage.conflicts import ConflictError, retried
+from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.relation import RawTable
 
 
@@ -331,7 +332,7 @@ def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location
     create_state(location, raw.relation, table)
     note_sole(location)
     # M1: any fact of raw may beat any of the state, so the state's base is only another run
-    sources = at_rest(raw, before).as_runs(Source.BASE, tail=FileSet(tuple(active_files(table).values())))
+    sources = at_rest(raw, before).as_runs(Source.BASE, tail=FileSet(tuple(paths_by_name(table).values())))
     sources = replace(sources, raw_version=table.version())
     state = _state(table, raw, location)
     write = StateWrite(sources, location, Step.BASE, sizes.SIZES.digits_of_base(before.of(STORED).bytes))

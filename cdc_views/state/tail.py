@@ -23,6 +23,7 @@ from cdc_views.landing.external.adaptation import ADAPTED
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.state.identity import path_of
 from cdc_views.storage.delta_log import entry_of
+from cdc_views.storage.delta_paths import paths_by_name
 
 RETENTION = "cdc-views retention"  # marks a commit that drops only raw events that a state covers
 ERASURE = "cdc-views erasure"
@@ -51,7 +52,7 @@ def tail_of(raw: DeltaTable, *, after: int) -> Tail:
     version = raw.version()
     if after >= version:
         return Tail(version, rebuild="the raw table went back in time" if after > version else "")
-    active = active_files(raw)
+    active = paths_by_name(raw)
     entries = [entry_of(path_of(raw), number) for number in range(after + 1, version + 1)]
     if not all(entry.is_file() for entry in entries):
         return _by_difference(raw, active, after=after)
@@ -123,23 +124,12 @@ def _tail(version: int, rows: Mapping[str, int | None], active: Mapping[str, str
 def _by_difference(raw: DeltaTable, active: Mapping[str, str], *, after: int) -> Tail:
     try:
         then = open_delta(raw.table_uri, version=after)
-        before = active_files(then)
+        before = paths_by_name(then)
     except EngineError:
         return Tail(raw.version(), rebuild=f"version {after} of the raw table is gone")
     if recorded(then, DROPPED) != recorded(raw, DROPPED):
         return Tail(raw.version(), rebuild=f"events were dropped from the raw table after version {after}")
     return _tail(raw.version(), {path: None for path in active if path not in before}, active)
-
-
-def active_files(raw: DeltaTable) -> dict[str, str]:
-    """Return path in the table → absolute path, for each file of `raw` at its open version."""
-    root = raw.table_uri.rstrip("/") + "/"
-    local = root.removeprefix("file://")
-    found = {}
-    for uri in raw.file_uris():
-        plain = unquote(uri)
-        found[plain.removeprefix(root).removeprefix(local)] = plain
-    return found
 
 
 def _takes_away(actions: _Actions, *, is_unseen: bool) -> str:

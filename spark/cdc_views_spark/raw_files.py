@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_views.errors import EngineError
+from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.relation import RawTable
 
 _MOST_NAMED = 1_000
@@ -48,7 +48,7 @@ def raw_files(raw: RawTable, *, version: int | None = None) -> RawFiles | None:
         if version is None and isinstance(error, TableNotFoundError):
             return None
         raise EngineError(f"raw table {raw.location} cannot be read: {error}") from error
-    paths = tuple(unquote(uri) for uri in table.file_uris())
+    paths = tuple(paths_by_name(table).values())
     sizes = pa.table(table.get_add_actions(flatten=True)).column("size_bytes").to_pylist()
     return RawFiles(table.version(), paths, sum(sizes), _are_plain(table, paths))
 

@@ -223,8 +223,8 @@ def test_spark_state_and_tail_show_what_raw_shows(
 
 def spark_dictionaries(state: str) -> set[bool]:
     """Whether columns of the files that Spark wrote have a dictionary."""
-    written = [uri for uri in DeltaTable(state).file_uris() if ".c000." in uri]
-    groups = [pq.read_metadata(uri).row_group(0) for uri in written]
+    footers = map(pq.read_metadata, DeltaTable(state).file_uris())
+    groups = [footer.row_group(0) for footer in footers if "parquet-mr" in footer.created_by]
     return {group.column(n).has_dictionary_page for group in groups for n in range(group.num_columns)}
 
 

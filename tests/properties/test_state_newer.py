@@ -26,7 +26,7 @@ from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import materialize
 from cdc_views.state.file_statistics import statistics_of
-from cdc_views.state.tail import active_files
+from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def test_a_tail_that_is_not_newer_is_reduced_with_the_state(duckdb_engine: DuckD
 def test_footers_tell_the_first_and_last_write_time(tmp_path: Path, subject: Subject) -> None:
     facts = histories(subject, cases=20, seed=SEED).facts
     raw = land(tmp_path, subject.relation, facts)
-    found = statistics_of(active_files(DeltaTable(raw.location)).values(), subject.relation)
+    found = statistics_of(paths_by_name(DeltaTable(raw.location)).values(), subject.relation)
     times = [int(part.written) for fact in facts for part in parts_of(fact)]
     assert (found.oldest, found.newest) == (min(times), max(times))
 
@@ -203,7 +203,7 @@ def test_a_key_called_written_is_no_write_time(tmp_path: Path) -> None:
     relation = Relation(named)
     facts = [Fact(FactKind.ROW, (1, 7), (2,), liveness=Liveness(5)), Fact(FactKind.ROW, (1, 900), (2,), liveness=Liveness(6))]
     raw = land(tmp_path, relation, facts)
-    found = statistics_of(active_files(DeltaTable(raw.location)).values(), relation)
+    found = statistics_of(paths_by_name(DeltaTable(raw.location)).values(), relation)
     assert (found.oldest, found.newest) == (5, 6)
 
 
