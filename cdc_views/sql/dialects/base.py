@@ -241,7 +241,8 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         """Return ROW_NUMBER over the key, latest first."""
         order = [descending(self.render(part)) for part in node.order]
         keys = self.distinguishing(tuple(key.name for key in node.partition if isinstance(key, e.Col)))
-        by = [self.render(e.Col(key)) for key in keys]
+        others = (key for key in node.partition if not isinstance(key, e.Col))
+        by = [self.render(key) for key in (*map(e.Col, keys), *others)]
         return exp.Window(this=function("ROW_NUMBER"), partition_by=by, order=exp.Order(expressions=order))
 
     def visit_anyover(self, node: e.AnyOver, item: Sql | None) -> Sql:
