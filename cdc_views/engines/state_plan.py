@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART, Step, compact, replaced_rows
@@ -11,7 +9,7 @@ from cdc_views.plan.nodes import Node, UnionAll
 from cdc_views.plan.parts import Source
 from cdc_views.plan.purge import Purge, facts_in_time
 from cdc_views.plan.rewrites import lowered
-from cdc_views.storage.delta_log import DataFile, files_of
+from cdc_views.storage.delta_log import DataFile, files_of, folder_of
 from cdc_views.storage.relation import Relation
 
 
@@ -45,9 +43,10 @@ def order_of(relation: Relation) -> tuple[str, ...]:
     return (PART, names.KIND, *(names.identity(column) for column in relation.schema.row_key))
 
 
-def hidden_rows(sources: Sources) -> tuple[DataFile, ...]:
-    """Return the files of the state of which deletion vectors hide rows, by path."""
-    return tuple(file for file in files_of(Path(sources.state), sources.state_version) if file.deleted is not None)
+def hidden_rows(sources: Sources) -> dict[str, DataFile]:
+    """Return path → file, for each file of the state of which a deletion vector hides rows; paths are as in `FileSet`."""
+    files = files_of(folder_of(sources.state), sources.state_version)
+    return {file.at(sources.state): file for file in files if file.deleted is not None}
 
 
 def part_in(path: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from cdc_views.plan.expr import Call, Case, Col, Expr, Field, Friendly, Lit, UserSql, both
+from cdc_views.plan.expr import Call, Case, Col, Expr, Field, Friendly, Lit, UserSql, both, columns_used
 from cdc_views.plan.nodes import Node, Scan, Select, in_order
 
 _MOST_STEPS = 6
@@ -31,27 +31,19 @@ def _merged(upper: Select) -> Node:
     if not isinstance(lower, (Scan, Select)) or (isinstance(lower, Select) and lower.where is not None):
         return upper
     values = dict(lower.columns)
-    used = {inner.name for expression in upper.expressions() for inner in _columns(expression)}
-    if any(_has_user_sql(expression) for expression in upper.expressions()) or not all(_is_cheap(values[n]) for n in used):
+    if any(map(_has_user_sql, upper.expressions())):
+        return upper
+    used = {column.name for expression in upper.expressions() for column in columns_used(expression)}
+    if any(_steps(values[name]) > _MOST_STEPS for name in used):
         return upper
     columns = tuple((name, _within(value, values)) for name, value in upper.columns)
     where = both(lower.where, None if upper.where is None else _within(upper.where, values))
     return replace(lower, name=upper.name, grain=upper.grain, columns=columns, where=where)
 
 
-def _columns(expression: Expr) -> list[Col]:
-    if isinstance(expression, Col):
-        return [expression]
-    return [column for child in expression.children() for column in _columns(child)]
-
-
 def _has_user_sql(expression: Expr) -> bool:
     """Whether a part of the expression is a user's text, which names columns in its own way."""
     return isinstance(expression, UserSql) or any(map(_has_user_sql, expression.children()))
-
-
-def _is_cheap(expression: Expr) -> bool:
-    return _steps(expression) <= _MOST_STEPS
 
 
 def _steps(expression: Expr) -> int:

@@ -297,7 +297,7 @@ def _rewritten(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int
     files = worn_groups(state.files, budget=added)
     if not files:
         return None
-    wanted = {f"{state.location.rstrip('/')}/{file.path}" for file in files}
+    wanted = {file.at(state.location) for file in files}
     parts = Parts({part: state.of([part]).only(wanted.__contains__) for part in (*Source.BASE.value, Part.PURGED)})
     digits = sizes.SIZES.digits_of_base(state.of(Source.BASE).bytes)
     write = StateWrite(_sources(raw, mark.version, parts, state), state.location, Step.BUCKETS, digits, horizon)

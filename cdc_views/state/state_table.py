@@ -186,7 +186,7 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
     is_sole = bool(recorded(table, _SOLE))
     files = files_of(folder_of(location), table.version())
     digest = columns_digest(relation)
-    in_layout = frozenset(_path(location, file) for file in files if is_in_layout(file.tags, digest))
+    in_layout = frozenset(file.at(location) for file in files if is_in_layout(file.tags, digest))
     parts = _parts(location, files, relation)
     found = StateTable(
         location,
@@ -201,10 +201,6 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
         is_sole=is_sole,
     )
     return _believed(found, table, raw)
-
-
-def _path(location: str, file: DataFile) -> str:
-    return f"{location.rstrip('/')}/{file.path}"
 
 
 _PARTS = {part.value: part for part in STORED}
@@ -229,7 +225,7 @@ def _parts(location: str, files: Iterable[DataFile], relation: Relation) -> Part
         part = part_of_file(file)
         if part is None:
             continue
-        path = _path(location, file)
+        path = file.at(location)
         known = statistics_in(file.tags) or (ROWS_ALONE if part is Part.PLAIN else statistics_of([path], relation))
         masked = frozenset([path] if file.deleted is not None else [])
         found[part] |= FileSet((path,), file.live, file.size, known, masked)

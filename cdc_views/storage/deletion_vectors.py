@@ -103,14 +103,6 @@ def read(folder: Path, vector: DeletionVector) -> BitMap64:
     return _positions(data, vector, str(path))
 
 
-def bits(folder: Path, vector: DeletionVector, *, rows: int) -> bytes:
-    """Return a bit for each of a file's `rows`, the first row in the highest bit of the first byte; set for deleted rows."""
-    found = bytearray((rows + 7) // 8)
-    for position in read(folder, vector):
-        found[position >> 3] |= 0x80 >> (position & 7)
-    return bytes(found)
-
-
 def _positions(data: bytes, vector: DeletionVector, name: str) -> BitMap64:
     try:
         found = BitMap64.deserialize(data[len(_MAGIC) :])

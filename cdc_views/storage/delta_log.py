@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.storage.conflicts import ConflictError
-from cdc_views.storage.deletion_vectors import DeletionVector
+from cdc_views.storage.deletion_vectors import DeletionVector, read
 from cdc_views.storage.delta_checkpoints import checkpointed
 
 LOG = "_delta_log"
@@ -49,6 +49,10 @@ class DataFile:
     def live(self) -> int:
         """The number of rows that are not deleted."""
         return self.rows - (0 if self.deleted is None else self.deleted.cardinality)
+
+    def at(self, location: str) -> str:
+        """Return the file's path, given its table's location. Nothing else spells it, so that equal files have equal paths."""
+        return f"{location.rstrip('/')}/{self.path}"
 
     def without(self, deleted: DeletionVector | None) -> DataFile:
         """Return the same file with another deletion vector."""
@@ -181,6 +185,16 @@ def new_file(folder: Path, path: str, *, partition: Mapping[str, str | None], ro
     """Return a data file that was just written to `path` within the table in `folder`."""
     status = (folder / path).stat()
     return DataFile(path, partition, status.st_size, rows, int(status.st_mtime * 1000), tags)
+
+
+def bits(folder: Path, file: DataFile) -> bytes:
+    """Return a bit for each row of a data file of the table in `folder`, the first row in the highest bit of the first byte; set
+    for deleted rows. Raises `EngineError` if the deletion vector is gone or damaged.
+    """
+    found = bytearray((file.rows + 7) // 8)
+    for position in () if file.deleted is None else read(folder, file.deleted):
+        found[position >> 3] |= 0x80 >> (position & 7)
+    return bytes(found)
 
 
 def unused_vectors(folder: Path, used: Iterable[DataFile]) -> list[Path]:

@@ -19,16 +19,15 @@ from pyspark.sql.types import StructType
 
 from cdc_views.api import Project
 from cdc_views.engines.base import Read, ask_of
-from cdc_views.engines.duckdb.connections import connect_locked, in_its_words
-from cdc_views.engines.duckdb.engine import files_read, sql_over
-from cdc_views.engines.duckdb.tables import snapshot_of_sources
+from cdc_views.engines.duckdb.engine import files_read, pinned, sql_over
 from cdc_views.engines.duckdb.types import quoted
-from cdc_views.engines.snapshot import Snapshot, snapshot_of
+from cdc_views.engines.snapshot import Snapshot
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.operations.querying import reading_of_frame
 from cdc_views.plan.build import output_names
 from cdc_views.storage.shown_relation import casts_of
 from cdc_views_spark.executors import is_local
+from cdc_views_spark.in_place import schema_of
 from cdc_views_spark.kernel import in_task
 
 NAME = "cdc_views"
@@ -90,14 +89,12 @@ class Scan(DataSourceReader):  # type: ignore[misc]
     @classmethod
     def of(cls, name: str, read: Read) -> Scan:
         """Return the scan of a read; raises `UnsupportedError` where one task should not read, or cannot read, its files."""
-        snapshot = snapshot_of(read.raw) if read.sources is None else snapshot_of_sources(read.sources)
+        snapshot = pinned(read)
         files = tuple(sorted(files_read(snapshot, read.sources)))
         size = _size(name, snapshot, files)
         sql = f"SELECT {_shown(read)} FROM ({sql_over(snapshot, read, is_exact=False, is_pretty=False)}) AS merged"
-        with in_its_words(), connect_locked(files) as connection:
-            columns = connection.sql(f"SELECT * FROM ({sql}) AS bound LIMIT 0").to_arrow_table().schema
         threads = min(os.cpu_count() or 1, 1 + size // _BYTES_PER_THREAD)
-        return cls(sql, columns, files, threads)
+        return cls(sql, schema_of(sql, files), files, threads)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         once = pa.RecordBatch.from_pydict({"once": [1]})

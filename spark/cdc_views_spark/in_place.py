@@ -6,6 +6,7 @@ threads of its own, and sorts: so one task takes all.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,9 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdc_views.engines.base import Read
 from cdc_views.engines.duckdb.connections import connect_locked, in_its_words
-from cdc_views.engines.duckdb.engine import files_read, sql_over
-from cdc_views.engines.duckdb.tables import snapshot_of_sources
-from cdc_views.engines.snapshot import Snapshot, snapshot_of
+from cdc_views.engines.duckdb.engine import files_read, pinned, sql_over
+from cdc_views.engines.snapshot import Snapshot
 from cdc_views.model.strategy import Strategy
 from cdc_views_spark.kernel import in_task
 from cdc_views_spark.raw_files import RawFiles
@@ -32,9 +32,7 @@ class InPlace:
 
     @cached_property
     def _snapshot(self) -> Snapshot:
-        if self.read.sources is not None:
-            return snapshot_of_sources(self.read.sources)
-        return snapshot_of(self.read.raw, version=None if self.files is None else self.files.version)
+        return pinned(self.read, version=None if self.files is None else self.files.version)
 
     def sql(self, *, is_pretty: bool = False) -> str:
         """Return the text."""
@@ -43,12 +41,12 @@ class InPlace:
     def dataframe(self, session: SparkSession, *, threads: int) -> DataFrame:
         """Return the lazy rows, by `threads` of DuckDB; raises `EngineError` for SQL that DuckDB cannot bind."""
         sql, files = self.sql(), sorted(files_read(self._snapshot, self.read.sources))
-        schema = _schema_of(sql, files)
+        schema = schema_of(sql, files)
         one_task = session.range(0, 1, 1, 1)  # it runs for a batch of one row, which the SQL does not read
         return one_task.mapInArrow(in_task(sql, schema, files=files, threads=threads), from_arrow_schema(schema))
 
 
-def _schema_of(sql: str, files: list[str]) -> pa.Schema:
-    """The columns of the SQL's rows, from DuckDB here; so an error in a condition shows before Spark runs anything."""
+def schema_of(sql: str, files: Collection[str]) -> pa.Schema:
+    """Return the columns of the SQL's rows, from DuckDB here; so an error in a condition shows before Spark runs anything."""
     with in_its_words(), connect_locked(files) as connection:
         return connection.sql(f"SELECT * FROM ({sql}) AS bound LIMIT 0").to_arrow_table().schema

@@ -17,8 +17,7 @@ from pyspark.sql import functions as F
 from cdc_views.engines.base import Sources
 from cdc_views.engines.state_plan import hidden_rows
 from cdc_views.plan.parts import FileSet
-from cdc_views.storage.deletion_vectors import bits
-from cdc_views.storage.delta_log import DataFile
+from cdc_views.storage.delta_log import DataFile, bits, folder_of
 
 _MOST_ROWS = 256_000_000
 """Every executor holds a bit for each row of a file with hidden rows: 32 MB."""
@@ -36,19 +35,20 @@ def takes(sources: Sources, files: FileSet) -> bool:
 def unhidden(session: SparkSession, rows: DataFrame, sources: Sources, files: FileSet) -> DataFrame:
     """Return `rows`, which `files` hold, without the hidden ones; raises `EngineError` if a vector is gone or damaged."""
     placed = rows.select("*", F.col("_metadata.file_name").alias(_FILE), F.col("_metadata.row_index").alias(_ROW))
-    masks = session.createDataFrame(_bits_by_name(Path(sources.state), _masked(sources, files)))
+    masks = session.createDataFrame(_bits_by_name(folder_of(sources.state), _masked(sources, files)))
     # a file without hidden rows has no bits
     bit = F.expr(f"coalesce(bit_get({_BITS}[cast({_ROW} div 8 as int)], 7 - cast({_ROW} % 8 as int)), 0)")
     return placed.join(F.broadcast(masks), _FILE, "left").where(bit == 0).select(*(rows[name] for name in rows.columns))
 
 
 def _masked(sources: Sources, files: FileSet) -> list[DataFile]:
-    return [file for file in hidden_rows(sources) if str(Path(sources.state) / file.path) in files.masked]
+    hidden = hidden_rows(sources)
+    return [hidden[path] for path in sorted(files.masked)]
 
 
 def _bits_by_name(state: Path, files: Iterable[DataFile]) -> pa.Table:
     """The bits of each file as an array of bytes."""
-    names = {Path(file.path).name: bits(state, file.deleted, rows=file.rows) for file in files if file.deleted}
+    names = {Path(file.path).name: bits(state, file) for file in files}
     content = b"".join(names.values())
     flat = pa.Array.from_buffers(pa.int8(), len(content), [None, pa.py_buffer(content)])
     places = pa.array(accumulate(map(len, names.values()), initial=0), pa.int32())

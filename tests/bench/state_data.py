@@ -16,13 +16,12 @@ from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from generate import MACRO, NOW, SCHEMA, cells_sql
 
 from cdc_views.engines.base import Engine, Read, ask_of
-from cdc_views.engines.duckdb.tables import snapshot_of_sources, tables_of
-from cdc_views.engines.snapshot import snapshot_of
+from cdc_views.engines.duckdb.engine import pinned, sql_over
 from cdc_views.landing.delta import raw_log_settings
+from cdc_views.model.strategy import Strategy
 from cdc_views.plan.build import build
 from cdc_views.plan.parts import Source as PlanSource
 from cdc_views.plan.rewrites import lower, prune
-from cdc_views.sql import query_sql
 from cdc_views.state import sources_of
 from cdc_views.storage.relation import RawTable, Relation
 
@@ -114,12 +113,7 @@ class Reader:
 
     def text(self, read: Read) -> str:
         """DuckDB's SQL of what a view shows."""
-        snapshot = snapshot_of(read.raw) if read.sources is None else snapshot_of_sources(read.sources)
-        tables = tables_of(read.raw, read.sources, snapshot)
-        ask = replace(ask_of(read), is_exact=False)
-        return query_sql(
-            ask, dialect_name="duckdb", strategy="aggregate", table=tables[PlanSource.ALL], tables=tables, is_pretty=False
-        )
+        return sql_over(pinned(read), replace(read, strategy=Strategy.AGGREGATE), is_exact=False, is_pretty=False)
 
     def plain(self, location: str) -> tuple[Any, ...]:
         """A plain table of the same values, consumed the same way."""

@@ -32,7 +32,6 @@ from cdc_views.state import sources_of
 from cdc_views.table import Table
 
 pytest.importorskip("pyspark")
-pytest.importorskip("zstandard")  # of pyspark[connect]
 
 from services import spark_connect
 

@@ -147,10 +147,27 @@ def test_a_vector_that_is_lost_or_damaged_is_told(kept: Kept) -> None:
         vector.touch()
 
 
+def test_rows_stay_hidden_however_the_folder_is_spelled(kept: Kept) -> None:
+    kept.land([row(0, 0, at=20, v=7)])
+    assert kept.is_right()
+    folder = Path(kept.state)
+    for spelling in ("{}//{}", "{}/./{}", "{}/{}/"):
+        kept.state = spelling.format(folder.parent, folder.name)
+        assert kept.is_right(), spelling
+
+
+def test_rows_stay_hidden_in_a_folder_that_was_moved(kept: Kept) -> None:
+    kept.land([row(0, 0, at=20, v=7)])
+    assert kept.is_right()
+    assert list(Path(kept.state, deletion_vectors.BITS_FOLDER).iterdir()), "a cache that names the former place"
+    kept.state = str(Path(kept.state).rename(Path(kept.state).with_name("moved")))
+    assert kept.is_right()
+
+
 def test_a_state_without_its_vectors_shows_other_rows(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the tests above would find if a reader overlooked vectors."""
     kept.land([row(0, 0, at=20, v=7), GONE])
-    monkeypatch.setattr("cdc_views.engines.duckdb.masks.bits", lambda folder, vector, *, rows: bytes((rows + 7) // 8))
+    monkeypatch.setattr("cdc_views.engines.duckdb.masks.bits", lambda folder, file: bytes((file.rows + 7) // 8))
     shutil.rmtree(Path(kept.state) / deletion_vectors.BITS_FOLDER, ignore_errors=True)
     assert not kept.is_right()
 

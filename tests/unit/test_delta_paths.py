@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cdc_views.landing.vacuum import vacuum_all
+from cdc_views.state.tail import tail_of
 from cdc_views.storage.delta_paths import paths_by_name
 
 DAYS = ["2026-01-01 00:00:00", "a/b", "x%41", "x A", "é"]
@@ -28,6 +29,11 @@ def test_paths_are_those_of_the_file_system(location: str) -> None:
     assert sorted(found.values()) == sorted(map(str, Path(location).rglob("*.parquet")))
     assert all(str(Path(location) / name) == path for name, path in found.items())
     assert len(found) == len(DAYS)
+
+
+def test_a_tail_has_the_files_of_such_partitions(location: str) -> None:
+    write_deltalake(location, pa.table({"k": [9], "day": ["x y%"]}), partition_by=["day"], mode="append")
+    assert len(tail_of(DeltaTable(location), after=0).files) == 1
 
 
 def test_files_of_the_newest_version_stay(location: str) -> None:

@@ -47,7 +47,7 @@ class DuckDbEngine(Engine):
 
     def read(self, read: Read) -> pa.Table:
         # a user's condition runs on a connection that can read only the files of this read
-        snapshot = _pinned(read)
+        snapshot = pinned(read)
         sql = sql_over(snapshot, read, is_pretty=False)
         connection = self.connection if read.where is None else self._reading(snapshot, read.sources)
         return _rows(connection, sql, snapshot)
@@ -65,7 +65,7 @@ class DuckDbEngine(Engine):
         return self._locked[1]
 
     def sql(self, read: Read) -> str:
-        return sql_over(_pinned(read), read)
+        return sql_over(pinned(read), read)
 
     def write_state(self, write: StateWrite) -> Written:
         return write_state(self.connection, write, tables=self._tables(write.sources))
@@ -88,7 +88,7 @@ class DuckDbEngine(Engine):
 
     def apply(self, view: ViewDefinition) -> str:
         # the view reads the files of the current snapshot; its comment names the version
-        snapshot = _pinned(view)
+        snapshot = pinned(view)
         if snapshot.arrow is not None:
             raise EngineError(f"{view.raw.location} holds no files that a view could name; land events, or use `query`")
         statement = view_statement(view, snapshot)
@@ -134,7 +134,7 @@ def _for_views(engine: DuckDbEngine, database: Path | None) -> Iterator[duckdb.D
 
 def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> str:
     """Return the CREATE VIEW statement over the current files of the raw table, or of state and tail."""
-    snapshot = snapshot or _pinned(view)
+    snapshot = snapshot or pinned(view)
     tables = tables_of(view.raw, view.sources, snapshot)
     return generate(
         view.raw.relation,
@@ -148,8 +148,9 @@ def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> st
     )
 
 
-def _pinned(asked: Read | ViewDefinition) -> Snapshot:
-    return snapshot_of(asked.raw) if asked.sources is None else snapshot_of_sources(asked.sources)
+def pinned(asked: Read | ViewDefinition, *, version: int | None = None) -> Snapshot:
+    """Return the snapshot to read: of raw at a version (None: the newest), or of state and tail. Raises `EngineError`."""
+    return snapshot_of(asked.raw, version=version) if asked.sources is None else snapshot_of_sources(asked.sources)
 
 
 def sql_over(snapshot: Snapshot, read: Read, *, is_exact: bool = True, is_pretty: bool = True) -> str:

@@ -20,7 +20,8 @@ from cdc_views.engines.base import Sources
 from cdc_views.engines.duckdb.types import literal
 from cdc_views.engines.state_plan import hidden_rows
 from cdc_views.plan.parts import Part
-from cdc_views.storage.deletion_vectors import BITS_FOLDER, bits
+from cdc_views.storage.deletion_vectors import BITS_FOLDER
+from cdc_views.storage.delta_log import bits, folder_of
 
 
 def mask_of(sources: Sources) -> str:
@@ -30,13 +31,14 @@ def mask_of(sources: Sources) -> str:
     """
     if not sources.parts.of(Part).masked:
         return ""
-    folder, hidden = Path(sources.state), hidden_rows(sources)
-    named = "\n".join(f"{file.path} {file.deleted}" for file in hidden)
+    folder, hidden = folder_of(sources.state), hidden_rows(sources)
+    # the content names these paths, so a folder that was moved needs another file
+    named = "\n".join(f"{path} {file.deleted}" for path, file in hidden.items())
     path = _writable(folder) / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.parquet"
     if not path.is_file():
         draft = path.with_name(f".{uuid4().hex}")
-        every = [bits(folder, file.deleted, rows=file.rows) for file in hidden if file.deleted]
-        pq.write_table(pa.table({"file": [str(folder / file.path) for file in hidden], "rows": every}), draft)
+        every = [bits(folder, file) for file in hidden.values()]
+        pq.write_table(pa.table({"file": [*hidden], "rows": every}), draft)
         draft.replace(path)  # readers see all of it or nothing
     return str(path)
 
