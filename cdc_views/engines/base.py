@@ -37,6 +37,7 @@ class Sources:
         state: The location of the state that has the facts of `parts` but for the tail; empty for none.
         state_version: The version of the state.
         in_layout: Files known to have exactly the columns of the relation's layout, so that no reader opens them to learn it.
+        bucket: Binary digits: only facts of partitions whose digest begins so count, and facts about the whole table.
     """
 
     raw: RawTable
@@ -46,6 +47,11 @@ class Sources:
     state: str = ""
     state_version: int = 0
     in_layout: frozenset[str] = frozenset()
+    bucket: str = ""
+
+    def is_of_state(self, path: str) -> bool:
+        """Return whether a file is one of the state, and not one of raw."""
+        return bool(self.state) and path.startswith(f"{self.state.rstrip('/')}/")
 
     def paths(self, source: Source = Source.ALL) -> tuple[str, ...]:
         """Return the files of a source."""

@@ -267,7 +267,7 @@ class Bucket(Expr):
     """The place of a partition in a state: the text `prefix`, then the first `digits` binary digits of the keys' digest.
 
     Each digit is the lowest bit of one hex digit of an MD5, which engines return as text. `keys` are (value, whether it is
-    bytes); their texts are joined with `|`, bytes as upper-case hex digits. `state.buckets.digest` does the same in Python.
+    bytes); their texts are joined with `|`, bytes as upper-case hex digits. `engines.buckets.digest` does the same in Python.
     """
 
     keys: tuple[tuple[Expr, bool], ...]

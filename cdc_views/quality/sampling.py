@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Engine, Read, Sources
+from cdc_views.engines.buckets import digest, in_buckets
 from cdc_views.engines.duckdb.tables import REGISTERED, from_clause, from_row_groups, snapshot_of_sources, tables_of
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_of
@@ -33,7 +34,6 @@ from cdc_views.quality.checks import Check, key_text
 from cdc_views.rules.codec.comparable import partition_identity
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import Row, latest_rows
-from cdc_views.state.buckets import digest, in_buckets
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.relation_read import facts_of, key_of
 

@@ -24,10 +24,10 @@ from cdc_views.landing.delta import open_delta, record
 from cdc_views.plan.compact import GROUP_DIGITS, PART, Step
 from cdc_views.plan.parts import NO_FILES, STORED, FileSet, Part, Parts, Source
 from cdc_views.state import sizes
-from cdc_views.state.buckets import pruned
 from cdc_views.state.commits import commit_written
 from cdc_views.state.file_statistics import statistics_of
 from cdc_views.state.identity import Mark, mark_after
+from cdc_views.state.pruning import pruned
 from cdc_views.state.state_table import (
     TRANSACTION,
     StateTable,

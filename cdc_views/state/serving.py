@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
+from cdc_views.engines.buckets import in_buckets
 from cdc_views.engines.duckdb.state import NOTE
 from cdc_views.engines.serving import ServingWrite, serving_schema
 from cdc_views.errors import UsageError
@@ -35,7 +36,6 @@ from cdc_views.plan.parts import STORED, FileSet, Part, Parts
 from cdc_views.plan.serving import CHANGES_AT, touched_buckets
 from cdc_views.rules.facts import FactKind
 from cdc_views.state import sizes
-from cdc_views.state.buckets import in_buckets
 from cdc_views.state.identity import Mark
 from cdc_views.state.run import at_rest
 from cdc_views.state.state_table import checked, id_of, open_state

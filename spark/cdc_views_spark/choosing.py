@@ -9,20 +9,22 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_views.engines.base import Read, Sources
+from cdc_views.engines.buckets import digits_of_base
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import Choice, choose
 from cdc_views.storage.relation import RawTable
 from cdc_views_spark.executors import is_local, why_no_duckdb
+from cdc_views_spark.in_place import Spread
 from cdc_views_spark.raw_files import RawFiles, bytes_of, is_remote, raw_files
 from cdc_views_spark.reading import facts_by_part, parts_of_sources, raw_facts
 
 KERNEL_BYTES = 64_000_000
 """`auto` takes the kernel below so many bytes of files: 2 million facts, say. Spark's own plan pays 10 to 40 CPU seconds before
 its first row. The kernel pays 5 µs more for each fact of a narrow table, which goes from the JVM to Python: 10 seconds at this
-size. Of a wide table it pays less for each fact, too. A task that opens the files pays less than either, and holds
-all in memory."""
+size. Of a wide table it pays less for each fact, too. Tasks that open the files pay less than either, and read a state's rows
+without holding them: then the facts that they hold are to be so few (`Facts.held_bytes`)."""
 _BYTES_PER_TASK = 16_000_000
 """A task holds its facts in memory, some ten times the bytes of the files. Fewer bytes need no shuffle: one task takes all."""
 
@@ -56,8 +58,20 @@ class Facts:
         return ours
 
     @property
+    def held_bytes(self) -> int | None:
+        """The bytes of the facts that the kernel holds in memory at once; None if unknown.
+
+        Where tasks open the files, rows of a state that need no reducing pass through.
+        """
+        split = None if self.sources is None else self.sources.split()
+        # W3: with statics, a row waits for all rows of its partition
+        if split is None or self.raw.relation.schema.statics or not self.are_opened:
+            return self.bytes
+        return bytes_of(split.of(Source.FRESH).paths)
+
+    @property
     def are_opened(self) -> bool:
-        """Whether one task of the kernel opens the files itself: it sees them, and DuckDB reads them as they are."""
+        """Whether tasks of the kernel open the files themselves: they see them, and DuckDB reads them as they are."""
         sources = self.sources
         if sources is None or sources.is_raw:
             has_files = self.files is not None and self.files.are_plain
@@ -89,9 +103,8 @@ def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
         return choose(strategy.value)
     no_kernel = (_why_not(facts, kernel_bytes) if strategy is Strategy.AUTO else "") or why_no_duckdb(facts.session)
     if not no_kernel:
-        how = "as asked for" if strategy is Strategy.KERNEL else f"since {_size(facts.bytes)} of files take few tasks"
-        where = "one of Spark's tasks, which opens the files" if facts.are_opened else f"{_tasks(facts)} of Spark's tasks"
-        return Choice(Strategy.KERNEL.value, f"strategy kernel: DuckDB's SQL in {where}, {how}")
+        how = "as asked for" if strategy is Strategy.KERNEL else f"since {_size(facts.held_bytes)} of files take little memory"
+        return Choice(Strategy.KERNEL.value, f"strategy kernel: DuckDB's SQL in {_where(facts)}, {how}")
     if strategy is Strategy.KERNEL:
         raise UnsupportedError(f"strategy kernel cannot run: {no_kernel}", remedy="install it there, or choose auto")
     plan = choose(strategy.value)
@@ -99,23 +112,36 @@ def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
 
 
 def tasks_of(facts: Facts) -> int:
-    """Return in how many tasks the kernel runs, or with how many threads in the one that opens the files."""
+    """Return in how many tasks the kernel runs where Spark hands them facts."""
     if facts.bytes is None:
         return int(facts.session.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     return max(1, -(-facts.bytes // _BYTES_PER_TASK))
 
 
+def spread_of(facts: Facts) -> Spread:
+    """Return how the kernel spreads a read of files that its tasks open: one task with some threads, or one a core."""
+    wanted = tasks_of(facts)
+    if facts.sources is None or facts.bytes is None or facts.bytes < KERNEL_BYTES:
+        return Spread(threads=wanted)
+    cores = facts.session.sparkContext.defaultParallelism
+    # a bucket of more digits than its files have would be read by several tasks
+    digits = min((cores - 1).bit_length(), digits_of_base(facts.sources))
+    return Spread(digits, threads=max(1, cores >> digits))
+
+
 def _why_not(facts: Facts, kernel_bytes: int) -> str:
-    if facts.bytes is None:
+    if facts.held_bytes is None:
         return "the bytes of its files are unknown"
-    if facts.bytes >= kernel_bytes:
-        return f"{_size(facts.bytes)} of files are too many: it is for less than {_size(kernel_bytes)}"
+    if facts.held_bytes >= kernel_bytes:
+        return f"{_size(facts.held_bytes)} of files are too many: it is for less than {_size(kernel_bytes)}"
     return ""
 
 
-def _tasks(facts: Facts) -> str:
-    number = tasks_of(facts)
-    return "one" if number == 1 else str(number)
+def _where(facts: Facts) -> str:
+    number = spread_of(facts).tasks if facts.are_opened else tasks_of(facts)
+    if number == 1:
+        return "one of Spark's tasks" + ", which opens the files" * facts.are_opened
+    return f"{number} of Spark's tasks" + ", which open the files" * facts.are_opened
 
 
 def _size(count: int | None) -> str:

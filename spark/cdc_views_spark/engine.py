@@ -32,7 +32,7 @@ from cdc_views.plan.rewrites import Choice, choose, lowered
 from cdc_views.sql import query_sql
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.shown_relation import casts_of
-from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, tasks_of
+from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, spread_of, tasks_of
 from cdc_views_spark.compile import Compiler, column_of
 from cdc_views_spark.in_place import InPlace
 from cdc_views_spark.kernel import Kernel, task_errors
@@ -70,7 +70,7 @@ class SparkEngine(StreamingEngine, FrameEngine):
         choice = self._choice(facts, read)
         if choice.strategy == Strategy.KERNEL.value:
             if facts.are_opened:
-                return InPlace(read, facts.files).dataframe(self._session, threads=tasks_of(facts))
+                return InPlace(read, facts.files).dataframe(self._session, spread_of(facts))
             return Kernel(read).dataframe(facts.as_one(), tasks=tasks_of(facts))
         return Compiler(facts.by_source()).dataframe(lowered(build(ask_of(read)), strategy=choice.strategy))
 
@@ -81,14 +81,22 @@ class SparkEngine(StreamingEngine, FrameEngine):
         return chosen(facts, read.strategy, kernel_bytes=self._kernel_bytes)
 
     def frame(self, read: Read) -> DataFrame:
+        ask, facts = replace(ask_of(read), is_exact=False), Facts.of(self._session, read)
         if read.strategy is Strategy.KERNEL:
-            raise UnsupportedError("a DataFrame takes no strategy kernel", remedy="use `query`, or another strategy")
-        ask = replace(ask_of(read), is_exact=False)
-        plan = lowered(build(ask), strategy=choose(read.strategy.value).strategy)
-        shown = Compiler(Facts.of(self._session, read).by_source()).dataframe(plan)
+            shown = self._kernel_frame(facts, read)
+        else:  # `auto` too: Spark pushes filters and columns of a frame into a plan
+            plan = lowered(build(ask), strategy=choose(read.strategy.value).strategy)
+            shown = Compiler(facts.by_source()).dataframe(plan)
         casts = {user: kind.sql(dialect="spark") for user, kind in casts_of(read.raw.relation).items()}
         columns = ((user, column_of(name)) for user, name in output_names(ask))
         return shown.select(*((c.cast(casts[user]) if user in casts else c).alias(user) for user, c in columns))
+
+    def _kernel_frame(self, facts: Facts, read: Read) -> DataFrame:
+        self._choice(facts, read)  # raises if executors cannot run it
+        if not facts.are_opened:
+            told = "a DataFrame takes strategy kernel only in a local session, of files on a local disk"
+            raise UnsupportedError(told, remedy="use `query`, or another strategy")
+        return InPlace(read, facts.files, is_exact=False).dataframe(self._session, spread_of(facts))
 
     def write_state(self, write: StateWrite) -> Written:
         return write_state(self._session, write)

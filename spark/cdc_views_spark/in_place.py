@@ -1,49 +1,83 @@
-"""The strategy `kernel` where a task can open the files itself: the text that the engine DuckDB runs, in one task of Spark.
+"""The strategy `kernel` where tasks can open the files themselves: the text that the engine DuckDB runs, in tasks of Spark.
 
-Spark then neither reads Delta's log nor scans files, and no fact goes from the JVM to Python: rows alone come back. DuckDB has
-threads of its own, and sorts: so one task takes all.
+Spark then neither reads Delta's log nor scans files, and no fact goes from the JVM to Python: rows alone come back. One task
+takes a small read, for DuckDB has threads of its own. Several tasks take a large state, each one the files of some buckets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from cdc_views.engines.base import Read
-from cdc_views.engines.duckdb.connections import connect_locked, in_its_words
+from cdc_views.engines.base import Read, ask_of
+from cdc_views.engines.buckets import by_bucket
+from cdc_views.engines.duckdb.connections import connect_locked, in_its_words, locked_settings
 from cdc_views.engines.duckdb.engine import files_read, pinned, sql_over
 from cdc_views.engines.snapshot import Snapshot
 from cdc_views.model.strategy import Strategy
-from cdc_views_spark.kernel import in_task
+from cdc_views.plan.build import build
+from cdc_views.plan.nodes import Ordered
+from cdc_views_spark.compile import ordered
+from cdc_views_spark.kernel import in_tasks
 from cdc_views_spark.raw_files import RawFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a read is spread: over a task for each text of `digits` binary digits, which begins digests of partitions."""
+
+    digits: int = 0
+    threads: int = 1
+    """Of DuckDB in each task."""
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks."""
+        return 1 << self.digits
 
 
 @dataclass(frozen=True)
 class InPlace:
-    """One read of files that a task can open (`choosing.Facts.are_opened`); `files` are raw's, without a state."""
+    """One read of files that a task can open (`choosing.Facts.are_opened`); `files` are raw's, without a state.
+
+    `is_exact`: see `plan.build.Ask`.
+    """
 
     read: Read
     files: RawFiles | None
-
-    @cached_property
-    def _snapshot(self) -> Snapshot:
-        return pinned(self.read, version=None if self.files is None else self.files.version)
+    is_exact: bool = True
 
     def sql(self, *, is_pretty: bool = False) -> str:
-        """Return the text."""
-        return sql_over(self._snapshot, replace(self.read, strategy=Strategy.AUTO), is_pretty=is_pretty)
+        """Return the text of the whole read, which a task runs over the facts of its buckets."""
+        return self._text(self.read, self._snapshot(self.read), is_pretty=is_pretty)
 
-    def dataframe(self, session: SparkSession, *, threads: int) -> DataFrame:
-        """Return the lazy rows, by `threads` of DuckDB; raises `EngineError` for SQL that DuckDB cannot bind."""
-        sql, files = self.sql(), sorted(files_read(self._snapshot, self.read.sources))
-        schema = schema_of(sql, files)
-        one_task = session.range(0, 1, 1, 1)  # it runs for a batch of one row, which the SQL does not read
-        return one_task.mapInArrow(in_task(sql, schema, files=files, threads=threads), from_arrow_schema(schema))
+    def dataframe(self, session: SparkSession, spread: Spread) -> DataFrame:
+        """Return the lazy rows; raises `EngineError` for SQL that DuckDB cannot bind."""
+        sources = self.read.sources
+        reads = [self.read] if sources is None else [replace(self.read, sources=s) for s in by_bucket(sources, spread.digits)]
+        at_once = min(len(reads), session.sparkContext.defaultParallelism)
+        share = f"SET memory_limit = '{max(1, 80 // at_once)}%'"  # DuckDB's own limit, for all tasks together
+        texts, schema = list[tuple[tuple[str, ...], str]](), pa.schema([])
+        for number, read in enumerate(reads):
+            snapshot = self._snapshot(read)
+            sql, files = self._text(read, snapshot), sorted(files_read(snapshot, read.sources))
+            if number == 0:
+                schema = schema_of(sql, files)
+            texts.append(((share, *locked_settings(files, threads=spread.threads)), sql))
+        # task n gets one row, the number n
+        rows = session.range(0, len(texts), 1, len(texts)).mapInArrow(in_tasks(texts, schema), from_arrow_schema(schema))
+        plan = build(ask_of(self.read))
+        return ordered(rows, plan) if len(texts) > 1 and isinstance(plan, Ordered) else rows
+
+    def _snapshot(self, read: Read) -> Snapshot:
+        return pinned(read, version=None if self.files is None else self.files.version)
+
+    def _text(self, read: Read, snapshot: Snapshot, *, is_pretty: bool = False) -> str:
+        return sql_over(snapshot, replace(read, strategy=Strategy.AUTO), is_exact=self.is_exact, is_pretty=is_pretty)
 
 
 def schema_of(sql: str, files: Collection[str]) -> pa.Schema:

@@ -7,7 +7,7 @@ and of the whole table alone. So each task gets all facts of some partitions, an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -135,25 +135,37 @@ def _schema_of(sql: str, raw: RawTable, used: list[str]) -> pa.Schema:
 def in_task(
     sql: str, schema: pa.Schema, *, files: Iterable[str] = (), threads: int = 1
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Return the function that tasks run: `sql` over the rows of a task as `FACTS`, and over `files`, the only ones it can open.
+    """Return the function that tasks run: `sql` over a task's rows as `FACTS`, and over `files`, the only ones it can open."""
+    return in_tasks([(locked_settings(files, threads=threads), sql)], schema, over_facts=True)
 
-    A function in a function is sent by value, so executors need DuckDB, not cdc-views.
+
+def in_tasks(
+    texts: Sequence[tuple[tuple[str, ...], str]], schema: pa.Schema, *, over_facts: bool = False
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Return the function that tasks run: the text of each number that a task gets, after its settings.
+
+    If `over_facts`, a task gets facts, and runs the one text over them as `FACTS`. A function in a function is sent by value, so
+    executors need DuckDB, not cdc-views.
     """
-    settings, table = locked_settings(files, threads=threads), FACTS
+    table = FACTS
 
     def rows(batches: Batches) -> Iterator[pa.RecordBatch]:
         import duckdb
         import pyarrow as pa
 
-        facts = list(batches)
-        if not facts:
-            return
-        with duckdb.connect() as connection:
-            for setting in settings:
-                connection.execute(setting)
-            connection.register(table, pa.Table.from_batches(facts))
-            found = connection.sql(sql).to_arrow_table()
-            yield from found.cast(schema).to_batches(max_chunksize=10_000)
+        given = list(batches)
+        numbers = [0] * bool(given) if over_facts else [n for batch in given for n in batch.column(0).to_pylist()]
+        for number in numbers:
+            settings, sql = texts[number]
+            with duckdb.connect() as connection:
+                for setting in settings:
+                    connection.execute(setting)
+                if over_facts:
+                    connection.register(table, pa.Table.from_batches(given))
+                # batch by batch: a task need not hold all its rows
+                for found in connection.sql(sql).to_arrow_reader(10_000):
+                    is_cast = not found.schema.equals(schema)
+                    yield from pa.Table.from_batches([found]).cast(schema).to_batches() if is_cast else [found]
 
     return rows
 

@@ -94,10 +94,10 @@ def _files(session: SparkSession, sources: Sources, files: FileSet) -> DataFrame
     if masks.takes(sources, files):
         return masks.unhidden(session, _by_name(session, sources.raw.relation, files.paths), sources, files)
     # Delta's reader applies the vectors; a `_part` is read as a whole
-    parts = sorted({part_in(path) for path in files.paths if path.startswith(sources.state)})
+    parts = sorted({part_in(path) for path in files.paths if sources.is_of_state(path)})
     stored = session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)
     found = in_layout(stored.where(F.col(PART).isin(parts)), sources.raw.relation)
-    others = tuple(path for path in files.paths if not path.startswith(sources.state))
+    others = tuple(path for path in files.paths if not sources.is_of_state(path))
     return found.unionAll(_by_name(session, sources.raw.relation, others)) if others else found
 
 

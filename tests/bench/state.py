@@ -14,8 +14,10 @@ import os
 import shutil
 import statistics
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +51,14 @@ def tell(text: str) -> None:
 
 @dataclass(frozen=True)
 class Pair:
-    """Medians of a full read of the view and of a scan of a plain table, taken in turns: what slows one slows both."""
+    """Medians of a full read of the view and of a scan of a plain table, taken in turns: what slows one slows both.
+
+    `planned` is the read by Spark's own plan, where `auto` takes the kernel.
+    """
 
     read: Spent
     scan: Spent
+    planned: Spent | None = None
 
     @property
     def ratio(self) -> float:
@@ -65,15 +71,17 @@ class Pair:
         return self.read.cpu / self.scan.cpu
 
     def __str__(self) -> str:
-        return f"{self.read}, scan {self.scan}: {self.ratio:.2f} x ({self.cpu_ratio:.2f} x CPU)"
+        told = f"{self.read}, scan {self.scan}: {self.ratio:.2f} x ({self.cpu_ratio:.2f} x CPU)"
+        return told if self.planned is None else f"{told}; by Spark's plan {Pair(self.planned, self.scan)}"
 
 
-def paired(reader: Reader, plain: str) -> Pair:
-    """Time both."""
-    for _ in range(WARM_UPS):
-        reader.view(), reader.plain(plain)
-    reads, scans = zip(*((spent(reader.view)[0], spent(lambda: reader.plain(plain))[0]) for _ in range(RUNS)), strict=True)
-    return Pair(Spent.median(list(reads)), Spent.median(list(scans)))
+def paired(reader: Reader, plain: str, *, by_plan: bool) -> Pair:
+    """Time both; `by_plan`: on Spark, its own plan too."""
+    ways: list[Callable[[], object]] = [reader.view, lambda: reader.plain(plain)]
+    if by_plan and reader.engine.name == "spark":
+        ways.append(reader.planned)
+    rounds = [[spent(way)[0] for way in ways] for _ in range(WARM_UPS + RUNS)]
+    return Pair(*(Spent.median(list(each)) for each in zip(*rounds[WARM_UPS:], strict=True)))
 
 
 @dataclass
@@ -111,7 +119,7 @@ def tails(reader: Reader, source: Source, *, count: int, facts: int, found: Tail
     for number in range(count):
         tail(reader, source, facts=facts, found=found)
         if number >= count - READ_LAST:
-            found.reads.append(read_now(reader))
+            found.reads.append(read_now(reader, by_plan=number == count - 1))
         if number % max(1, count // SMALLER_TAILS) == 0:
             beside.tail(facts)
 
@@ -142,12 +150,12 @@ class Smaller:
         return {"keys": self._source.keys, **self._found.told()}
 
 
-def read_now(reader: Reader) -> Pair:
+def read_now(reader: Reader, *, by_plan: bool = True) -> Pair:
     """A read beside a scan of the rows and values that there are by now."""
     plain = str(Path(reader.state).with_name("plain_now"))
     shutil.rmtree(plain, ignore_errors=True)
     reader.keep(plain)
-    return paired(reader, plain)
+    return paired(reader, plain, by_plan=by_plan)
 
 
 def written(state: str, *, after: int) -> tuple[int, int]:
@@ -198,7 +206,7 @@ def measure(engine: Engine, source: Source, folder: Path, *, count: int, beside:
     tell(f"mean of {count} tails {found.mean} = {found.mean.of(full)} of a rebuild; the dearest {found.dearest.of(full)}")
     after, after_cpu = [pair.ratio for pair in reads], [pair.cpu_ratio for pair in reads]
     tell(f"reads after the last {len(reads)}: {statistics.mean(after):.2f} x, at most {max(after):.2f} x")
-    tell(f"  of CPU {statistics.mean(after_cpu):.2f} x, at most {max(after_cpu):.2f} x")
+    tell(f"  of CPU {statistics.mean(after_cpu):.2f} x, at most {max(after_cpu):.2f} x; the last {reads[-1]}")
     files, size = written(reader.state, after=built)
     return {
         "keys": source.keys, "facts_a_tail": step, "full": asdict(full), "at_rest": asdict(rest),
@@ -284,6 +292,8 @@ def main() -> int:
     folder = OUT / "state_run"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    if find_spec("matplotlib") is None:
+        sys.exit("its plot needs matplotlib: pip install -r requirements/bench.txt, or `make bench-state`")
     engine = open_engine(options.engine, folder)
     print(f"{options.engine}, 2 cores")
     source = Source(folder, keys=options.keys)

@@ -87,8 +87,18 @@ class Reader:
         self.engine, self.raw, self.state = engine, raw, state
 
     def view(self) -> tuple[Any, ...]:
-        """The hybrid view's output; what there is to read is looked up each time."""
-        return self.consumed(Read(self.raw, as_of=NOW, is_ordered=False, sources=sources_of(self.raw, self.state)))
+        """The hybrid view's output as `query` reads it; what there is to read is looked up each time."""
+        read = self._hybrid()
+        if self.engine.name == "spark" and self.engine.choice(read).strategy == Strategy.KERNEL.value:
+            return self._hashed(self.engine.frame(replace(read, strategy=Strategy.KERNEL)))  # type: ignore[attr-defined]
+        return self.consumed(read)
+
+    def planned(self) -> tuple[Any, ...]:
+        """The same by Spark's own plan, as a `Table.dataframe` reads it."""
+        return self._hashed(self.frame(self._hybrid()))
+
+    def _hybrid(self) -> Read:
+        return Read(self.raw, as_of=NOW, is_ordered=False, sources=sources_of(self.raw, self.state))
 
     def raw_view(self, raw: RawTable | None = None) -> tuple[Any, ...]:
         """The same from raw alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from helpers.aging import Aging
 from helpers.growing_states import UNSHARED, Growing, merge_next, small_tables
 from helpers.histories import LATE_LANDING, NOW, Histories, histories
@@ -37,6 +37,7 @@ from cdc_views.storage.relation import RawTable
 
 pyspark = pytest.importorskip("pyspark")
 from cdc_views_spark import choosing, executors  # noqa: E402  # without PySpark they cannot be imported
+from cdc_views_spark.in_place import Spread  # noqa: E402
 from cdc_views_spark.kernel import FACTS, Kernel, in_task  # noqa: E402
 from cdc_views_spark.raw_files import raw_files  # noqa: E402
 
@@ -191,8 +192,99 @@ def test_the_kernel_reads_state_and_tail(
     assert sources.parts.of([Part.RUN]), "the test met no run"
     assert kernel_engine.choice(Read(growing.raw, NOW, sources=sources)).strategy == "kernel"
     growing.check(kernel_engine, how="state and tail, in place")
+    for digits in (1, 2) if subject is WIDE else (6,):  # 6 are more than the state's files have
+        with in_buckets(digits):
+            growing.check(kernel_engine, how=f"state and tail, in place by {digits} digits")
     through_spark(monkeypatch, tasks=3 if subject is WIDE else 1)
     growing.check(kernel_engine, how="state and tail, through Spark")
+
+
+@contextmanager
+def in_buckets(digits: int) -> Iterator[None]:
+    """Let tasks open the files of buckets of so many digits."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("cdc_views_spark.engine.spread_of", lambda facts: Spread(digits))
+        yield
+
+
+def truncated(tmp_path: Path, engine: DuckDbEngine) -> Growing:
+    """A state of a whole-row source with a truncate in its base, and one in its tail that hides some rows only."""
+    growing = Growing(tmp_path, LOGGED, cases=20, seed=SEED)
+    truncates = [Fact(FactKind.TABLE, (), deletion=Deletion(at, 0)) for at in TRUNCATES]
+    for truncate, count in zip(truncates, (len(growing.made.facts) * 2 // 3, len(growing.made.facts)), strict=True):
+        growing.land(count)
+        growing.landed.append(truncate)
+        write_deltalake(growing.raw.location, LOGGED.relation.rows([truncate], landed_at=0), mode="append")
+        if truncate is truncates[0]:
+            materialize(engine, growing.raw, growing.state)
+    return growing
+
+
+@pytest.mark.parametrize("has_tail", [True, False], ids=["tail", "rest"])
+def test_each_task_of_buckets_gets_every_truncate(
+    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_tail: bool
+) -> None:
+    small_tables(monkeypatch)
+    growing = truncated(tmp_path, duckdb_engine)
+    if not has_tail:
+        materialize(duckdb_engine, growing.raw, growing.state)
+    with in_buckets(2):
+        growing.check(kernel_engine, how="truncates, in place by 2 digits")
+
+
+def test_a_file_of_several_buckets_that_a_task_takes_whole_is_noticed(
+    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    growing = truncated(tmp_path, duckdb_engine)
+    monkeypatch.setattr("cdc_views.engines.duckdb.tables.is_within", lambda sources, path: True)
+    with in_buckets(2), pytest.raises(pytest.fail.Exception, match="of the cases differ"):
+        growing.check(kernel_engine)
+
+
+def test_a_truncate_outside_its_bucket_that_is_left_out_is_noticed(
+    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    growing = truncated(tmp_path, duckdb_engine)
+    monkeypatch.setattr("cdc_views.engines.buckets.either", lambda of_table, mine: mine)
+    with in_buckets(2), pytest.raises(pytest.fail.Exception, match="of the cases differ"):
+        growing.check(kernel_engine)
+
+
+def test_rows_of_several_tasks_come_in_order(
+    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    growing = Growing(tmp_path, WIDE, cases=10, seed=SEED)
+    growing.land(len(growing.made.facts))
+    materialize(duckdb_engine, growing.raw, growing.state)
+    read = Read(growing.raw, NOW, sources=growing.sources(), limit=11)
+    with in_buckets(3):
+        assert kernel_engine.read(read).to_pylist() == duckdb_engine.read(read).to_pylist()
+
+
+def test_large_states_are_spread_over_the_cores(
+    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    growing = Growing(tmp_path, UNSHARED, cases=20, seed=SEED)
+    growing.land(len(growing.made.facts) - 5)
+    materialize(duckdb_engine, growing.raw, growing.state)
+    growing.land(5)
+    read = Read(growing.raw, NOW, sources=growing.sources())
+    facts = choosing.Facts.of(kernel_engine.session, read)
+    assert facts.held_bytes is not None
+    assert facts.bytes is not None
+    assert 0 < facts.held_bytes < facts.bytes
+    assert choosing.spread_of(facts) == Spread(0, threads=1)
+    monkeypatch.setattr(choosing, "KERNEL_BYTES", facts.held_bytes + 1)
+    cores = kernel_engine.session.sparkContext.defaultParallelism
+    assert choosing.spread_of(facts).tasks == 1 << (cores - 1).bit_length()
+    assert f"in {choosing.spread_of(facts).tasks} of Spark's tasks, which open the files" in kernel_engine.choice(read).why
+    # with statics, a row waits for all rows of its partition
+    shared = replace(facts, raw=RawTable(facts.raw.location, WIDE.relation))
+    assert shared.held_bytes == shared.bytes
 
 
 def test_the_kernel_leaves_out_what_is_late(

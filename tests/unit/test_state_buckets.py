@@ -6,9 +6,10 @@ import duckdb
 import pytest
 from helpers.schemas import BIGINT, BLOB, INT, TEXT, table
 
+from cdc_views.engines.buckets import digest
 from cdc_views.plan.compact import part_of
 from cdc_views.sql.dialects import dialect
-from cdc_views.state.buckets import digest, one_partition
+from cdc_views.state.pruning import one_partition
 from cdc_views.storage.relation import Relation
 
 TWO = table("two", partition={"a": INT, "b": TEXT}, regulars={"v": BIGINT})

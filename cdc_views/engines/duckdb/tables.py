@@ -1,13 +1,15 @@
-"""FROM clauses over the files of facts for DuckDB, without late facts."""
+"""FROM clauses over the files of facts for DuckDB, without late facts and those outside the bucket of a read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Sources
+from cdc_views.engines.buckets import facts_within, is_within
 from cdc_views.engines.duckdb.masks import mask_of, unhidden
 from cdc_views.engines.duckdb.types import is_same_type, literal, quoted, type_text
 from cdc_views.engines.snapshot import Snapshot, readable, snapshot_of
@@ -87,7 +89,15 @@ class _Reader:
         self._mask = mask_of(sources)
 
     def table(self, files: FileSet) -> str:
-        """Return the FROM clause of some files."""
+        """Return the FROM clause of some files, without what does not count in the bucket of `sources`."""
+        wholly = files.only(partial(is_within, self._sources))
+        if len(wholly.paths) == len(files.paths):
+            return self._all_of(files)
+        partly = self._all_of(files.only(lambda path: not is_within(self._sources, path)))
+        within = f"({Renderer(DuckDb(), table=partly).sql(facts_within(self._sources), is_pretty=False)}) AS within"
+        return self.together([self._all_of(wholly), within]) if wholly else within
+
+    def _all_of(self, files: FileSet) -> str:
         reading = _reading(files.paths, are_alike=self._sources.in_layout.issuperset(files.paths))
         if files.masked:
             reading = f"{unhidden(reading, files.paths, self._mask)} AS not_hidden"

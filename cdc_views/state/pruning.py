@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
 import pyarrow as pa
 from sqlglot import exp
 
 from cdc_views.engines.base import Sources
-from cdc_views.engines.state_plan import digits_in, part_in
+from cdc_views.engines.buckets import digest, in_buckets
 from cdc_views.model.conditions import Condition
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, TableSchema
@@ -19,35 +17,10 @@ from cdc_views.plan.where import on_partition, parse_where
 from cdc_views.rules.codec.physical import arrow_type
 
 
-def digest(*texts: str) -> str:
-    """Return the binary digest of a partition key whose columns have these texts, as `plan.expr.Bucket` computes it.
-
-    >>> digest("3", "x")[:4]
-    '1100'
-    """
-    return hashlib.md5("|".join(texts).encode(), usedforsecurity=False).hexdigest().translate(_PARITY)
-
-
-_PARITY = str.maketrans("0123456789abcdef", "01" * 8)  # each hex digit's last bit
-
-
 def pruned(sources: Sources, where: str) -> Sources:
     """Return `sources` without the state's files that a condition in DuckDB's SQL rules out."""
     key = one_partition(sources.raw.relation.shown, where)
     return sources if key is None else in_buckets(sources, [digest(*key)])
-
-
-def in_buckets(sources: Sources, wanted: Iterable[str]) -> Sources:
-    """Return `sources` with only the state's files for digests that begin with one of `wanted`, or for table facts (S6)."""
-    has_whole = sources.raw.relation.is_whole_row
-    begins = {*wanted, digest()} if has_whole else set(wanted)
-    shorter = {text[:size] for text in begins for size in range(len(text) + 1)}
-
-    def may_hold(path: str) -> bool:
-        digits = digits_in(part_in(path))
-        return digits in shorter or any(digits[:size] in begins for size in range(len(digits)))
-
-    return replace(sources, parts=sources.parts.only(may_hold))
 
 
 def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:
