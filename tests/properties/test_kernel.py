@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
-from helpers.aging import Aging
-from helpers.growing_states import UNSHARED, Growing, merge_next, small_tables
 from helpers.histories import LATE_LANDING, NOW, Histories, histories
-from helpers.reading import CASES, SEED, Row, assert_same, land, one_spelled, read_rows
+from helpers.kernels import TRUNCATES, through_spark
+from helpers.reading import CASES, SEED, Row, assert_same, land, read_rows
 from helpers.schemas import LOGGED, NARROW, SUBJECTS, WIDE, Subject
-from helpers.state_sizes import set_sizes
 from helpers.timeline import read_versions, told, written_by
 
-from cdc_views.engines.base import Engine, Read, Sources, Strategy, ask_of
+from cdc_views.engines.base import Read, Strategy, ask_of
 from cdc_views.engines.duckdb.engine import DuckDbEngine, files_read
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.errors import UnsupportedError, UsageError
-from cdc_views.formats.base import order_key
 from cdc_views.operations.reading import condition_errors
-from cdc_views.plan.parts import Part, Parts
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.sql import query_sql
-from cdc_views.state import materialize, sources_of
 from cdc_views.storage.relation import RawTable
 
 pyspark = pytest.importorskip("pyspark")
 from cdc_views_spark import choosing, executors  # noqa: E402  # without PySpark they cannot be imported
-from cdc_views_spark.in_place import Spread  # noqa: E402
 from cdc_views_spark.kernel import FACTS, Kernel, in_task  # noqa: E402
 from cdc_views_spark.raw_files import raw_files  # noqa: E402
 
@@ -47,8 +39,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 WAYS = ("in place", "one", "several")
-TRUNCATES = (order_key(1, ordinal=2), order_key(2, ordinal=1))
-"""In the middle of whole-row histories."""
 
 
 @pytest.fixture(params=WAYS)
@@ -57,13 +47,6 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param != "in place":
         through_spark(monkeypatch, tasks=1 if request.param == "one" else 3)
     return str(request.param)
-
-
-def through_spark(monkeypatch: pytest.MonkeyPatch, *, tasks: int = 3) -> None:
-    """Let Spark read the facts, as on a cluster, for so many tasks, however few bytes there are."""
-    monkeypatch.setattr(choosing.Facts, "are_opened", False)
-    monkeypatch.setattr("cdc_views_spark.engine.tasks_of", lambda facts: tasks)
-    monkeypatch.setattr(choosing, "tasks_of", lambda facts: tasks)
 
 
 @dataclass
@@ -172,152 +155,6 @@ def test_its_rows_have_the_types_of_a_plan(kernel_engine: SparkEngine, landed_of
             kernel_engine.dataframe(replace(read, strategy=strategy)).schema for strategy in (Strategy.KERNEL, Strategy.AGGREGATE)
         )
         assert by_kernel.simpleString() == by_plan.simpleString()
-
-
-@pytest.mark.parametrize("subject", [UNSHARED, WIDE], ids=lambda s: s.name)
-def test_the_kernel_reads_state_and_tail(
-    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_tables(monkeypatch)
-    set_sizes(monkeypatch, worn_share=2)  # or buckets with hidden rows are rewritten at once
-    growing = Growing(tmp_path, subject, cases=20, seed=SEED)
-    total = len(growing.made.facts)
-    for share, what in ((0.4, "base"), (0.1, "merge"), (0.05, "")):
-        merge_next(monkeypatch, what, at_once=True)
-        growing.land(int(total * share))
-        materialize(duckdb_engine, growing.raw, growing.state)
-    growing.land(int(total * 0.1))
-    sources = growing.sources()
-    assert sources.parts.of(Part).masked, "the test met no hidden rows"
-    assert sources.parts.of([Part.RUN]), "the test met no run"
-    assert kernel_engine.choice(Read(growing.raw, NOW, sources=sources)).strategy == "kernel"
-    growing.check(kernel_engine, how="state and tail, in place")
-    for digits in (1, 2) if subject is WIDE else (6,):  # 6 are more than the state's files have
-        with in_buckets(digits):
-            growing.check(kernel_engine, how=f"state and tail, in place by {digits} digits")
-    through_spark(monkeypatch, tasks=3 if subject is WIDE else 1)
-    growing.check(kernel_engine, how="state and tail, through Spark")
-
-
-@contextmanager
-def in_buckets(digits: int) -> Iterator[None]:
-    """Let tasks open the files of buckets of so many digits."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("cdc_views_spark.engine.spread_of", lambda facts: Spread(digits))
-        yield
-
-
-def truncated(tmp_path: Path, engine: DuckDbEngine) -> Growing:
-    """A state of a whole-row source with a truncate in its base, and one in its tail that hides some rows only."""
-    growing = Growing(tmp_path, LOGGED, cases=20, seed=SEED)
-    truncates = [Fact(FactKind.TABLE, (), deletion=Deletion(at, 0)) for at in TRUNCATES]
-    for truncate, count in zip(truncates, (len(growing.made.facts) * 2 // 3, len(growing.made.facts)), strict=True):
-        growing.land(count)
-        growing.landed.append(truncate)
-        write_deltalake(growing.raw.location, LOGGED.relation.rows([truncate], landed_at=0), mode="append")
-        if truncate is truncates[0]:
-            materialize(engine, growing.raw, growing.state)
-    return growing
-
-
-@pytest.mark.parametrize("has_tail", [True, False], ids=["tail", "rest"])
-def test_each_task_of_buckets_gets_every_truncate(
-    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_tail: bool
-) -> None:
-    small_tables(monkeypatch)
-    growing = truncated(tmp_path, duckdb_engine)
-    if not has_tail:
-        materialize(duckdb_engine, growing.raw, growing.state)
-    with in_buckets(2):
-        growing.check(kernel_engine, how="truncates, in place by 2 digits")
-
-
-def test_a_file_of_several_buckets_that_a_task_takes_whole_is_noticed(
-    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_tables(monkeypatch)
-    growing = truncated(tmp_path, duckdb_engine)
-    monkeypatch.setattr("cdc_views.engines.duckdb.tables.is_within", lambda sources, path: True)
-    with in_buckets(2), pytest.raises(pytest.fail.Exception, match="of the cases differ"):
-        growing.check(kernel_engine)
-
-
-def test_a_truncate_outside_its_bucket_that_is_left_out_is_noticed(
-    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_tables(monkeypatch)
-    growing = truncated(tmp_path, duckdb_engine)
-    monkeypatch.setattr("cdc_views.engines.buckets.either", lambda of_table, mine: mine)
-    with in_buckets(2), pytest.raises(pytest.fail.Exception, match="of the cases differ"):
-        growing.check(kernel_engine)
-
-
-def test_rows_of_several_tasks_come_in_order(
-    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_tables(monkeypatch)
-    growing = Growing(tmp_path, WIDE, cases=10, seed=SEED)
-    growing.land(len(growing.made.facts))
-    materialize(duckdb_engine, growing.raw, growing.state)
-    read = Read(growing.raw, NOW, sources=growing.sources(), limit=11)
-    with in_buckets(3):
-        assert kernel_engine.read(read).to_pylist() == duckdb_engine.read(read).to_pylist()
-
-
-def test_large_states_are_spread_over_the_cores(
-    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_tables(monkeypatch)
-    growing = Growing(tmp_path, UNSHARED, cases=20, seed=SEED)
-    growing.land(len(growing.made.facts) - 5)
-    materialize(duckdb_engine, growing.raw, growing.state)
-    growing.land(5)
-    read = Read(growing.raw, NOW, sources=growing.sources())
-    facts = choosing.Facts.of(kernel_engine.session, read)
-    assert facts.held_bytes is not None
-    assert facts.bytes is not None
-    assert 0 < facts.held_bytes < facts.bytes
-    assert choosing.spread_of(facts) == Spread(0, threads=1)
-    monkeypatch.setattr(choosing, "KERNEL_BYTES", facts.held_bytes + 1)
-    cores = kernel_engine.session.sparkContext.defaultParallelism
-    assert choosing.spread_of(facts).tasks == 1 << (cores - 1).bit_length()
-    assert f"in {choosing.spread_of(facts).tasks} of Spark's tasks, which open the files" in kernel_engine.choice(read).why
-    # with statics, a row waits for all rows of its partition
-    shared = replace(facts, raw=RawTable(facts.raw.location, WIDE.relation))
-    assert shared.held_bytes == shared.bytes
-
-
-def test_the_kernel_leaves_out_what_is_late(
-    kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_tables(monkeypatch)
-    set_sizes(monkeypatch, rebase_share=0.1)
-    aging, facts = Aging(tmp_path, NARROW), list(histories(NARROW, cases=15, seed=SEED).facts)
-    Random(SEED).shuffle(facts)
-    first, second, third = (facts[start::3] for start in range(3))
-    for some in (first, second):
-        aging.land(*some)
-        aging.materialize(duckdb_engine)
-    aging.land(*third)
-    sources = sources_of(aging.raw, aging.location)
-    assert sources is not None
-    assert aging.ages.late
-    check_late(kernel_engine, aging, sources, monkeypatch)
-    aging.materialize(duckdb_engine)
-    quarantine = Parts({Part.LATE: aging.state.of([Part.LATE])})
-    raw_alone = Sources(aging.raw, DeltaTable(aging.raw.location).version(), quarantine, is_raw=True)
-    check_late(kernel_engine, aging, raw_alone, monkeypatch)
-
-
-def check_late(engine: Engine, aging: Aging, sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sources.late_by is not None
-    expected = one_spelled(aging.subject.schema, aging.expected())
-    for is_in_place in (True, False):
-        with monkeypatch.context() as patched:
-            if not is_in_place:
-                through_spark(patched)
-            read = read_rows(engine, aging.raw, as_of=NOW + 1, sources=sources, strategy=Strategy.KERNEL)
-        assert one_spelled(aging.subject.schema, read) == expected
 
 
 def reasons(engine: SparkEngine, read: Read) -> Iterator[str]:
