@@ -8,7 +8,7 @@ from enum import Flag, auto
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, cols, columns_used
+from cdc_views.plan.expr import Expr, Lit, Named, UserSql, col, cols, columns_used
 from cdc_views.plan.history import versions
 from cdc_views.plan.newer import rows_by_cell, shows_by_cell
 from cdc_views.plan.nodes import Node, Ordered, Select, together
@@ -86,7 +86,7 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
         skips_unwanted=ask.relation.is_whole_row,  # S1: its rows exist by their markers alone
         split=ask.split,
     )
-    now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
+    now: Expr = col(names.CLOCK) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation, needed, now, representation, tells_expiry=Tells.EXPIRY in ask.tells)
     if ask.is_history:
         assert ask.as_of is not None, "a history ends at an instant"

@@ -1,17 +1,18 @@
-"""A rewrite for Spark: projections that follow each other become one.
+"""Projections that follow each other become one: for Spark, and for people who read SQL.
 
 Spark reads whole structs if a projection keeps a struct for the next one, and cannot merge the two: it merges no projection that
 would compute an expression twice. A cell's write time and rank cost a scan half as much again as its value. Each step also
-costs a round trip to the JVM.
+costs a round trip to the JVM. In SQL, each step that only renames costs its reader a dozen lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 
-from cdc_views.plan.expr import Call, Case, Col, Expr, Field, Friendly, Lit, UserSql, both, columns_used
-from cdc_views.plan.nodes import Node, Scan, Select, in_order
+from cdc_views.plan.expr import AnyOver, Call, Case, Col, Expr, Field, Friendly, Lit, Over, RowNumber, UserSql, both, columns_used
+from cdc_views.plan.nodes import Aggregate, Join, Node, Scan, Select, in_order
 
 _MOST_STEPS = 6
 """An expression with fewer steps costs less to compute again than the columns that Spark would read to keep it."""
@@ -26,6 +27,51 @@ def folded(root: Node) -> Node:
     return done[id(root)]
 
 
+def readable(root: Node) -> Node:
+    """Return the plan with each `Select` and `Aggregate` merged into what it alone reads, if that writes no expression twice."""
+    readers = Counter(id(source) for node in in_order(root) for source in node.sources())
+    done: dict[int, Node] = {}
+    for node in in_order(root):
+        over = node.over(tuple(done[id(source)] for source in node.sources()))
+        is_alone = all(readers[id(source)] == 1 for source in node.sources())
+        done[id(node)] = _written_once(over) if is_alone else over
+    return done[id(root)]
+
+
+def _written_once(upper: Node) -> Node:
+    if not isinstance(upper, (Select, Aggregate)) or not isinstance(upper.source, (Scan, Select, Join)):
+        return upper
+    lower = upper.source
+    values, used = dict(lower.columns), Counter(name for part in upper.expressions() for name in _uses(part))
+    if any(map(_has_user_sql, upper.expressions())) or any(map(_has_window, values.values())):
+        return upper
+    if any(used[name] > 1 and not _is_short(value) for name, value in values.items()):
+        return upper
+    if isinstance(lower, Join):
+        return _over_join(upper, lower, values)
+    if isinstance(upper, Select):
+        return _over(upper, lower, values)
+    if not isinstance(lower, Scan) or any(values[key] != Col(key) for key in upper.keys):
+        return upper
+    needed = dict.fromkeys([*upper.keys, *(c.name for n in used for c in sorted(columns_used(values[n]), key=lambda c: c.name))])
+    scan = replace(lower, columns=tuple((name, Col(name)) for name in needed) or lower.columns)
+    where = None if upper.where is None else _within(upper.where, values)
+    return replace(upper, source=scan, folds=tuple((name, _within(value, values)) for name, value in upper.folds), where=where)
+
+
+def _uses(expression: Expr) -> Iterator[str]:
+    """The names of columns, once for each place."""
+    if isinstance(expression, Col):
+        yield expression.name
+    for child in expression.children():
+        yield from _uses(child)
+
+
+def _is_short(value: Expr) -> bool:
+    """Whether an expression is a column, a constant or a field of one, which may be written again and again."""
+    return isinstance(value, (Col, Lit)) or (isinstance(value, Field) and _is_short(value.base))
+
+
 def _merged(upper: Select) -> Node:
     lower = upper.source
     if not isinstance(lower, (Scan, Select)) or (isinstance(lower, Select) and lower.where is not None):
@@ -36,9 +82,20 @@ def _merged(upper: Select) -> Node:
     used = {column.name for expression in upper.expressions() for column in columns_used(expression)}
     if any(_steps(values[name]) > _MOST_STEPS for name in used):
         return upper
+    return _over(upper, lower, values)
+
+
+def _over(upper: Select, lower: Scan | Select, values: Mapping[str, Expr]) -> Node:
     columns = tuple((name, _within(value, values)) for name, value in upper.columns)
     where = both(lower.where, None if upper.where is None else _within(upper.where, values))
     return replace(lower, name=upper.name, grain=upper.grain, columns=columns, where=where)
+
+
+def _over_join(upper: Select | Aggregate, lower: Join, values: Mapping[str, Expr]) -> Node:
+    if isinstance(upper, Aggregate) or upper.where is not None:
+        return upper
+    columns = tuple((name, _within(value, values)) for name, value in upper.columns)
+    return replace(lower, name=upper.name, grain=upper.grain, columns=columns)
 
 
 def _has_user_sql(expression: Expr) -> bool:
@@ -46,10 +103,17 @@ def _has_user_sql(expression: Expr) -> bool:
     return isinstance(expression, UserSql) or any(map(_has_user_sql, expression.children()))
 
 
+def _has_window(expression: Expr) -> bool:
+    """Whether a part of the expression reads other rows, which a condition or a group-by above it would change."""
+    return isinstance(expression, (RowNumber, AnyOver, Over)) or any(map(_has_window, expression.children()))
+
+
 def _steps(expression: Expr) -> int:
     """The number of nodes in an expression; more than any limit if it is one of arrays, groups or windows."""
     if not isinstance(expression, (Col, Field, Lit, Call, Case, Friendly)):
         return _MOST_STEPS + 1
+    if not columns_used(expression):
+        return 1  # a constant
     return 1 + sum(map(_steps, expression.children()))
 
 

@@ -35,7 +35,7 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.nodes import Node, Select, UnionAll, beside, replaced
-from cdc_views.plan.order import RANK, VALUE, WRITTEN, cell_expiry, elements_expiry, is_eternal, shows
+from cdc_views.plan.order import RANK, VALUE, WRITTEN, cell_expiry, elements_expiry, is_eternal, now_rank, shows, survives
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
@@ -117,7 +117,7 @@ def _parts(request: Showing) -> Named:
     if not request.tells_parts:
         return ()
     exists = TRUE if request.is_plain else _row_exists(request)
-    marker: Expr = shows(col(names.LIVE), deletion=request.scope, now=request.now)
+    marker = _lives(request, col(names.LIVE), request.scope)
     if request.is_plain:
         # S1: the row exists, so its marker is live
         marker = TRUE if request.relation.is_whole_row else is_eternal(col(names.LIVE)[RANK])
@@ -148,24 +148,40 @@ def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...],
             verdicts.append((names.shows(name), _shows(request, col(name), kind, deletion=own, is_read=is_read)))
         if not names.cells(column):
             cells = names.cells_of(column.name)
-            elements[cells] = Keep(col(cells), shows(Item(), deletion=own, now=request.now))
+            elements[cells] = Keep(col(cells), _lives(request, Item(), own))
     judged = replaced(f"judged_{columns[0].role.value if columns else 'no'}_cells", source, elements)
     return replace(judged, columns=(*judged.columns, *verdicts))
 
 
 def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr, is_read: bool) -> Expr:
     if not request.is_plain:
-        return shows(cell, deletion=deletion, now=request.now)
+        return _lives(request, cell, deletion)
     if is_read and VALUE in request.representation.payload(kind):
         return not_null(cell[VALUE])  # not the bytes: a tombstone may have some
     return is_eternal(cell[RANK])  # the rank is cheaper to read than a value that is not shown
+
+
+def _lives(request: Showing, cell: Expr, deletion: Expr) -> Expr:
+    """Whether a winning cell or marker shows (C4, D1); null if there is none."""
+    if not request.relation.is_whole_row:
+        return shows(cell, deletion=deletion, now=request.now)
+    lives = cell[RANK] < 0  # S1: nothing expires, so what is no tombstone lives
+    return lives if deletion == Lit(None) else survives(cell[WRITTEN], deletion) & lives
 
 
 def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table: Node | None) -> Node:
     """Join rows to their partition and the table; `_scope` is the largest deletion that covers each row (rule D2)."""
     rows, covers = with_covers(request.schema, rows, partitions=partitions, table=table)
     kept = cols(name for name in rows.output() if name not in (names.DELETED, names.RANGES))
-    return Select("covered_rows", "row key", rows, (*kept, (names.SCOPE, largest(col(names.DELETED), *covers))))
+    scope = (names.SCOPE, largest(col(names.DELETED), *covers))
+    return Select("covered_rows", "row key", rows, (*kept, scope, *_clock(request, rows)))
+
+
+def _clock(request: Showing, source: Node) -> Named:
+    """The column that `Showing.now` reads, unless `source` has it: a view looks at the clock once. Pruned where nothing expires."""
+    if request.now != col(names.CLOCK) or names.CLOCK in source.output():
+        return ()
+    return ((names.CLOCK, now_rank(Call(Op.NOW))),)
 
 
 def with_covers(schema: TableSchema, rows: Node, *, partitions: Node | None, table: Node | None) -> tuple[Node, list[Expr]]:
@@ -215,7 +231,7 @@ def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> li
 
 def _row_exists(request: Showing) -> Expr:
     """Rule W2: after deletions, the row marker or any regular cell is live."""
-    marker = shows(col(names.LIVE), deletion=request.scope, now=request.now)
+    marker = _lives(request, col(names.LIVE), request.scope)
     if request.relation.is_whole_row:
         return marker  # S1: every write of a row writes its marker
     return either(marker, *(_any_shows(c) for c in request.schema.regulars))
@@ -273,7 +289,7 @@ def _expiry(request: Showing, columns: Iterable[Column], *, has_marker: bool) ->
         return ()
     expiries: list[Expr] = []
     if has_marker and not request.is_plain:
-        expiries.append(cell_expiry(col(names.LIVE), shows(col(names.LIVE), deletion=request.scope, now=request.now)))
+        expiries.append(cell_expiry(col(names.LIVE), _lives(request, col(names.LIVE), request.scope)))
     for column in () if request.relation.is_whole_row else columns:
         cells = names.cells(column)
         if not cells:
@@ -303,6 +319,8 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
 def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) -> Select:
     """Return the row that each partition with live statics shows if it has no other row (W3), in the columns `like`."""
     statics = request.schema.statics
+    if clock := _clock(request, partitions):
+        partitions = Select("partitions_now", "partition", partitions, (*cols(partitions.output()), *clock))
     judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
     live = either(*(_any_shows(c) for c in statics))
     known: dict[str, Expr] = {**dict(shown_keys(request.schema.partition)), **dict(shown_values(request, statics))}

@@ -122,10 +122,12 @@ def _named(ask: Ask, query: exp.Select, names: tuple[tuple[str, str], ...]) -> e
     The query fails, and shows no null, for a value that does not fit the type that the user gave its column.
     """
     columns, casts = list[exp.Expr](), casts_of(ask.relation)
+    shown = {column.alias_or_name: column.unalias() for column in query.selects}
     for name, output in names:
-        value = exp.column(identifier(output))
-        columns.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(name)))
-    return exp.select(*columns).from_(query.subquery(identifier("_merged"), copy=False), copy=False)
+        value = shown[output]
+        columns.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(name), copy=False))
+    query.set("expressions", columns)
+    return query
 
 
 def _comment(text: str) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.plan.expr import Expr, Lit, Named
+from cdc_views.plan.expr import Col, Expr, Lit, Named, both
+from cdc_views.plan.folding import readable
 from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, Ordered, Scan, Select, UnionAll, in_order
 from cdc_views.plan.parts import Source
 from cdc_views.sql.dialects.base import Dialect, Sql, identifier, number
@@ -25,17 +26,21 @@ class Renderer:
         `computes_once` materializes each step that several others read. Otherwise an engine may compute it for each reader.
         """
         self.dialect, self._tables = dialect, {Source.ALL: table, **(tables or {})}
-        self._computes_once = computes_once
+        self._computes_once, self._inlined = computes_once, set[int]()
 
     def query(self, root: Node) -> exp.Select:
         """Return `WITH … SELECT …` of the plan's output columns."""
+        root = readable(root)
         nodes = in_order(root)
         names = step_names(nodes, longest=self.dialect.max_name_bytes)
         self.dialect.begin(nodes)
-        bodies = {id(node): self._body(node, names) for node in nodes}
+        self._inlined = {id(node) for node in nodes if self._is_inlined(node, nodes)}
+        bodies = {id(node): self._body(node, names) for node in nodes if id(node) not in self._inlined}
         query = bodies[id(root)]
         held = _read_by_several(nodes) if self._computes_once else set()
         for node in nodes[:-1]:
+            if id(node) in self._inlined:
+                continue
             is_held = True if id(node) in held else None
             query = query.with_(identifier(names[id(node)]), as_=bodies[id(node)], materialized=is_held, copy=False)
         return self.dialect.finished(query)
@@ -54,6 +59,13 @@ class Renderer:
         body = visit(node, names)
         body.add_comments([f" one row per {node.grain}{node.note and f'; {node.note}'}"])
         return body
+
+    def _is_inlined(self, node: Node, nodes: list[Node]) -> bool:
+        """Whether one group-by alone reads the scan, which computes nothing: it then reads the table itself."""
+        if not isinstance(node, Scan) or any(value != Col(name) for name, value in node.columns):
+            return False
+        readers = [other for other in nodes if any(source is node for source in other.sources())]
+        return len(readers) == 1 and isinstance(readers[0], Aggregate) and self.dialect.beside(node) is None
 
     def _columns(self, columns: Named) -> list[Sql]:
         return [self._column(name, self.dialect.render(value)) for name, value in columns]
@@ -81,8 +93,11 @@ class Renderer:
         return self._filtered(_select(self._columns(node.columns), self._from(node.source, names)), node.where)
 
     def _aggregate(self, node: Aggregate, names: dict[int, str]) -> exp.Select:
-        keys = [_ref(key) for key in node.keys]
-        query = self._filtered(_select([*keys, *self._columns(node.folds)], self._from(node.source, names)), node.where)
+        keys, where = [_ref(key) for key in node.keys], node.where
+        source = self._from(node.source, names)
+        if isinstance(node.source, Scan) and id(node.source) in self._inlined:
+            source, where = self.dialect.table(self._tables[node.source.source]), both(node.source.where, where)
+        query = self._filtered(_select([*keys, *self._columns(node.folds)], source), where)
         return query.group_by(*(key.copy() for key in keys), copy=False) if keys else query
 
     def _join(self, node: Join, names: dict[int, str]) -> exp.Select:
@@ -111,7 +126,8 @@ class Renderer:
 
     def _part_columns(self, part: Node, first: Node) -> list[Sql]:
         """A part's columns; nulls become literals again if the engine gives a step's null a type."""
-        if not (self.dialect.types_bare_nulls and isinstance(part, Select) and isinstance(first, Select)):
+        computing = (Scan, Select, Join)
+        if not (self.dialect.types_bare_nulls and isinstance(part, computing) and isinstance(first, computing)):
             return [_ref(n) for n in part.output()]
         ours, theirs = dict(part.columns), dict(first.columns)
         values = {n: self.dialect.bare_null(theirs[n]) if ours[n] == Lit(None) else _ref(n) for n in ours}

@@ -3,169 +3,63 @@
 -- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW `analytics`.`orders` AS
-SELECT
-  `_view_id` AS `id`,
-  `state` AS `state`,
-  `price` AS `price`
-FROM (
-  WITH `row_facts` AS (
-    /* one row per row or partition fact */
-    SELECT
-      `id`,
-      `_live`,
-      `_deleted`.`written` AS `_deleted`,
-      `state`,
-      `price`
-    FROM raw_orders AS `_raw`
-    WHERE
-      `_kind` IN ('row', 'partition')
-  ), `latest_rows` AS (
-    /* one row per row key */
-    SELECT
-      `id`,
-      ARRAY_AGG(
-        IF(`_live`.`written` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
-        LIMIT 1
-      )[SAFE_OFFSET(0)] AS `_live`,
-      ARRAY_AGG(
-        IF(
-          `state`.`written` IS NOT NULL,
-          STRUCT(`state`.`written` AS `written`, `state`.`rank` AS `rank`, `state`.`value` AS `value`),
-          NULL
-        ) IGNORE NULLS ORDER BY `state`.`written` DESC, `state`.`rank` DESC, `state`.`value` DESC
-        LIMIT 1
-      )[SAFE_OFFSET(0)] AS `state`,
-      ARRAY_AGG(
-        IF(
-          `price`.`written` IS NOT NULL,
-          STRUCT(`price`.`written` AS `written`, `price`.`rank` AS `rank`, `price`.`bytes` AS `bytes`, `price`.`value` AS `value`),
-          NULL
-        ) IGNORE NULLS ORDER BY `price`.`written` DESC, `price`.`rank` DESC, `price`.`bytes` DESC
-        LIMIT 1
-      )[SAFE_OFFSET(0)] AS `price`,
-      MAX(`_deleted`) AS `_deleted`
-    FROM `row_facts`
-    GROUP BY
-      `id`
-  ), `table_facts` AS (
-    /* one row per table fact */
-    SELECT
-      `_deleted`.`written` AS `_table_deleted`
-    FROM raw_orders AS `_raw`
-    WHERE
-      `_kind` IN ('table')
-  ), `latest_table` AS (
-    /* one row per table */
-    SELECT
-      MAX(`_table_deleted`) AS `_table_deleted`
-    FROM `table_facts`
-  ), `latest_rows_and_table` AS (
-    /* one row per row key */
-    SELECT
-      `l`.`id`,
-      `l`.`_live`,
-      `l`.`state`,
-      `l`.`price`,
-      `l`.`_deleted`,
-      `r`.`_table_deleted`
-    FROM `latest_rows` AS `l`
-    CROSS JOIN `latest_table` AS `r`
-  ), `covered_rows` AS (
-    /* one row per row key */
-    SELECT
-      `id`,
-      `_live`,
-      `state`,
-      `price`,
-      (
-        SELECT
-          MAX(`_item`)
-        FROM UNNEST([`_deleted`, `_table_deleted`]) AS `_item`
-      ) AS `_scope`
-    FROM `latest_rows_and_table`
-  ), `judged_regular_cells` AS (
-    /* one row per row key */
-    SELECT
-      `id`,
-      `_live`,
-      `state`,
-      `price`,
-      `_scope`,
-      (
-        `_scope` IS NULL OR `state`.`written` > `_scope`
-      )
-      AND (
-        `state`.`rank` < -9223372036854775806
-        OR (
-          `state`.`rank` < 0
-          AND `state`.`rank` >= (
-            (
-              (
-                UNIX_SECONDS(CURRENT_TIMESTAMP()) + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      ) AS `_shows_state`,
-      (
-        `_scope` IS NULL OR `price`.`written` > `_scope`
-      )
-      AND (
-        `price`.`rank` < -9223372036854775806
-        OR (
-          `price`.`rank` < 0
-          AND `price`.`rank` >= (
-            (
-              (
-                UNIX_SECONDS(CURRENT_TIMESTAMP()) + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      ) AS `_shows_price`
-    FROM `covered_rows`
-  ), `visible_rows` AS (
-    /* one row per visible row */
-    SELECT
-      `id` AS `_view_id`,
-      CASE WHEN `_shows_state` THEN `state`.`value` END AS `state`,
-      CASE
-        WHEN `_shows_price`
-        THEN CAST(CASE
-          WHEN REGEXP_CONTAINS(`price`.`value`, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
-          THEN `price`.`value`
-          ELSE `price`.`value` || ' does not fit decimal(12, 2) of price: update the schema file'
-        END AS NUMERIC)
-      END AS `price`
-    FROM `judged_regular_cells`
-    WHERE
-      (
-        `_scope` IS NULL OR `_live`.`written` > `_scope`
-      )
-      AND (
-        `_live`.`rank` < -9223372036854775806
-        OR (
-          `_live`.`rank` < 0
-          AND `_live`.`rank` >= (
-            (
-              (
-                UNIX_SECONDS(CURRENT_TIMESTAMP()) + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      )
-  )
-  /* one row per visible row */
+WITH `latest_rows` AS (
+  /* one row per row key */
   SELECT
-    `_view_id`,
-    `state`,
-    `price`
-  FROM `visible_rows`
-) AS `_merged`
+    `id`,
+    ARRAY_AGG(
+      IF(`_live`.`written` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
+      LIMIT 1
+    )[SAFE_OFFSET(0)] AS `_live`,
+    ARRAY_AGG(
+      IF(
+        `state`.`written` IS NOT NULL,
+        STRUCT(`state`.`written` AS `written`, `state`.`rank` AS `rank`, `state`.`value` AS `value`),
+        NULL
+      ) IGNORE NULLS ORDER BY `state`.`written` DESC, `state`.`rank` DESC, `state`.`value` DESC
+      LIMIT 1
+    )[SAFE_OFFSET(0)] AS `state`,
+    ARRAY_AGG(
+      IF(
+        `price`.`written` IS NOT NULL,
+        STRUCT(`price`.`written` AS `written`, `price`.`rank` AS `rank`, `price`.`bytes` AS `bytes`, `price`.`value` AS `value`),
+        NULL
+      ) IGNORE NULLS ORDER BY `price`.`written` DESC, `price`.`rank` DESC, `price`.`bytes` DESC
+      LIMIT 1
+    )[SAFE_OFFSET(0)] AS `price`,
+    MAX(`_deleted`.`written`) AS `_deleted`
+  FROM raw_orders AS `_raw`
+  WHERE
+    `_kind` IN ('row', 'partition')
+  GROUP BY
+    `id`
+), `latest_table` AS (
+  /* one row per table */
+  SELECT
+    MAX(`_deleted`.`written`) AS `_table_deleted`
+  FROM raw_orders AS `_raw`
+  WHERE
+    `_kind` IN ('table')
+), `covered_rows` AS (
+  /* one row per row key */
+  SELECT
+    `l`.`id`, `l`.`_live`, `l`.`state`, `l`.`price`,
+    (SELECT MAX(`_item`) FROM UNNEST([`l`.`_deleted`, `r`.`_table_deleted`]) AS `_item`) AS `_scope`
+  FROM `latest_rows` AS `l`
+  CROSS JOIN `latest_table` AS `r`
+)
+/* one row per visible row */
+SELECT
+  `id` AS `id`,
+  CASE WHEN (`_scope` IS NULL OR `state`.`written` > `_scope`) AND `state`.`rank` < 0 THEN `state`.`value` END AS `state`,
+  CASE
+    WHEN (`_scope` IS NULL OR `price`.`written` > `_scope`) AND `price`.`rank` < 0
+    THEN CAST(CASE
+      WHEN REGEXP_CONTAINS(`price`.`value`, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
+      THEN `price`.`value`
+      ELSE `price`.`value` || ' does not fit decimal(12, 2) of price: update the schema file'
+    END AS NUMERIC)
+  END AS `price`
+FROM `covered_rows`
+WHERE
+  (`_scope` IS NULL OR `_live`.`written` > `_scope`) AND `_live`.`rank` < 0

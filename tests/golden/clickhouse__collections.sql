@@ -3,291 +3,213 @@
 -- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW "analytics"."orders" AS
+WITH "latest_rows" AS (
+  /* one row per row key */
+  SELECT
+    "id",
+    argMaxIf(
+      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
+      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
+      tupleElement("_live", 'written') IS NOT NULL
+    ) AS "_live",
+    max(tupleElement("_deleted", 'written')) AS "_deleted",
+    max(tupleElement(tupleElement("lines", 'deletion'), 'written')) AS "_deletion_lines",
+    max(tupleElement(tupleElement("prices", 'deletion'), 'written')) AS "_deletion_prices"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row', 'partition')
+  GROUP BY
+    "id"
+), "lines_facts" AS (
+  /* one row per row fact */
+  SELECT
+    "id",
+    tupleElement("lines", 'cells') AS "lines"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row') AND TRUE
+), "lines_elements" AS (
+  /* one row per element fact */
+  SELECT
+    "id",
+    arrayJoin("lines") AS "_element"
+  FROM "lines_facts"
+), "lines_paths" AS (
+  /* one row per element fact */
+  SELECT
+    "id",
+    tupleElement("_element", 'key') AS "_path_key",
+    tupleElement("_element", 'path') AS "_path",
+    "_element"
+  FROM "lines_elements"
+), "latest_lines_elements" AS (
+  /* one row per row key and path */
+  SELECT
+    "id", "_path_key",
+    argMaxIf(
+      tuple(
+        tupleElement("_element", 'written'),
+        tupleElement("_element", 'rank'),
+        tupleElement("_element", 'value') < 0,
+        tupleElement("_element", 'value')
+      ),
+      tuple(
+        tupleElement("_element", 'written'),
+        tupleElement("_element", 'rank'),
+        tupleElement("_element", 'value') < 0,
+        tupleElement("_element", 'value')
+      ),
+      tupleElement("_element", 'written') IS NOT NULL
+    ) AS "_cell",
+    min("_path") AS "_path"
+  FROM "lines_paths"
+  GROUP BY
+    "id", "_path_key"
+), "cells_lines" AS (
+  /* one row per row key with elements */
+  SELECT
+    "id",
+    arraySort(
+      "_item" -> tuple(isNotNull(tupleElement("_item", 1)), tupleElement("_item", 1)),
+      groupArray(tuple("_path_key", "_path", tupleElement("_cell", 1), tupleElement("_cell", 2), tupleElement("_cell", 4)))
+    ) AS "_cells_lines"
+  FROM "latest_lines_elements"
+  GROUP BY
+    "id"
+), "latest_rows_with_lines" AS (
+  /* one row per row key */
+  SELECT
+    "l"."id", "l"."_live", "l"."_deleted", "l"."_deletion_lines", "l"."_deletion_prices", "r"."_cells_lines"
+  FROM "latest_rows" AS "l"
+  LEFT JOIN "cells_lines" AS "r"
+    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
+), "prices_facts" AS (
+  /* one row per row fact */
+  SELECT
+    "id",
+    tupleElement("prices", 'cells') AS "prices"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row') AND TRUE
+), "prices_elements" AS (
+  /* one row per element fact */
+  SELECT
+    "id",
+    arrayJoin("prices") AS "_element"
+  FROM "prices_facts"
+), "prices_paths" AS (
+  /* one row per element fact */
+  SELECT
+    "id",
+    tupleElement("_element", 'path') AS "_path_key",
+    "_element"
+  FROM "prices_elements"
+), "latest_prices_elements" AS (
+  /* one row per row key and path */
+  SELECT
+    "id", "_path_key",
+    argMaxIf(
+      tuple(
+        tupleElement("_element", 'written'),
+        tupleElement("_element", 'rank'),
+        tupleElement("_element", 'bytes'),
+        tupleElement("_element", 'value')
+      ),
+      tuple(tupleElement("_element", 'written'), tupleElement("_element", 'rank'), tupleElement("_element", 'bytes')),
+      tupleElement("_element", 'written') IS NOT NULL
+    ) AS "_cell"
+  FROM "prices_paths"
+  GROUP BY
+    "id", "_path_key"
+), "cells_prices" AS (
+  /* one row per row key with elements */
+  SELECT
+    "id",
+    arraySort(
+      "_item" -> tuple(isNotNull(tupleElement("_item", 1)), tupleElement("_item", 1)),
+      groupArray(tuple("_path_key", "_path_key", tupleElement("_cell", 1), tupleElement("_cell", 2), tupleElement("_cell", 4)))
+    ) AS "_cells_prices"
+  FROM "latest_prices_elements"
+  GROUP BY
+    "id"
+), "covered_rows" AS (
+  /* one row per row key */
+  SELECT
+    "l"."id", "l"."_live", "l"."_deletion_lines", "l"."_deletion_prices", "l"."_cells_lines", "r"."_cells_prices",
+    "l"."_deleted" AS "_scope",
+    ((toInt64(toUnixTimestamp(now())) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
+  FROM "latest_rows_with_lines" AS "l"
+  LEFT JOIN "cells_prices" AS "r"
+    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
+), "judged_regular_cells" AS (
+  /* one row per row key */
+  SELECT
+    "id", "_live",
+    arrayFilter(
+      "_item" -> (
+        arrayReduce('max', ["_scope", "_deletion_lines"]) IS NULL
+        OR tupleElement("_item", 3) > arrayReduce('max', ["_scope", "_deletion_lines"])
+      )
+      AND (
+        tupleElement("_item", 4) < -9223372036854775806
+        OR (
+          tupleElement("_item", 4) < 0 AND tupleElement("_item", 4) >= "_clock"
+        )
+      ),
+      "_cells_lines"
+    ) AS "_cells_lines",
+    arrayFilter(
+      "_item" -> (
+        arrayReduce('max', ["_scope", "_deletion_prices"]) IS NULL
+        OR tupleElement("_item", 3) > arrayReduce('max', ["_scope", "_deletion_prices"])
+      )
+      AND (
+        tupleElement("_item", 4) < -9223372036854775806
+        OR (
+          tupleElement("_item", 4) < 0 AND tupleElement("_item", 4) >= "_clock"
+        )
+      ),
+      "_cells_prices"
+    ) AS "_cells_prices",
+    "_scope", "_clock"
+  FROM "covered_rows"
+)
+/* one row per visible row */
 SELECT
-  "_view_id" AS "id",
-  "lines" AS "lines",
-  "prices" AS "prices"
-FROM (
-  WITH "row_facts" AS (
-    /* one row per row or partition fact */
-    SELECT
-      "id",
-      "_live",
-      tupleElement("_deleted", 'written') AS "_deleted",
-      tupleElement(tupleElement("lines", 'deletion'), 'written') AS "_deletion_lines",
-      tupleElement(tupleElement("prices", 'deletion'), 'written') AS "_deletion_prices"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row', 'partition')
-  ), "latest_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      argMaxIf(
-        tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-        tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-        tupleElement("_live", 'written') IS NOT NULL
-      ) AS "_live",
-      max("_deleted") AS "_deleted",
-      max("_deletion_lines") AS "_deletion_lines",
-      max("_deletion_prices") AS "_deletion_prices"
-    FROM "row_facts"
-    GROUP BY
-      "id"
-  ), "lines_facts" AS (
-    /* one row per row fact */
-    SELECT
-      "id",
-      tupleElement("lines", 'cells') AS "lines"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row') AND TRUE
-  ), "lines_elements" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      arrayJoin("lines") AS "_element"
-    FROM "lines_facts"
-  ), "lines_paths" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      tupleElement("_element", 'key') AS "_path_key",
-      tupleElement("_element", 'path') AS "_path",
-      "_element"
-    FROM "lines_elements"
-  ), "latest_lines_elements" AS (
-    /* one row per row key and path */
-    SELECT
-      "id",
-      "_path_key",
-      argMaxIf(
-        tuple(
-          tupleElement("_element", 'written'),
-          tupleElement("_element", 'rank'),
-          tupleElement("_element", 'value') < 0,
-          tupleElement("_element", 'value')
-        ),
-        tuple(
-          tupleElement("_element", 'written'),
-          tupleElement("_element", 'rank'),
-          tupleElement("_element", 'value') < 0,
-          tupleElement("_element", 'value')
-        ),
-        tupleElement("_element", 'written') IS NOT NULL
-      ) AS "_cell",
-      min("_path") AS "_path"
-    FROM "lines_paths"
-    GROUP BY
-      "id",
-      "_path_key"
-  ), "cells_lines" AS (
-    /* one row per row key with elements */
-    SELECT
-      "id",
-      arraySort(
-        "_item" -> tuple(isNotNull(tupleElement("_item", 1)), tupleElement("_item", 1)),
-        groupArray(tuple("_path_key", "_path", tupleElement("_cell", 1), tupleElement("_cell", 2), tupleElement("_cell", 4)))
-      ) AS "_cells_lines"
-    FROM "latest_lines_elements"
-    GROUP BY
-      "id"
-  ), "latest_rows_with_lines" AS (
-    /* one row per row key */
-    SELECT
-      "l"."id",
-      "l"."_live",
-      "l"."_deleted",
-      "l"."_deletion_lines",
-      "l"."_deletion_prices",
-      "r"."_cells_lines"
-    FROM "latest_rows" AS "l"
-    LEFT JOIN "cells_lines" AS "r"
-      ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-  ), "prices_facts" AS (
-    /* one row per row fact */
-    SELECT
-      "id",
-      tupleElement("prices", 'cells') AS "prices"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row') AND TRUE
-  ), "prices_elements" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      arrayJoin("prices") AS "_element"
-    FROM "prices_facts"
-  ), "prices_paths" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      tupleElement("_element", 'path') AS "_path_key",
-      "_element"
-    FROM "prices_elements"
-  ), "latest_prices_elements" AS (
-    /* one row per row key and path */
-    SELECT
-      "id",
-      "_path_key",
-      argMaxIf(
-        tuple(
-          tupleElement("_element", 'written'),
-          tupleElement("_element", 'rank'),
-          tupleElement("_element", 'bytes'),
-          tupleElement("_element", 'value')
-        ),
-        tuple(tupleElement("_element", 'written'), tupleElement("_element", 'rank'), tupleElement("_element", 'bytes')),
-        tupleElement("_element", 'written') IS NOT NULL
-      ) AS "_cell"
-    FROM "prices_paths"
-    GROUP BY
-      "id",
-      "_path_key"
-  ), "cells_prices" AS (
-    /* one row per row key with elements */
-    SELECT
-      "id",
-      arraySort(
-        "_item" -> tuple(isNotNull(tupleElement("_item", 1)), tupleElement("_item", 1)),
-        groupArray(tuple("_path_key", "_path_key", tupleElement("_cell", 1), tupleElement("_cell", 2), tupleElement("_cell", 4)))
-      ) AS "_cells_prices"
-    FROM "latest_prices_elements"
-    GROUP BY
-      "id"
-  ), "latest_rows_with_lines_with_prices" AS (
-    /* one row per row key */
-    SELECT
-      "l"."id",
-      "l"."_live",
-      "l"."_deleted",
-      "l"."_deletion_lines",
-      "l"."_deletion_prices",
-      "l"."_cells_lines",
-      "r"."_cells_prices"
-    FROM "latest_rows_with_lines" AS "l"
-    LEFT JOIN "cells_prices" AS "r"
-      ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-  ), "covered_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      "_deletion_lines",
-      "_deletion_prices",
-      "_cells_lines",
-      "_cells_prices",
-      "_deleted" AS "_scope"
-    FROM "latest_rows_with_lines_with_prices"
-  ), "judged_regular_cells" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      arrayFilter(
-        "_item" -> (
-          arrayReduce('max', ["_scope", "_deletion_lines"]) IS NULL
-          OR tupleElement("_item", 3) > arrayReduce('max', ["_scope", "_deletion_lines"])
-        )
-        AND (
-          tupleElement("_item", 4) < -9223372036854775806
-          OR (
-            tupleElement("_item", 4) < 0
-            AND tupleElement("_item", 4) >= (
-              (
-                (
-                  toInt64(toUnixTimestamp(now())) + 1
-                ) * 2147483648
-              ) + (
-                -9223372036854775807 - 1
-              )
-            )
-          )
-        ),
-        "_cells_lines"
-      ) AS "_cells_lines",
-      arrayFilter(
-        "_item" -> (
-          arrayReduce('max', ["_scope", "_deletion_prices"]) IS NULL
-          OR tupleElement("_item", 3) > arrayReduce('max', ["_scope", "_deletion_prices"])
-        )
-        AND (
-          tupleElement("_item", 4) < -9223372036854775806
-          OR (
-            tupleElement("_item", 4) < 0
-            AND tupleElement("_item", 4) >= (
-              (
-                (
-                  toInt64(toUnixTimestamp(now())) + 1
-                ) * 2147483648
-              ) + (
-                -9223372036854775807 - 1
-              )
-            )
-          )
+  "id" AS "id",
+  if(
+    NOT COALESCE(length("_cells_lines"), 0) = 0,
+    arrayMap("_item" -> tupleElement("_item", 5), "_cells_lines"),
+    defaultValueOfArgumentType(arrayMap("_item" -> tupleElement("_item", 5), "_cells_lines"))
+  ) AS "lines",
+  if(
+    NOT COALESCE(length("_cells_prices"), 0) = 0,
+    arrayMap(
+      "_item" -> CAST(
+        tuple(tupleElement("_item", 2), tupleElement("_item", 5)),
+        'Tuple("key" Nullable(String), "value" Nullable(String))'
+      ),
+      "_cells_prices"
+    ),
+    defaultValueOfArgumentType(
+      arrayMap(
+        "_item" -> CAST(
+          tuple(tupleElement("_item", 2), tupleElement("_item", 5)),
+          'Tuple("key" Nullable(String), "value" Nullable(String))'
         ),
         "_cells_prices"
-      ) AS "_cells_prices",
-      "_scope"
-    FROM "covered_rows"
-  ), "visible_rows" AS (
-    /* one row per visible row */
-    SELECT
-      "id" AS "_view_id",
-      if(
-        NOT COALESCE(length("_cells_lines"), 0) = 0,
-        arrayMap("_item" -> tupleElement("_item", 5), "_cells_lines"),
-        defaultValueOfArgumentType(arrayMap("_item" -> tupleElement("_item", 5), "_cells_lines"))
-      ) AS "lines",
-      if(
-        NOT COALESCE(length("_cells_prices"), 0) = 0,
-        arrayMap(
-          "_item" -> CAST(
-            tuple(tupleElement("_item", 2), tupleElement("_item", 5)),
-            'Tuple("key" Nullable(String), "value" Nullable(String))'
-          ),
-          "_cells_prices"
-        ),
-        defaultValueOfArgumentType(
-          arrayMap(
-            "_item" -> CAST(
-              tuple(tupleElement("_item", 2), tupleElement("_item", 5)),
-              'Tuple("key" Nullable(String), "value" Nullable(String))'
-            ),
-            "_cells_prices"
-          )
-        )
-      ) AS "prices"
-    FROM "judged_regular_cells"
-    WHERE
-      (
-        (
-          "_scope" IS NULL OR tupleElement("_live", 1) > "_scope"
-        )
-        AND (
-          tupleElement("_live", 2) < -9223372036854775806
-          OR (
-            tupleElement("_live", 2) < 0
-            AND tupleElement("_live", 2) >= (
-              (
-                (
-                  toInt64(toUnixTimestamp(now())) + 1
-                ) * 2147483648
-              ) + (
-                -9223372036854775807 - 1
-              )
-            )
-          )
-        )
       )
-      OR NOT COALESCE(length("_cells_lines"), 0) = 0
-      OR NOT COALESCE(length("_cells_prices"), 0) = 0
+    )
+  ) AS "prices"
+FROM "judged_regular_cells"
+WHERE
+  (
+    ("_scope" IS NULL OR tupleElement("_live", 1) > "_scope")
+    AND (
+      tupleElement("_live", 2) < -9223372036854775806
+      OR (tupleElement("_live", 2) < 0 AND tupleElement("_live", 2) >= "_clock")
+    )
   )
-  /* one row per visible row */
-  SELECT
-    "_view_id",
-    "lines",
-    "prices"
-  FROM "visible_rows"
-  SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1
-) AS "_merged"
+  OR NOT COALESCE(length("_cells_lines"), 0) = 0
+  OR NOT COALESCE(length("_cells_prices"), 0) = 0
+SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

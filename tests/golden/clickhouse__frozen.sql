@@ -3,157 +3,90 @@
 -- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW "analytics"."orders" AS
-SELECT
-  "_view_id" AS "id",
-  "tags" AS "tags",
-  "home" AS "home"
-FROM (
-  WITH "row_facts" AS (
-    /* one row per row or partition fact */
-    SELECT
-      "id",
-      "_live",
-      tupleElement("_deleted", 'written') AS "_deleted",
-      "tags",
-      "home"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row', 'partition')
-  ), "latest_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      argMaxIf(
-        tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-        tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-        tupleElement("_live", 'written') IS NOT NULL
-      ) AS "_live",
-      argMaxIf(
-        tuple(
-          tupleElement("tags", 'written'),
-          tupleElement("tags", 'rank'),
-          tupleElement("tags", 'bytes'),
-          tupleElement("tags", 'value')
-        ),
-        tuple(tupleElement("tags", 'written'), tupleElement("tags", 'rank'), tupleElement("tags", 'bytes')),
-        tupleElement("tags", 'written') IS NOT NULL
-      ) AS "tags",
-      argMaxIf(
-        tuple(
-          tupleElement("home", 'written'),
-          tupleElement("home", 'rank'),
-          tupleElement("home", 'bytes'),
-          tupleElement("home", 'value')
-        ),
-        tuple(tupleElement("home", 'written'), tupleElement("home", 'rank'), tupleElement("home", 'bytes')),
-        tupleElement("home", 'written') IS NOT NULL
-      ) AS "home",
-      max("_deleted") AS "_deleted"
-    FROM "row_facts"
-    GROUP BY
-      "id"
-  ), "covered_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      "tags",
-      "home",
-      "_deleted" AS "_scope"
-    FROM "latest_rows"
-  ), "judged_regular_cells" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      "tags",
-      "home",
-      "_scope",
-      (
-        "_scope" IS NULL OR tupleElement("tags", 1) > "_scope"
-      )
-      AND (
-        tupleElement("tags", 2) < -9223372036854775806
-        OR (
-          tupleElement("tags", 2) < 0
-          AND tupleElement("tags", 2) >= (
-            (
-              (
-                toInt64(toUnixTimestamp(now())) + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      ) AS "_shows_tags",
-      (
-        "_scope" IS NULL OR tupleElement("home", 1) > "_scope"
-      )
-      AND (
-        tupleElement("home", 2) < -9223372036854775806
-        OR (
-          tupleElement("home", 2) < 0
-          AND tupleElement("home", 2) >= (
-            (
-              (
-                toInt64(toUnixTimestamp(now())) + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      ) AS "_shows_home"
-    FROM "covered_rows"
-  ), "visible_rows" AS (
-    /* one row per visible row */
-    SELECT
-      "id" AS "_view_id",
-      if("_shows_tags", tupleElement("tags", 4), defaultValueOfArgumentType(tupleElement("tags", 4))) AS "tags",
-      if(
-        "_shows_home",
-        CAST(
-          tuple(tupleElement(tupleElement("home", 4), 'street'), tupleElement(tupleElement("home", 4), 'x__5aip_20_43ode')),
-          'Tuple("street" Nullable(String), "Zip Code" Nullable(Int32))'
-        ),
-        defaultValueOfArgumentType(
-          CAST(
-            tuple(tupleElement(tupleElement("home", 4), 'street'), tupleElement(tupleElement("home", 4), 'x__5aip_20_43ode')),
-            'Tuple("street" Nullable(String), "Zip Code" Nullable(Int32))'
-          )
-        )
-      ) AS "home"
-    FROM "judged_regular_cells"
-    WHERE
-      (
-        (
-          "_scope" IS NULL OR tupleElement("_live", 1) > "_scope"
-        )
-        AND (
-          tupleElement("_live", 2) < -9223372036854775806
-          OR (
-            tupleElement("_live", 2) < 0
-            AND tupleElement("_live", 2) >= (
-              (
-                (
-                  toInt64(toUnixTimestamp(now())) + 1
-                ) * 2147483648
-              ) + (
-                -9223372036854775807 - 1
-              )
-            )
-          )
-        )
-      )
-      OR "_shows_tags"
-      OR "_shows_home"
-  )
-  /* one row per visible row */
+WITH "latest_rows" AS (
+  /* one row per row key */
   SELECT
-    "_view_id",
-    "tags",
-    "home"
-  FROM "visible_rows"
-  SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1
-) AS "_merged"
+    "id",
+    argMaxIf(
+      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
+      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
+      tupleElement("_live", 'written') IS NOT NULL
+    ) AS "_live",
+    argMaxIf(
+      tuple(
+        tupleElement("tags", 'written'),
+        tupleElement("tags", 'rank'),
+        tupleElement("tags", 'bytes'),
+        tupleElement("tags", 'value')
+      ),
+      tuple(tupleElement("tags", 'written'), tupleElement("tags", 'rank'), tupleElement("tags", 'bytes')),
+      tupleElement("tags", 'written') IS NOT NULL
+    ) AS "tags",
+    argMaxIf(
+      tuple(
+        tupleElement("home", 'written'),
+        tupleElement("home", 'rank'),
+        tupleElement("home", 'bytes'),
+        tupleElement("home", 'value')
+      ),
+      tuple(tupleElement("home", 'written'), tupleElement("home", 'rank'), tupleElement("home", 'bytes')),
+      tupleElement("home", 'written') IS NOT NULL
+    ) AS "home",
+    max(tupleElement("_deleted", 'written')) AS "_deleted"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row', 'partition')
+  GROUP BY
+    "id"
+), "covered_rows" AS (
+  /* one row per row key */
+  SELECT
+    "id", "_live", "tags", "home",
+    "_deleted" AS "_scope",
+    ((toInt64(toUnixTimestamp(now())) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
+  FROM "latest_rows"
+), "judged_regular_cells" AS (
+  /* one row per row key */
+  SELECT
+    "id", "_live", "tags", "home", "_scope", "_clock",
+    ("_scope" IS NULL OR tupleElement("tags", 1) > "_scope")
+    AND (
+      tupleElement("tags", 2) < -9223372036854775806
+      OR (tupleElement("tags", 2) < 0 AND tupleElement("tags", 2) >= "_clock")
+    ) AS "_shows_tags",
+    ("_scope" IS NULL OR tupleElement("home", 1) > "_scope")
+    AND (
+      tupleElement("home", 2) < -9223372036854775806
+      OR (tupleElement("home", 2) < 0 AND tupleElement("home", 2) >= "_clock")
+    ) AS "_shows_home"
+  FROM "covered_rows"
+)
+/* one row per visible row */
+SELECT
+  "id" AS "id",
+  if("_shows_tags", tupleElement("tags", 4), defaultValueOfArgumentType(tupleElement("tags", 4))) AS "tags",
+  if(
+    "_shows_home",
+    CAST(
+      tuple(tupleElement(tupleElement("home", 4), 'street'), tupleElement(tupleElement("home", 4), 'x__5aip_20_43ode')),
+      'Tuple("street" Nullable(String), "Zip Code" Nullable(Int32))'
+    ),
+    defaultValueOfArgumentType(
+      CAST(
+        tuple(tupleElement(tupleElement("home", 4), 'street'), tupleElement(tupleElement("home", 4), 'x__5aip_20_43ode')),
+        'Tuple("street" Nullable(String), "Zip Code" Nullable(Int32))'
+      )
+    )
+  ) AS "home"
+FROM "judged_regular_cells"
+WHERE
+  (
+    ("_scope" IS NULL OR tupleElement("_live", 1) > "_scope")
+    AND (
+      tupleElement("_live", 2) < -9223372036854775806
+      OR (tupleElement("_live", 2) < 0 AND tupleElement("_live", 2) >= "_clock")
+    )
+  )
+  OR "_shows_tags"
+  OR "_shows_home"
+SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

@@ -3,189 +3,100 @@
 -- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW "analytics"."orders" AS
-SELECT
-  "_view_id" AS "id",
-  "state" AS "state",
-  "amount" AS "amount",
-  "at" AS "at"
-FROM (
-  WITH "row_facts" AS (
-    /* one row per row or partition fact */
-    SELECT
-      "id",
-      "_key_id",
-      "_live",
-      tupleElement("_deleted", 'written') AS "_deleted",
-      "state",
-      "amount",
-      "at"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row', 'partition')
-  ), "latest_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_key_id",
-      argMaxIf(
-        tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-        tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-        tupleElement("_live", 'written') IS NOT NULL
-      ) AS "_live",
-      argMaxIf(
-        tuple(tupleElement("state", 'written'), tupleElement("state", 'rank'), tupleElement("state", 'value')),
-        tuple(tupleElement("state", 'written'), tupleElement("state", 'rank'), tupleElement("state", 'value')),
-        tupleElement("state", 'written') IS NOT NULL
-      ) AS "state",
-      argMaxIf(
-        tuple(
-          tupleElement("amount", 'written'),
-          tupleElement("amount", 'rank'),
-          tupleElement("amount", 'bytes'),
-          tupleElement("amount", 'value')
-        ),
-        tuple(tupleElement("amount", 'written'), tupleElement("amount", 'rank'), tupleElement("amount", 'bytes')),
-        tupleElement("amount", 'written') IS NOT NULL
-      ) AS "amount",
-      argMaxIf(
-        tuple(
-          tupleElement("at", 'written'),
-          tupleElement("at", 'rank'),
-          tupleElement("at", 'value') < 0,
-          tupleElement("at", 'value')
-        ),
-        tuple(
-          tupleElement("at", 'written'),
-          tupleElement("at", 'rank'),
-          tupleElement("at", 'value') < 0,
-          tupleElement("at", 'value')
-        ),
-        tupleElement("at", 'written') IS NOT NULL
-      ) AS "at",
-      max("_deleted") AS "_deleted"
-    FROM "row_facts"
-    GROUP BY
-      "id",
-      "_key_id"
-  ), "covered_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      "state",
-      "amount",
-      "at",
-      "_deleted" AS "_scope"
-    FROM "latest_rows"
-  ), "judged_regular_cells" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      "state",
-      "amount",
-      "at",
-      "_scope",
-      (
-        "_scope" IS NULL OR tupleElement("state", 1) > "_scope"
-      )
-      AND (
-        tupleElement("state", 2) < -9223372036854775806
-        OR (
-          tupleElement("state", 2) < 0
-          AND tupleElement("state", 2) >= (
-            (
-              (
-                toInt64(toUnixTimestamp(now())) + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      ) AS "_shows_state",
-      (
-        "_scope" IS NULL OR tupleElement("amount", 1) > "_scope"
-      )
-      AND (
-        tupleElement("amount", 2) < -9223372036854775806
-        OR (
-          tupleElement("amount", 2) < 0
-          AND tupleElement("amount", 2) >= (
-            (
-              (
-                toInt64(toUnixTimestamp(now())) + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      ) AS "_shows_amount",
-      (
-        "_scope" IS NULL OR tupleElement("at", 1) > "_scope"
-      )
-      AND (
-        tupleElement("at", 2) < -9223372036854775806
-        OR (
-          tupleElement("at", 2) < 0
-          AND tupleElement("at", 2) >= (
-            (
-              (
-                toInt64(toUnixTimestamp(now())) + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      ) AS "_shows_at"
-    FROM "covered_rows"
-  ), "visible_rows" AS (
-    /* one row per visible row */
-    SELECT
-      "id" AS "_view_id",
-      CASE WHEN "_shows_state" THEN tupleElement("state", 3) END AS "state",
-      CASE WHEN "_shows_amount" THEN tupleElement("amount", 4) END AS "amount",
-      CASE
-        WHEN "_shows_at"
-        THEN CASE
-          WHEN tupleElement("at", 4) BETWEEN -2208988800000 AND 10413791999999
-          THEN fromUnixTimestamp64Milli(tupleElement("at", 4), 'UTC')
-        END
-      END AS "at"
-    FROM "judged_regular_cells"
-    WHERE
-      (
-        (
-          "_scope" IS NULL OR tupleElement("_live", 1) > "_scope"
-        )
-        AND (
-          tupleElement("_live", 2) < -9223372036854775806
-          OR (
-            tupleElement("_live", 2) < 0
-            AND tupleElement("_live", 2) >= (
-              (
-                (
-                  toInt64(toUnixTimestamp(now())) + 1
-                ) * 2147483648
-              ) + (
-                -9223372036854775807 - 1
-              )
-            )
-          )
-        )
-      )
-      OR "_shows_state"
-      OR "_shows_amount"
-      OR "_shows_at"
-  )
-  /* one row per visible row */
+WITH "latest_rows" AS (
+  /* one row per row key */
   SELECT
-    "_view_id",
-    "state",
-    "amount",
-    "at"
-  FROM "visible_rows"
-  SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1
-) AS "_merged"
+    "id", "_key_id",
+    argMaxIf(
+      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
+      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
+      tupleElement("_live", 'written') IS NOT NULL
+    ) AS "_live",
+    argMaxIf(
+      tuple(tupleElement("state", 'written'), tupleElement("state", 'rank'), tupleElement("state", 'value')),
+      tuple(tupleElement("state", 'written'), tupleElement("state", 'rank'), tupleElement("state", 'value')),
+      tupleElement("state", 'written') IS NOT NULL
+    ) AS "state",
+    argMaxIf(
+      tuple(
+        tupleElement("amount", 'written'),
+        tupleElement("amount", 'rank'),
+        tupleElement("amount", 'bytes'),
+        tupleElement("amount", 'value')
+      ),
+      tuple(tupleElement("amount", 'written'), tupleElement("amount", 'rank'), tupleElement("amount", 'bytes')),
+      tupleElement("amount", 'written') IS NOT NULL
+    ) AS "amount",
+    argMaxIf(
+      tuple(
+        tupleElement("at", 'written'),
+        tupleElement("at", 'rank'),
+        tupleElement("at", 'value') < 0,
+        tupleElement("at", 'value')
+      ),
+      tuple(
+        tupleElement("at", 'written'),
+        tupleElement("at", 'rank'),
+        tupleElement("at", 'value') < 0,
+        tupleElement("at", 'value')
+      ),
+      tupleElement("at", 'written') IS NOT NULL
+    ) AS "at",
+    max(tupleElement("_deleted", 'written')) AS "_deleted"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row', 'partition')
+  GROUP BY
+    "id", "_key_id"
+), "covered_rows" AS (
+  /* one row per row key */
+  SELECT
+    "id", "_live", "state", "amount", "at",
+    "_deleted" AS "_scope",
+    ((toInt64(toUnixTimestamp(now())) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
+  FROM "latest_rows"
+), "judged_regular_cells" AS (
+  /* one row per row key */
+  SELECT
+    "id", "_live", "state", "amount", "at", "_scope", "_clock",
+    ("_scope" IS NULL OR tupleElement("state", 1) > "_scope")
+    AND (
+      tupleElement("state", 2) < -9223372036854775806
+      OR (tupleElement("state", 2) < 0 AND tupleElement("state", 2) >= "_clock")
+    ) AS "_shows_state",
+    ("_scope" IS NULL OR tupleElement("amount", 1) > "_scope")
+    AND (
+      tupleElement("amount", 2) < -9223372036854775806
+      OR (tupleElement("amount", 2) < 0 AND tupleElement("amount", 2) >= "_clock")
+    ) AS "_shows_amount",
+    ("_scope" IS NULL OR tupleElement("at", 1) > "_scope")
+    AND (
+      tupleElement("at", 2) < -9223372036854775806 OR (tupleElement("at", 2) < 0 AND tupleElement("at", 2) >= "_clock")
+    ) AS "_shows_at"
+  FROM "covered_rows"
+)
+/* one row per visible row */
+SELECT
+  "id" AS "id",
+  CASE WHEN "_shows_state" THEN tupleElement("state", 3) END AS "state",
+  CASE WHEN "_shows_amount" THEN tupleElement("amount", 4) END AS "amount",
+  CASE
+    WHEN "_shows_at"
+    THEN CASE
+      WHEN tupleElement("at", 4) BETWEEN -2208988800000 AND 10413791999999
+      THEN fromUnixTimestamp64Milli(tupleElement("at", 4), 'UTC')
+    END
+  END AS "at"
+FROM "judged_regular_cells"
+WHERE
+  (
+    ("_scope" IS NULL OR tupleElement("_live", 1) > "_scope")
+    AND (
+      tupleElement("_live", 2) < -9223372036854775806
+      OR (tupleElement("_live", 2) < 0 AND tupleElement("_live", 2) >= "_clock")
+    )
+  )
+  OR "_shows_state"
+  OR "_shows_amount"
+  OR "_shows_at"
+SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

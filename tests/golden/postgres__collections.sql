@@ -3,390 +3,195 @@
 -- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW "analytics"."orders" AS
-SELECT
-  "_view_id" AS "id",
-  "lines" AS "lines",
-  "prices" AS "prices"
-FROM (
-  WITH "row_facts" AS (
-    /* one row per row or partition fact */
-    SELECT
-      "id",
-      "_live",
-      (
-        "_deleted"
-      )."written" AS "_deleted",
-      (
-        "lines"
-      )."deletion"."written" AS "_deletion_lines",
-      (
-        "prices"
-      )."deletion"."written" AS "_deletion_prices"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row', 'partition')
-  ), "latest_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      (
-        ARRAY_AGG("_live" ORDER BY (
-          "_live"
-        )."written" DESC NULLS LAST, (
-          "_live"
-        )."rank" DESC NULLS LAST) FILTER(WHERE
-          (
-            "_live"
-          )."written" IS NOT NULL)
-      )[1] AS "_live",
-      MAX("_deleted") AS "_deleted",
-      MAX("_deletion_lines") AS "_deletion_lines",
-      MAX("_deletion_prices") AS "_deletion_prices"
-    FROM "row_facts"
-    GROUP BY
-      "id"
-  ), "lines_facts" AS (
-    /* one row per row fact */
-    SELECT
-      "id",
-      (
-        "lines"
-      )."cells" AS "lines"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row') AND TRUE
-  ), "lines_elements" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      "_element"
-    FROM "lines_facts"
-    CROSS JOIN UNNEST("lines") AS "_element"
-  ), "lines_paths" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      (
-        "_element"
-      )."key" AS "_path_key",
-      (
-        "_element"
-      )."path" AS "_path",
-      "_element"
-    FROM "lines_elements"
-  ), "latest_lines_elements" AS (
-    /* one row per row key and path */
-    SELECT
-      "id",
-      "_path_key",
-      (
-        ARRAY_AGG(
-          "_element" ORDER BY (
-            "_element"
-          )."written" DESC NULLS LAST, (
-            "_element"
-          )."rank" DESC NULLS LAST, (
-            "_element"
-          )."value" < 0 DESC NULLS LAST, (
-            "_element"
-          )."value" DESC NULLS LAST
-        ) FILTER(WHERE
-          (
-            "_element"
-          )."written" IS NOT NULL)
-      )[1] AS "_cell",
-      (
-        ARRAY_AGG("_path" ORDER BY "_path" ASC NULLS FIRST)
-      )[1] AS "_path"
-    FROM "lines_paths"
-    GROUP BY
-      "id",
-      "_path_key"
-  ), "cells_lines" AS (
-    /* one row per row key with elements */
-    SELECT
-      "id",
+WITH "latest_rows" AS (
+  /* one row per row key */
+  SELECT
+    "id",
+    (
+      ARRAY_AGG("_live" ORDER BY ("_live")."written" DESC NULLS LAST, ("_live")."rank" DESC NULLS LAST)
+        FILTER(WHERE ("_live")."written" IS NOT NULL)
+    )[1] AS "_live",
+    MAX(("_deleted")."written") AS "_deleted",
+    MAX(("lines")."deletion"."written") AS "_deletion_lines",
+    MAX(("prices")."deletion"."written") AS "_deletion_prices"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row', 'partition')
+  GROUP BY
+    "id"
+), "lines_facts" AS (
+  /* one row per row fact */
+  SELECT
+    "id",
+    ("lines")."cells" AS "lines"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row') AND TRUE
+), "lines_elements" AS (
+  /* one row per element fact */
+  SELECT
+    "id", "_element"
+  FROM "lines_facts"
+  CROSS JOIN UNNEST("lines") AS "_element"
+), "lines_paths" AS (
+  /* one row per element fact */
+  SELECT
+    "id",
+    ("_element")."key" AS "_path_key",
+    ("_element")."path" AS "_path",
+    "_element"
+  FROM "lines_elements"
+), "latest_lines_elements" AS (
+  /* one row per row key and path */
+  SELECT
+    "id", "_path_key",
+    (
       ARRAY_AGG(
-        JSON_BUILD_OBJECT(
-          'key',
-          "_path_key",
-          'path',
-          "_path",
-          'written',
-          (
-            "_cell"
-          )."written",
-          'rank',
-          (
-            "_cell"
-          )."rank",
-          'value',
-          (
-            "_cell"
-          )."value"
-        ) ORDER BY "_path_key" ASC NULLS FIRST
-      ) AS "_cells_lines"
-    FROM "latest_lines_elements"
-    GROUP BY
-      "id"
-  ), "latest_rows_with_lines" AS (
-    /* one row per row key */
-    SELECT
-      "l"."id",
-      "l"."_live",
-      "l"."_deleted",
-      "l"."_deletion_lines",
-      "l"."_deletion_prices",
-      "r"."_cells_lines"
-    FROM "latest_rows" AS "l"
-    LEFT JOIN "cells_lines" AS "r"
-      ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-  ), "prices_facts" AS (
-    /* one row per row fact */
-    SELECT
-      "id",
-      (
-        "prices"
-      )."cells" AS "prices"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row') AND TRUE
-  ), "prices_elements" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      "_element"
-    FROM "prices_facts"
-    CROSS JOIN UNNEST("prices") AS "_element"
-  ), "prices_paths" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      (
-        "_element"
-      )."path" AS "_path_key",
-      "_element"
-    FROM "prices_elements"
-  ), "latest_prices_elements" AS (
-    /* one row per row key and path */
-    SELECT
-      "id",
-      "_path_key",
-      (
-        ARRAY_AGG(
-          "_element" ORDER BY (
-            "_element"
-          )."written" DESC NULLS LAST, (
-            "_element"
-          )."rank" DESC NULLS LAST, (
-            "_element"
-          )."bytes" DESC NULLS LAST
-        ) FILTER(WHERE
-          (
-            "_element"
-          )."written" IS NOT NULL)
-      )[1] AS "_cell"
-    FROM "prices_paths"
-    GROUP BY
-      "id",
-      "_path_key"
-  ), "cells_prices" AS (
-    /* one row per row key with elements */
-    SELECT
-      "id",
+        "_element" ORDER BY ("_element")."written" DESC NULLS LAST, ("_element")."rank" DESC NULLS LAST, ("_element")."value" < 0 DESC NULLS LAST, ("_element")."value" DESC NULLS LAST
+      ) FILTER(WHERE
+        ("_element")."written" IS NOT NULL)
+    )[1] AS "_cell",
+    (ARRAY_AGG("_path" ORDER BY "_path" ASC NULLS FIRST))[1] AS "_path"
+  FROM "lines_paths"
+  GROUP BY
+    "id", "_path_key"
+), "cells_lines" AS (
+  /* one row per row key with elements */
+  SELECT
+    "id",
+    ARRAY_AGG(
+      JSON_BUILD_OBJECT('key', "_path_key", 'path', "_path", 'written', ("_cell")."written", 'rank', ("_cell")."rank", 'value', ("_cell")."value") ORDER BY "_path_key" ASC NULLS FIRST
+    ) AS "_cells_lines"
+  FROM "latest_lines_elements"
+  GROUP BY
+    "id"
+), "latest_rows_with_lines" AS (
+  /* one row per row key */
+  SELECT
+    "l"."id", "l"."_live", "l"."_deleted", "l"."_deletion_lines", "l"."_deletion_prices", "r"."_cells_lines"
+  FROM "latest_rows" AS "l"
+  LEFT JOIN "cells_lines" AS "r"
+    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
+), "prices_facts" AS (
+  /* one row per row fact */
+  SELECT
+    "id",
+    ("prices")."cells" AS "prices"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row') AND TRUE
+), "prices_elements" AS (
+  /* one row per element fact */
+  SELECT
+    "id", "_element"
+  FROM "prices_facts"
+  CROSS JOIN UNNEST("prices") AS "_element"
+), "prices_paths" AS (
+  /* one row per element fact */
+  SELECT
+    "id",
+    ("_element")."path" AS "_path_key",
+    "_element"
+  FROM "prices_elements"
+), "latest_prices_elements" AS (
+  /* one row per row key and path */
+  SELECT
+    "id", "_path_key",
+    (
       ARRAY_AGG(
-        JSON_BUILD_OBJECT(
-          'key',
-          "_path_key",
-          'path',
-          "_path_key",
-          'written',
-          (
-            "_cell"
-          )."written",
-          'rank',
-          (
-            "_cell"
-          )."rank",
-          'value',
-          (
-            "_cell"
-          )."value"
-        ) ORDER BY (
-          "_path_key"
-        ) COLLATE "C" ASC NULLS FIRST
-      ) AS "_cells_prices"
-    FROM "latest_prices_elements"
-    GROUP BY
-      "id"
-  ), "latest_rows_with_lines_with_prices" AS (
-    /* one row per row key */
-    SELECT
-      "l"."id",
-      "l"."_live",
-      "l"."_deleted",
-      "l"."_deletion_lines",
-      "l"."_deletion_prices",
-      "l"."_cells_lines",
-      "r"."_cells_prices"
-    FROM "latest_rows_with_lines" AS "l"
-    LEFT JOIN "cells_prices" AS "r"
-      ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-  ), "covered_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      "_deletion_lines",
-      "_deletion_prices",
-      "_cells_lines",
-      "_cells_prices",
-      "_deleted" AS "_scope"
-    FROM "latest_rows_with_lines_with_prices"
-  ), "judged_regular_cells" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      ARRAY(
-        SELECT
-          "_item"
-        FROM UNNEST("_cells_lines") WITH ORDINALITY AS "_items"("_item", "_offset")
-        WHERE
-          (
-            GREATEST("_scope", "_deletion_lines") IS NULL
-            OR CAST((
-              "_item" ->> 'written'
-            ) AS DECIMAL(38, 0)) > GREATEST("_scope", "_deletion_lines")
-          )
-          AND (
-            CAST((
-              "_item" ->> 'rank'
-            ) AS BIGINT) < -9223372036854775806
-            OR (
-              CAST((
-                "_item" ->> 'rank'
-              ) AS BIGINT) < 0
-              AND CAST((
-                "_item" ->> 'rank'
-              ) AS BIGINT) >= (
-                (
-                  (
-                    CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) + 1
-                  ) * 2147483648
-                ) + (
-                  -9223372036854775807 - 1
-                )
-              )
-            )
-          )
-        ORDER BY
-          "_offset"
-      ) AS "_cells_lines",
-      ARRAY(
-        SELECT
-          "_item"
-        FROM UNNEST("_cells_prices") WITH ORDINALITY AS "_items"("_item", "_offset")
-        WHERE
-          (
-            GREATEST("_scope", "_deletion_prices") IS NULL
-            OR CAST((
-              "_item" ->> 'written'
-            ) AS DECIMAL(38, 0)) > GREATEST("_scope", "_deletion_prices")
-          )
-          AND (
-            CAST((
-              "_item" ->> 'rank'
-            ) AS BIGINT) < -9223372036854775806
-            OR (
-              CAST((
-                "_item" ->> 'rank'
-              ) AS BIGINT) < 0
-              AND CAST((
-                "_item" ->> 'rank'
-              ) AS BIGINT) >= (
-                (
-                  (
-                    CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) + 1
-                  ) * 2147483648
-                ) + (
-                  -9223372036854775807 - 1
-                )
-              )
-            )
-          )
-        ORDER BY
-          "_offset"
-      ) AS "_cells_prices",
-      "_scope"
-    FROM "covered_rows"
-  ), "visible_rows" AS (
-    /* one row per visible row */
-    SELECT
-      "id" AS "_view_id",
-      CASE
-        WHEN NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
-        THEN ARRAY(
-          SELECT
-            CAST((
-              "_item" ->> 'value'
-            ) AS INT)
-          FROM UNNEST("_cells_lines") WITH ORDINALITY AS "_items"("_item", "_offset")
-          ORDER BY
-            "_offset"
-        )
-      END AS "lines",
-      CASE
-        WHEN NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0
-        THEN ARRAY(
-          SELECT
-            JSON_BUILD_OBJECT('key', CAST((
-              "_item" ->> 'path'
-            ) AS TEXT), 'value', CAST((
-              "_item" ->> 'value'
-            ) AS TEXT))
-          FROM UNNEST("_cells_prices") WITH ORDINALITY AS "_items"("_item", "_offset")
-          ORDER BY
-            "_offset"
-        )
-      END AS "prices"
-    FROM "judged_regular_cells"
-    WHERE
-      (
+        "_element" ORDER BY ("_element")."written" DESC NULLS LAST, ("_element")."rank" DESC NULLS LAST, ("_element")."bytes" DESC NULLS LAST
+      ) FILTER(WHERE
+        ("_element")."written" IS NOT NULL)
+    )[1] AS "_cell"
+  FROM "prices_paths"
+  GROUP BY
+    "id", "_path_key"
+), "cells_prices" AS (
+  /* one row per row key with elements */
+  SELECT
+    "id",
+    ARRAY_AGG(
+      JSON_BUILD_OBJECT('key', "_path_key", 'path', "_path_key", 'written', ("_cell")."written", 'rank', ("_cell")."rank", 'value', ("_cell")."value") ORDER BY ("_path_key") COLLATE "C" ASC NULLS FIRST
+    ) AS "_cells_prices"
+  FROM "latest_prices_elements"
+  GROUP BY
+    "id"
+), "covered_rows" AS (
+  /* one row per row key */
+  SELECT
+    "l"."id", "l"."_live", "l"."_deletion_lines", "l"."_deletion_prices", "l"."_cells_lines", "r"."_cells_prices",
+    "l"."_deleted" AS "_scope",
+    ((CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
+  FROM "latest_rows_with_lines" AS "l"
+  LEFT JOIN "cells_prices" AS "r"
+    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
+), "judged_regular_cells" AS (
+  /* one row per row key */
+  SELECT
+    "id", "_live",
+    ARRAY(
+      SELECT
+        "_item"
+      FROM UNNEST("_cells_lines") WITH ORDINALITY AS "_items"("_item", "_offset")
+      WHERE
         (
-          "_scope" IS NULL OR (
-            "_live"
-          )."written" > "_scope"
+          GREATEST("_scope", "_deletion_lines") IS NULL
+          OR CAST(("_item" ->> 'written') AS DECIMAL(38, 0)) > GREATEST("_scope", "_deletion_lines")
         )
         AND (
-          (
-            "_live"
-          )."rank" < -9223372036854775806
-          OR (
-            (
-              "_live"
-            )."rank" < 0
-            AND (
-              "_live"
-            )."rank" >= (
-              (
-                (
-                  CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) + 1
-                ) * 2147483648
-              ) + (
-                -9223372036854775807 - 1
-              )
-            )
-          )
+          CAST(("_item" ->> 'rank') AS BIGINT) < -9223372036854775806
+          OR (CAST(("_item" ->> 'rank') AS BIGINT) < 0 AND CAST(("_item" ->> 'rank') AS BIGINT) >= "_clock")
         )
-      )
-      OR NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
-      OR NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0
+      ORDER BY
+        "_offset"
+    ) AS "_cells_lines",
+    ARRAY(
+      SELECT
+        "_item"
+      FROM UNNEST("_cells_prices") WITH ORDINALITY AS "_items"("_item", "_offset")
+      WHERE
+        (
+          GREATEST("_scope", "_deletion_prices") IS NULL
+          OR CAST(("_item" ->> 'written') AS DECIMAL(38, 0)) > GREATEST("_scope", "_deletion_prices")
+        )
+        AND (
+          CAST(("_item" ->> 'rank') AS BIGINT) < -9223372036854775806
+          OR (CAST(("_item" ->> 'rank') AS BIGINT) < 0 AND CAST(("_item" ->> 'rank') AS BIGINT) >= "_clock")
+        )
+      ORDER BY
+        "_offset"
+    ) AS "_cells_prices",
+    "_scope", "_clock"
+  FROM "covered_rows"
+)
+/* one row per visible row */
+SELECT
+  "id" AS "id",
+  CASE
+    WHEN NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
+    THEN ARRAY(
+      SELECT
+        CAST(("_item" ->> 'value') AS INT)
+      FROM UNNEST("_cells_lines") WITH ORDINALITY AS "_items"("_item", "_offset")
+      ORDER BY
+        "_offset"
+    )
+  END AS "lines",
+  CASE
+    WHEN NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0
+    THEN ARRAY(
+      SELECT
+        JSON_BUILD_OBJECT('key', CAST(("_item" ->> 'path') AS TEXT), 'value', CAST(("_item" ->> 'value') AS TEXT))
+      FROM UNNEST("_cells_prices") WITH ORDINALITY AS "_items"("_item", "_offset")
+      ORDER BY
+        "_offset"
+    )
+  END AS "prices"
+FROM "judged_regular_cells"
+WHERE
+  (
+    ("_scope" IS NULL OR ("_live")."written" > "_scope")
+    AND (("_live")."rank" < -9223372036854775806 OR (("_live")."rank" < 0 AND ("_live")."rank" >= "_clock"))
   )
-  /* one row per visible row */
-  SELECT
-    "_view_id",
-    "lines",
-    "prices"
-  FROM "visible_rows"
-) AS "_merged"
+  OR NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
+  OR NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0

@@ -3,208 +3,78 @@
 -- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW "analytics"."orders" AS
-SELECT
-  "_view_id" AS "id",
-  "home" AS "home"
-FROM (
-  WITH "row_facts" AS (
-    /* one row per row or partition fact */
-    SELECT
-      "id",
-      "_live",
-      (
-        "_deleted"
-      )."written" AS "_deleted",
-      (
-        "home"
-      )."deletion"."written" AS "_deletion_home",
-      (
-        "home"
-      )."cells"."street" AS "_field_home_0",
-      (
-        "home"
-      )."cells"."x__5aip_20_43ode" AS "_field_home_1"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row', 'partition')
-  ), "latest_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      (
-        ARRAY_AGG("_live" ORDER BY (
-          "_live"
-        )."written" DESC NULLS LAST, (
-          "_live"
-        )."rank" DESC NULLS LAST) FILTER(WHERE
-          (
-            "_live"
-          )."written" IS NOT NULL)
-      )[1] AS "_live",
-      (
-        ARRAY_AGG(
-          "_field_home_0" ORDER BY (
-            "_field_home_0"
-          )."written" DESC NULLS LAST, (
-            "_field_home_0"
-          )."rank" DESC NULLS LAST, (
-            (
-              "_field_home_0"
-            )."value"
-          ) COLLATE "C" DESC NULLS LAST
-        ) FILTER(WHERE
-          (
-            "_field_home_0"
-          )."written" IS NOT NULL)
-      )[1] AS "_field_home_0",
-      (
-        ARRAY_AGG(
-          "_field_home_1" ORDER BY (
-            "_field_home_1"
-          )."written" DESC NULLS LAST, (
-            "_field_home_1"
-          )."rank" DESC NULLS LAST, (
-            "_field_home_1"
-          )."value" < 0 DESC NULLS LAST, (
-            "_field_home_1"
-          )."value" DESC NULLS LAST
-        ) FILTER(WHERE
-          (
-            "_field_home_1"
-          )."written" IS NOT NULL)
-      )[1] AS "_field_home_1",
-      MAX("_deleted") AS "_deleted",
-      MAX("_deletion_home") AS "_deletion_home"
-    FROM "row_facts"
-    GROUP BY
-      "id"
-  ), "covered_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      "_field_home_0",
-      "_field_home_1",
-      "_deletion_home",
-      "_deleted" AS "_scope"
-    FROM "latest_rows"
-  ), "judged_regular_cells" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      "_field_home_0",
-      "_field_home_1",
-      "_scope",
-      (
-        GREATEST("_scope", "_deletion_home") IS NULL
-        OR (
-          "_field_home_0"
-        )."written" > GREATEST("_scope", "_deletion_home")
-      )
-      AND (
-        (
-          "_field_home_0"
-        )."rank" < -9223372036854775806
-        OR (
-          (
-            "_field_home_0"
-          )."rank" < 0
-          AND (
-            "_field_home_0"
-          )."rank" >= (
-            (
-              (
-                CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      ) AS "_shows__field_home_0",
-      (
-        GREATEST("_scope", "_deletion_home") IS NULL
-        OR (
-          "_field_home_1"
-        )."written" > GREATEST("_scope", "_deletion_home")
-      )
-      AND (
-        (
-          "_field_home_1"
-        )."rank" < -9223372036854775806
-        OR (
-          (
-            "_field_home_1"
-          )."rank" < 0
-          AND (
-            "_field_home_1"
-          )."rank" >= (
-            (
-              (
-                CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      ) AS "_shows__field_home_1"
-    FROM "covered_rows"
-  ), "visible_rows" AS (
-    /* one row per visible row */
-    SELECT
-      "id" AS "_view_id",
-      CASE
-        WHEN "_shows__field_home_0" OR "_shows__field_home_1"
-        THEN JSON_BUILD_OBJECT(
-          'street',
-          CASE WHEN "_shows__field_home_0" THEN (
-            "_field_home_0"
-          )."value" END,
-          'x__5aip_20_43ode',
-          CASE WHEN "_shows__field_home_1" THEN (
-            "_field_home_1"
-          )."value" END
-        )
-      END AS "home"
-    FROM "judged_regular_cells"
-    WHERE
-      (
-        (
-          "_scope" IS NULL OR (
-            "_live"
-          )."written" > "_scope"
-        )
-        AND (
-          (
-            "_live"
-          )."rank" < -9223372036854775806
-          OR (
-            (
-              "_live"
-            )."rank" < 0
-            AND (
-              "_live"
-            )."rank" >= (
-              (
-                (
-                  CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) + 1
-                ) * 2147483648
-              ) + (
-                -9223372036854775807 - 1
-              )
-            )
-          )
-        )
-      )
-      OR (
-        "_shows__field_home_0" OR "_shows__field_home_1"
-      )
-  )
-  /* one row per visible row */
+WITH "latest_rows" AS (
+  /* one row per row key */
   SELECT
-    "_view_id",
-    "home"
-  FROM "visible_rows"
-) AS "_merged"
+    "id",
+    (
+      ARRAY_AGG("_live" ORDER BY ("_live")."written" DESC NULLS LAST, ("_live")."rank" DESC NULLS LAST)
+        FILTER(WHERE ("_live")."written" IS NOT NULL)
+    )[1] AS "_live",
+    (
+      ARRAY_AGG(
+        ("home")."cells"."street" ORDER BY ("home")."cells"."street"."written" DESC NULLS LAST, ("home")."cells"."street"."rank" DESC NULLS LAST, (("home")."cells"."street"."value") COLLATE "C" DESC NULLS LAST
+      ) FILTER(WHERE
+        ("home")."cells"."street"."written" IS NOT NULL)
+    )[1] AS "_field_home_0",
+    (
+      ARRAY_AGG(
+        ("home")."cells"."x__5aip_20_43ode" ORDER BY ("home")."cells"."x__5aip_20_43ode"."written" DESC NULLS LAST, ("home")."cells"."x__5aip_20_43ode"."rank" DESC NULLS LAST, ("home")."cells"."x__5aip_20_43ode"."value" < 0 DESC NULLS LAST, ("home")."cells"."x__5aip_20_43ode"."value" DESC NULLS LAST
+      ) FILTER(WHERE
+        ("home")."cells"."x__5aip_20_43ode"."written" IS NOT NULL)
+    )[1] AS "_field_home_1",
+    MAX(("_deleted")."written") AS "_deleted",
+    MAX(("home")."deletion"."written") AS "_deletion_home"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row', 'partition')
+  GROUP BY
+    "id"
+), "covered_rows" AS (
+  /* one row per row key */
+  SELECT
+    "id", "_live", "_field_home_0", "_field_home_1", "_deletion_home",
+    "_deleted" AS "_scope",
+    ((CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
+  FROM "latest_rows"
+), "judged_regular_cells" AS (
+  /* one row per row key */
+  SELECT
+    "id", "_live", "_field_home_0", "_field_home_1", "_scope", "_clock",
+    (
+      GREATEST("_scope", "_deletion_home") IS NULL
+      OR ("_field_home_0")."written" > GREATEST("_scope", "_deletion_home")
+    )
+    AND (
+      ("_field_home_0")."rank" < -9223372036854775806
+      OR (("_field_home_0")."rank" < 0 AND ("_field_home_0")."rank" >= "_clock")
+    ) AS "_shows__field_home_0",
+    (
+      GREATEST("_scope", "_deletion_home") IS NULL
+      OR ("_field_home_1")."written" > GREATEST("_scope", "_deletion_home")
+    )
+    AND (
+      ("_field_home_1")."rank" < -9223372036854775806
+      OR (("_field_home_1")."rank" < 0 AND ("_field_home_1")."rank" >= "_clock")
+    ) AS "_shows__field_home_1"
+  FROM "covered_rows"
+)
+/* one row per visible row */
+SELECT
+  "id" AS "id",
+  CASE
+    WHEN "_shows__field_home_0" OR "_shows__field_home_1"
+    THEN JSON_BUILD_OBJECT(
+      'street',
+      CASE WHEN "_shows__field_home_0" THEN ("_field_home_0")."value" END,
+      'x__5aip_20_43ode',
+      CASE WHEN "_shows__field_home_1" THEN ("_field_home_1")."value" END
+    )
+  END AS "home"
+FROM "judged_regular_cells"
+WHERE
+  (
+    ("_scope" IS NULL OR ("_live")."written" > "_scope")
+    AND (("_live")."rank" < -9223372036854775806 OR (("_live")."rank" < 0 AND ("_live")."rank" >= "_clock"))
+  )
+  OR ("_shows__field_home_0" OR "_shows__field_home_1")

@@ -3,33 +3,22 @@
 -- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW `analytics`.`orders` AS
-WITH `row_facts` AS (
-  /* one row per row fact */
-  SELECT
-    `shop`,
-    `day`,
-    `_live`,
-    `_deleted`.`written` AS `_deleted`,
-    `total`
-  FROM raw_orders
-  WHERE
-    `_kind` IN ('row')
-), `latest_rows` AS (
+WITH `latest_rows` AS (
   /* one row per row key */
   SELECT
-    `shop`,
-    `day`,
-    MAX(NAMED_STRUCT('written', `_live`.`written`, 'rank', `_live`.`rank`)) FILTER(WHERE
-      `_live`.`written` IS NOT NULL) AS `_live`,
+    `shop`, `day`,
+    MAX(NAMED_STRUCT('written', `_live`.`written`, 'rank', `_live`.`rank`))
+      FILTER(WHERE `_live`.`written` IS NOT NULL) AS `_live`,
     MAX(
       NAMED_STRUCT('written', `total`.`written`, 'rank', `total`.`rank`, 'negative', `total`.`value` < 0, 'value', `total`.`value`)
     ) FILTER(WHERE
       `total`.`written` IS NOT NULL) AS `total`,
-    MAX(`_deleted`) AS `_deleted`
-  FROM `row_facts`
+    MAX(`_deleted`.`written`) AS `_deleted`
+  FROM raw_orders
+  WHERE
+    `_kind` IN ('row')
   GROUP BY
-    `shop`,
-    `day`
+    `shop`, `day`
 ), `partition_facts` AS (
   /* one row per partition or range or static fact */
   SELECT
@@ -47,67 +36,47 @@ WITH `row_facts` AS (
   /* one row per partition */
   SELECT
     `shop`,
-    MAX(NAMED_STRUCT('written', `title`.`written`, 'rank', `title`.`rank`, 'value', `title`.`value`)) FILTER(WHERE
-      `title`.`written` IS NOT NULL) AS `title`,
+    MAX(NAMED_STRUCT('written', `title`.`written`, 'rank', `title`.`rank`, 'value', `title`.`value`))
+      FILTER(WHERE `title`.`written` IS NOT NULL) AS `title`,
     MAX(`_partition_deleted`) AS `_partition_deleted`,
-    COLLECT_LIST(`_ranges`) FILTER(WHERE
-      `_ranges` IS NOT NULL) AS `_ranges`
+    COLLECT_LIST(`_ranges`) FILTER(WHERE `_ranges` IS NOT NULL) AS `_ranges`
   FROM `partition_facts`
   GROUP BY
     `shop`
-), `rows_and_partitions` AS (
-  /* one row per row key */
-  SELECT
-    `l`.`shop`,
-    `l`.`day`,
-    `l`.`_live`,
-    `l`.`total`,
-    `l`.`_deleted`,
-    `r`.`title`,
-    `r`.`_partition_deleted`,
-    `r`.`_ranges`
-  FROM `latest_rows` AS `l`
-  LEFT JOIN `latest_partitions` AS `r`
-    ON `l`.`shop` = `r`.`shop`
 ), `covered_rows` AS (
   /* one row per row key */
   SELECT
-    `shop`,
-    `day`,
-    `_live`,
-    `total`,
-    `title`,
-    `_partition_deleted`,
+    `l`.`shop`, `l`.`day`, `l`.`_live`, `l`.`total`, `r`.`title`, `r`.`_partition_deleted`,
     GREATEST(
-      `_deleted`,
-      `_partition_deleted`,
+      `l`.`_deleted`,
+      `r`.`_partition_deleted`,
       ARRAY_MAX(
         TRANSFORM(
           FILTER(
-            `_ranges`,
+            `r`.`_ranges`,
             `_item` -> CASE
               WHEN `_item`.`_from`.`size` <= 0
               THEN TRUE
-              WHEN `day` IS NULL AND `_item`.`_from`.`day` IS NOT NULL
+              WHEN `l`.`day` IS NULL AND `_item`.`_from`.`day` IS NOT NULL
               THEN TRUE
-              WHEN `day` IS NOT NULL AND `_item`.`_from`.`day` IS NULL
+              WHEN `l`.`day` IS NOT NULL AND `_item`.`_from`.`day` IS NULL
               THEN FALSE
-              WHEN `day` < `_item`.`_from`.`day`
+              WHEN `l`.`day` < `_item`.`_from`.`day`
               THEN TRUE
-              WHEN NOT `day` = `_item`.`_from`.`day`
+              WHEN NOT `l`.`day` = `_item`.`_from`.`day`
               THEN FALSE
               ELSE `_item`.`_from`.`inclusive`
             END
             AND CASE
               WHEN `_item`.`_to`.`size` <= 0
               THEN TRUE
-              WHEN `day` IS NULL AND `_item`.`_to`.`day` IS NOT NULL
+              WHEN `l`.`day` IS NULL AND `_item`.`_to`.`day` IS NOT NULL
               THEN FALSE
-              WHEN `day` IS NOT NULL AND `_item`.`_to`.`day` IS NULL
+              WHEN `l`.`day` IS NOT NULL AND `_item`.`_to`.`day` IS NULL
               THEN TRUE
-              WHEN `day` > `_item`.`_to`.`day`
+              WHEN `l`.`day` > `_item`.`_to`.`day`
               THEN TRUE
-              WHEN NOT `day` = `_item`.`_to`.`day`
+              WHEN NOT `l`.`day` = `_item`.`_to`.`day`
               THEN FALSE
               ELSE `_item`.`_to`.`inclusive`
             END
@@ -115,66 +84,20 @@ WITH `row_facts` AS (
           `_item` -> `_item`.`written`
         )
       )
-    ) AS `_scope`
-  FROM `rows_and_partitions`
-), `judged_regular_cells` AS (
-  /* one row per row key */
-  SELECT
-    `shop`,
-    `day`,
-    `_live`,
-    `total`,
-    `title`,
-    `_partition_deleted`,
-    `_scope`,
-    (
-      `_scope` IS NULL OR `total`.`written` > `_scope`
-    )
-    AND (
-      `total`.`rank` < -9223372036854775806
-      OR (
-        `total`.`rank` < 0
-        AND `total`.`rank` >= (
-          (
-            (
-              UNIX_TIMESTAMP() + 1
-            ) * 2147483648
-          ) + (
-            -9223372036854775807 - 1
-          )
-        )
-      )
-    ) AS `_shows_total`
-  FROM `covered_rows`
+    ) AS `_scope`,
+    ((UNIX_TIMESTAMP() + 1) * 2147483648) + (-9223372036854775807 - 1) AS `_clock`
+  FROM `latest_rows` AS `l`
+  LEFT JOIN `latest_partitions` AS `r`
+    ON `l`.`shop` = `r`.`shop`
 ), `judged_static_cells` AS (
   /* one row per row key */
   SELECT
-    `shop`,
-    `day`,
-    `_live`,
-    `total`,
-    `title`,
-    `_scope`,
-    `_shows_total`,
-    (
-      `_partition_deleted` IS NULL OR `title`.`written` > `_partition_deleted`
-    )
-    AND (
-      `title`.`rank` < -9223372036854775806
-      OR (
-        `title`.`rank` < 0
-        AND `title`.`rank` >= (
-          (
-            (
-              UNIX_TIMESTAMP() + 1
-            ) * 2147483648
-          ) + (
-            -9223372036854775807 - 1
-          )
-        )
-      )
-    ) AS `_shows_title`
-  FROM `judged_regular_cells`
+    `shop`, `day`, `_live`, `total`, `title`, `_scope`, `_clock`,
+    (`_scope` IS NULL OR `total`.`written` > `_scope`)
+    AND (`total`.`rank` < -9223372036854775806 OR (`total`.`rank` < 0 AND `total`.`rank` >= `_clock`)) AS `_shows_total`,
+    (`_partition_deleted` IS NULL OR `title`.`written` > `_partition_deleted`)
+    AND (`title`.`rank` < -9223372036854775806 OR (`title`.`rank` < 0 AND `title`.`rank` >= `_clock`)) AS `_shows_title`
+  FROM `covered_rows`
 ), `visible_rows` AS (
   /* one row per visible row */
   SELECT
@@ -188,48 +111,18 @@ WITH `row_facts` AS (
   FROM `judged_static_cells`
   WHERE
     (
-      (
-        `_scope` IS NULL OR `_live`.`written` > `_scope`
-      )
-      AND (
-        `_live`.`rank` < -9223372036854775806
-        OR (
-          `_live`.`rank` < 0
-          AND `_live`.`rank` >= (
-            (
-              (
-                UNIX_TIMESTAMP() + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      )
+      (`_scope` IS NULL OR `_live`.`written` > `_scope`)
+      AND (`_live`.`rank` < -9223372036854775806 OR (`_live`.`rank` < 0 AND `_live`.`rank` >= `_clock`))
     )
     OR `_shows_total`
 ), `judged_static_cells_2` AS (
   /* one row per partition */
   SELECT
-    `shop`,
-    `title`,
-    (
-      `_partition_deleted` IS NULL OR `title`.`written` > `_partition_deleted`
-    )
+    `shop`, `title`,
+    (`_partition_deleted` IS NULL OR `title`.`written` > `_partition_deleted`)
     AND (
       `title`.`rank` < -9223372036854775806
-      OR (
-        `title`.`rank` < 0
-        AND `title`.`rank` >= (
-          (
-            (
-              UNIX_TIMESTAMP() + 1
-            ) * 2147483648
-          ) + (
-            -9223372036854775807 - 1
-          )
-        )
-      )
+      OR (`title`.`rank` < 0 AND `title`.`rank` >= (((UNIX_TIMESTAMP() + 1) * 2147483648) + (-9223372036854775807 - 1)))
     ) AS `_shows_title`
   FROM `latest_partitions`
 ), `static_rows` AS (
@@ -248,66 +141,29 @@ WITH `row_facts` AS (
 ), `rows_and_static_rows` AS (
   /* one row per visible row or partition */
   SELECT
-    `shop`,
-    `_view_shop`,
-    `day`,
-    `_view_day`,
-    `total`,
-    `title`,
-    `_is_row`
+    `shop`, `_view_shop`, `day`, `_view_day`, `total`, `title`, `_is_row`
   FROM (
     SELECT
-      `shop`,
-      `_view_shop`,
-      `day`,
-      `_view_day`,
-      `total`,
-      `title`,
-      `_is_row`
+      `shop`, `_view_shop`, `day`, `_view_day`, `total`, `title`, `_is_row`
     FROM `visible_rows`
     UNION ALL
     SELECT
-      `shop`,
-      `_view_shop`,
-      `day`,
-      `_view_day`,
-      `total`,
-      `title`,
-      `_is_row`
+      `shop`, `_view_shop`, `day`, `_view_day`, `total`, `title`, `_is_row`
     FROM `static_rows`
   ) AS `_parts`
 ), `with_partition` AS (
   /* one row per visible row or partition */
   SELECT
-    `_view_shop`,
-    `_view_day`,
-    `total`,
-    `title`,
-    `_is_row`,
+    `_view_shop`, `_view_day`, `total`, `title`, `_is_row`,
     MAX(CASE WHEN `_is_row` THEN 1 ELSE 0 END) OVER (PARTITION BY `shop`) = 1 AS `_has_row`
   FROM `rows_and_static_rows`
-), `shown_rows` AS (
-  /* one row per visible row */
-  SELECT
-    `_view_shop`,
-    `_view_day`,
-    `total`,
-    `title`
-  FROM `with_partition`
-  WHERE
-    `_is_row` OR NOT `_has_row`
 )
+/* one row per visible row */
 SELECT
   `_view_shop` AS `shop`,
   `_view_day` AS `day`,
   `title` AS `title`,
   `total` AS `total`
-FROM (
-  /* one row per visible row */
-  SELECT
-    `_view_shop`,
-    `_view_day`,
-    `title`,
-    `total`
-  FROM `shown_rows`
-) AS `_merged`
+FROM `with_partition`
+WHERE
+  `_is_row` OR NOT `_has_row`

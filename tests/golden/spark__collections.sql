@@ -3,27 +3,18 @@
 -- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW `analytics`.`orders` AS
-WITH `row_facts` AS (
-  /* one row per row or partition fact */
-  SELECT
-    `id`,
-    `_live`,
-    `_deleted`.`written` AS `_deleted`,
-    `lines`.`deletion`.`written` AS `_deletion_lines`,
-    `prices`.`deletion`.`written` AS `_deletion_prices`
-  FROM raw_orders
-  WHERE
-    `_kind` IN ('row', 'partition')
-), `latest_rows` AS (
+WITH `latest_rows` AS (
   /* one row per row key */
   SELECT
     `id`,
-    MAX(NAMED_STRUCT('written', `_live`.`written`, 'rank', `_live`.`rank`)) FILTER(WHERE
-      `_live`.`written` IS NOT NULL) AS `_live`,
-    MAX(`_deleted`) AS `_deleted`,
-    MAX(`_deletion_lines`) AS `_deletion_lines`,
-    MAX(`_deletion_prices`) AS `_deletion_prices`
-  FROM `row_facts`
+    MAX(NAMED_STRUCT('written', `_live`.`written`, 'rank', `_live`.`rank`))
+      FILTER(WHERE `_live`.`written` IS NOT NULL) AS `_live`,
+    MAX(`_deleted`.`written`) AS `_deleted`,
+    MAX(`lines`.`deletion`.`written`) AS `_deletion_lines`,
+    MAX(`prices`.`deletion`.`written`) AS `_deletion_prices`
+  FROM raw_orders
+  WHERE
+    `_kind` IN ('row', 'partition')
   GROUP BY
     `id`
 ), `lines_facts` AS (
@@ -51,8 +42,7 @@ WITH `row_facts` AS (
 ), `latest_lines_elements` AS (
   /* one row per row key and path */
   SELECT
-    `id`,
-    `_path_key`,
+    `id`, `_path_key`,
     MAX(
       NAMED_STRUCT('written', `_element`.`written`, 'rank', `_element`.`rank`, 'negative', `_element`.`value` < 0, 'value', `_element`.`value`)
     ) FILTER(WHERE
@@ -60,8 +50,7 @@ WITH `row_facts` AS (
     MIN(`_path`) AS `_path`
   FROM `lines_paths`
   GROUP BY
-    `id`,
-    `_path_key`
+    `id`, `_path_key`
 ), `cells_lines` AS (
   /* one row per row key with elements */
   SELECT
@@ -77,12 +66,7 @@ WITH `row_facts` AS (
 ), `latest_rows_with_lines` AS (
   /* one row per row key */
   SELECT
-    `l`.`id`,
-    `l`.`_live`,
-    `l`.`_deleted`,
-    `l`.`_deletion_lines`,
-    `l`.`_deletion_prices`,
-    `r`.`_cells_lines`
+    `l`.`id`, `l`.`_live`, `l`.`_deleted`, `l`.`_deletion_lines`, `l`.`_deletion_prices`, `r`.`_cells_lines`
   FROM `latest_rows` AS `l`
   LEFT JOIN `cells_lines` AS `r`
     ON `l`.`id` IS NOT DISTINCT FROM `r`.`id`
@@ -110,16 +94,14 @@ WITH `row_facts` AS (
 ), `latest_prices_elements` AS (
   /* one row per row key and path */
   SELECT
-    `id`,
-    `_path_key`,
+    `id`, `_path_key`,
     MAX(
       NAMED_STRUCT('written', `_element`.`written`, 'rank', `_element`.`rank`, 'bytes', `_element`.`bytes`, 'value', `_element`.`value`)
     ) FILTER(WHERE
       `_element`.`written` IS NOT NULL) AS `_cell`
   FROM `prices_paths`
   GROUP BY
-    `id`,
-    `_path_key`
+    `id`, `_path_key`
 ), `cells_prices` AS (
   /* one row per row key with elements */
   SELECT
@@ -132,53 +114,27 @@ WITH `row_facts` AS (
   FROM `latest_prices_elements`
   GROUP BY
     `id`
-), `latest_rows_with_lines_with_prices` AS (
-  /* one row per row key */
-  SELECT
-    `l`.`id`,
-    `l`.`_live`,
-    `l`.`_deleted`,
-    `l`.`_deletion_lines`,
-    `l`.`_deletion_prices`,
-    `l`.`_cells_lines`,
-    `r`.`_cells_prices`
-  FROM `latest_rows_with_lines` AS `l`
-  LEFT JOIN `cells_prices` AS `r`
-    ON `l`.`id` IS NOT DISTINCT FROM `r`.`id`
 ), `covered_rows` AS (
   /* one row per row key */
   SELECT
-    `id`,
-    `_live`,
-    `_deletion_lines`,
-    `_deletion_prices`,
-    `_cells_lines`,
-    `_cells_prices`,
-    `_deleted` AS `_scope`
-  FROM `latest_rows_with_lines_with_prices`
+    `l`.`id`, `l`.`_live`, `l`.`_deletion_lines`, `l`.`_deletion_prices`, `l`.`_cells_lines`, `r`.`_cells_prices`,
+    `l`.`_deleted` AS `_scope`,
+    ((UNIX_TIMESTAMP() + 1) * 2147483648) + (-9223372036854775807 - 1) AS `_clock`
+  FROM `latest_rows_with_lines` AS `l`
+  LEFT JOIN `cells_prices` AS `r`
+    ON `l`.`id` IS NOT DISTINCT FROM `r`.`id`
 ), `judged_regular_cells` AS (
   /* one row per row key */
   SELECT
-    `id`,
-    `_live`,
+    `id`, `_live`,
     FILTER(
       `_cells_lines`,
       `_item` -> (
         GREATEST(`_scope`, `_deletion_lines`) IS NULL OR `_item`.`written` > GREATEST(`_scope`, `_deletion_lines`)
       )
       AND (
-        `_item`.`rank` < -9223372036854775806
-        OR (
-          `_item`.`rank` < 0
-          AND `_item`.`rank` >= (
-            (
-              (
-                UNIX_TIMESTAMP() + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
+        `_item`.`rank` < -9223372036854775806 OR (
+          `_item`.`rank` < 0 AND `_item`.`rank` >= `_clock`
         )
       )
     ) AS `_cells_lines`,
@@ -188,69 +144,30 @@ WITH `row_facts` AS (
         GREATEST(`_scope`, `_deletion_prices`) IS NULL OR `_item`.`written` > GREATEST(`_scope`, `_deletion_prices`)
       )
       AND (
-        `_item`.`rank` < -9223372036854775806
-        OR (
-          `_item`.`rank` < 0
-          AND `_item`.`rank` >= (
-            (
-              (
-                UNIX_TIMESTAMP() + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
+        `_item`.`rank` < -9223372036854775806 OR (
+          `_item`.`rank` < 0 AND `_item`.`rank` >= `_clock`
         )
       )
     ) AS `_cells_prices`,
-    `_scope`
+    `_scope`, `_clock`
   FROM `covered_rows`
-), `visible_rows` AS (
-  /* one row per visible row */
-  SELECT
-    `id` AS `_view_id`,
-    CASE
-      WHEN NOT COALESCE(ARRAY_SIZE(`_cells_lines`), 0) = 0
-      THEN TRANSFORM(`_cells_lines`, `_item` -> `_item`.`value`)
-    END AS `lines`,
-    CASE
-      WHEN NOT COALESCE(ARRAY_SIZE(`_cells_prices`), 0) = 0
-      THEN MAP_FROM_ENTRIES(TRANSFORM(`_cells_prices`, `_item` -> NAMED_STRUCT('key', `_item`.`path`, 'value', `_item`.`value`)))
-    END AS `prices`
-  FROM `judged_regular_cells`
-  WHERE
-    (
-      (
-        `_scope` IS NULL OR `_live`.`written` > `_scope`
-      )
-      AND (
-        `_live`.`rank` < -9223372036854775806
-        OR (
-          `_live`.`rank` < 0
-          AND `_live`.`rank` >= (
-            (
-              (
-                UNIX_TIMESTAMP() + 1
-              ) * 2147483648
-            ) + (
-              -9223372036854775807 - 1
-            )
-          )
-        )
-      )
-    )
-    OR NOT COALESCE(ARRAY_SIZE(`_cells_lines`), 0) = 0
-    OR NOT COALESCE(ARRAY_SIZE(`_cells_prices`), 0) = 0
 )
+/* one row per visible row */
 SELECT
-  `_view_id` AS `id`,
-  `lines` AS `lines`,
-  `prices` AS `prices`
-FROM (
-  /* one row per visible row */
-  SELECT
-    `_view_id`,
-    `lines`,
-    `prices`
-  FROM `visible_rows`
-) AS `_merged`
+  `id` AS `id`,
+  CASE
+    WHEN NOT COALESCE(ARRAY_SIZE(`_cells_lines`), 0) = 0
+    THEN TRANSFORM(`_cells_lines`, `_item` -> `_item`.`value`)
+  END AS `lines`,
+  CASE
+    WHEN NOT COALESCE(ARRAY_SIZE(`_cells_prices`), 0) = 0
+    THEN MAP_FROM_ENTRIES(TRANSFORM(`_cells_prices`, `_item` -> NAMED_STRUCT('key', `_item`.`path`, 'value', `_item`.`value`)))
+  END AS `prices`
+FROM `judged_regular_cells`
+WHERE
+  (
+    (`_scope` IS NULL OR `_live`.`written` > `_scope`)
+    AND (`_live`.`rank` < -9223372036854775806 OR (`_live`.`rank` < 0 AND `_live`.`rank` >= `_clock`))
+  )
+  OR NOT COALESCE(ARRAY_SIZE(`_cells_lines`), 0) = 0
+  OR NOT COALESCE(ARRAY_SIZE(`_cells_prices`), 0) = 0

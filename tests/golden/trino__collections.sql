@@ -3,259 +3,174 @@
 -- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW "analytics"."orders" AS
-SELECT
-  "_view_id" AS "id",
-  "lines" AS "lines",
-  "prices" AS "prices"
-FROM (
-  WITH "row_facts" AS (
-    /* one row per row or partition fact */
-    SELECT
-      "id",
-      "_live",
-      "_deleted"."written" AS "_deleted",
-      "lines"."deletion"."written" AS "_deletion_lines",
-      "prices"."deletion"."written" AS "_deletion_prices"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row', 'partition')
-  ), "latest_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      ELEMENT_AT(
-        ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC) FILTER(WHERE
-          "_live"."written" IS NOT NULL),
-        1
-      ) AS "_live",
-      MAX("_deleted") AS "_deleted",
-      MAX("_deletion_lines") AS "_deletion_lines",
-      MAX("_deletion_prices") AS "_deletion_prices"
-    FROM "row_facts"
-    GROUP BY
-      "id"
-  ), "lines_facts" AS (
-    /* one row per row fact */
-    SELECT
-      "id",
-      "lines"."cells" AS "lines"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row') AND "lines" IS NOT NULL
-  ), "lines_elements" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      "_element"
-    FROM "lines_facts"
-    CROSS JOIN UNNEST(TRANSFORM("lines", "_item" -> ROW("_item"))) AS "_elements"("_element")
-  ), "lines_paths" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      "_element"."key" AS "_path_key",
-      "_element"."path" AS "_path",
-      "_element"
-    FROM "lines_elements"
-  ), "latest_lines_elements" AS (
-    /* one row per row key and path */
-    SELECT
-      "id",
-      "_path_key",
-      ELEMENT_AT(
-        ARRAY_AGG(
-          ROW("_element"."written", "_element"."rank", "_element"."value" < 0, "_element"."value") ORDER BY "_element"."written" DESC, "_element"."rank" DESC, "_element"."value" < 0 DESC, "_element"."value" DESC
-        ) FILTER(WHERE
-          "_element"."written" IS NOT NULL),
-        1
-      ) AS "_cell",
-      MIN("_path") AS "_path"
-    FROM "lines_paths"
-    GROUP BY
-      "id",
-      "_path_key"
-  ), "cells_lines" AS (
-    /* one row per row key with elements */
-    SELECT
-      "id",
-      ARRAY_AGG(ROW("_path_key", "_path", "_cell"[1], "_cell"[2], "_cell"[4]) ORDER BY "_path_key" NULLS FIRST) AS "_cells_lines"
-    FROM "latest_lines_elements"
-    GROUP BY
-      "id"
-  ), "latest_rows_with_lines" AS (
-    /* one row per row key */
-    SELECT
-      "l"."id",
-      "l"."_live",
-      "l"."_deleted",
-      "l"."_deletion_lines",
-      "l"."_deletion_prices",
-      "r"."_cells_lines"
-    FROM "latest_rows" AS "l"
-    LEFT JOIN "cells_lines" AS "r"
-      ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-  ), "prices_facts" AS (
-    /* one row per row fact */
-    SELECT
-      "id",
-      "prices"."cells" AS "prices"
-    FROM raw_orders AS "_raw"
-    WHERE
-      "_kind" IN ('row') AND "prices" IS NOT NULL
-  ), "prices_elements" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      "_element"
-    FROM "prices_facts"
-    CROSS JOIN UNNEST(TRANSFORM("prices", "_item" -> ROW("_item"))) AS "_elements"("_element")
-  ), "prices_paths" AS (
-    /* one row per element fact */
-    SELECT
-      "id",
-      "_element"."path" AS "_path_key",
-      "_element"
-    FROM "prices_elements"
-  ), "latest_prices_elements" AS (
-    /* one row per row key and path */
-    SELECT
-      "id",
-      "_path_key",
-      ELEMENT_AT(
-        ARRAY_AGG(
-          ROW("_element"."written", "_element"."rank", "_element"."bytes", "_element"."value") ORDER BY "_element"."written" DESC, "_element"."rank" DESC, "_element"."bytes" DESC
-        ) FILTER(WHERE
-          "_element"."written" IS NOT NULL),
-        1
-      ) AS "_cell"
-    FROM "prices_paths"
-    GROUP BY
-      "id",
-      "_path_key"
-  ), "cells_prices" AS (
-    /* one row per row key with elements */
-    SELECT
-      "id",
-      ARRAY_AGG(ROW("_path_key", "_path_key", "_cell"[1], "_cell"[2], "_cell"[4]) ORDER BY "_path_key" NULLS FIRST) AS "_cells_prices"
-    FROM "latest_prices_elements"
-    GROUP BY
-      "id"
-  ), "latest_rows_with_lines_with_prices" AS (
-    /* one row per row key */
-    SELECT
-      "l"."id",
-      "l"."_live",
-      "l"."_deleted",
-      "l"."_deletion_lines",
-      "l"."_deletion_prices",
-      "l"."_cells_lines",
-      "r"."_cells_prices"
-    FROM "latest_rows_with_lines" AS "l"
-    LEFT JOIN "cells_prices" AS "r"
-      ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-  ), "covered_rows" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      "_deletion_lines",
-      "_deletion_prices",
+WITH "latest_rows" AS (
+  /* one row per row key */
+  SELECT
+    "id",
+    ELEMENT_AT(
+      ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC)
+        FILTER(WHERE "_live"."written" IS NOT NULL),
+      1
+    ) AS "_live",
+    MAX("_deleted"."written") AS "_deleted",
+    MAX("lines"."deletion"."written") AS "_deletion_lines",
+    MAX("prices"."deletion"."written") AS "_deletion_prices"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row', 'partition')
+  GROUP BY
+    "id"
+), "lines_facts" AS (
+  /* one row per row fact */
+  SELECT
+    "id",
+    "lines"."cells" AS "lines"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row') AND "lines" IS NOT NULL
+), "lines_elements" AS (
+  /* one row per element fact */
+  SELECT
+    "id", "_element"
+  FROM "lines_facts"
+  CROSS JOIN UNNEST(TRANSFORM("lines", "_item" -> ROW("_item"))) AS "_elements"("_element")
+), "lines_paths" AS (
+  /* one row per element fact */
+  SELECT
+    "id",
+    "_element"."key" AS "_path_key",
+    "_element"."path" AS "_path",
+    "_element"
+  FROM "lines_elements"
+), "latest_lines_elements" AS (
+  /* one row per row key and path */
+  SELECT
+    "id", "_path_key",
+    ELEMENT_AT(
+      ARRAY_AGG(
+        ROW("_element"."written", "_element"."rank", "_element"."value" < 0, "_element"."value") ORDER BY "_element"."written" DESC, "_element"."rank" DESC, "_element"."value" < 0 DESC, "_element"."value" DESC
+      ) FILTER(WHERE
+        "_element"."written" IS NOT NULL),
+      1
+    ) AS "_cell",
+    MIN("_path") AS "_path"
+  FROM "lines_paths"
+  GROUP BY
+    "id", "_path_key"
+), "cells_lines" AS (
+  /* one row per row key with elements */
+  SELECT
+    "id",
+    ARRAY_AGG(ROW("_path_key", "_path", "_cell"[1], "_cell"[2], "_cell"[4]) ORDER BY "_path_key" NULLS FIRST) AS "_cells_lines"
+  FROM "latest_lines_elements"
+  GROUP BY
+    "id"
+), "latest_rows_with_lines" AS (
+  /* one row per row key */
+  SELECT
+    "l"."id", "l"."_live", "l"."_deleted", "l"."_deletion_lines", "l"."_deletion_prices", "r"."_cells_lines"
+  FROM "latest_rows" AS "l"
+  LEFT JOIN "cells_lines" AS "r"
+    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
+), "prices_facts" AS (
+  /* one row per row fact */
+  SELECT
+    "id",
+    "prices"."cells" AS "prices"
+  FROM raw_orders AS "_raw"
+  WHERE
+    "_kind" IN ('row') AND "prices" IS NOT NULL
+), "prices_elements" AS (
+  /* one row per element fact */
+  SELECT
+    "id", "_element"
+  FROM "prices_facts"
+  CROSS JOIN UNNEST(TRANSFORM("prices", "_item" -> ROW("_item"))) AS "_elements"("_element")
+), "prices_paths" AS (
+  /* one row per element fact */
+  SELECT
+    "id",
+    "_element"."path" AS "_path_key",
+    "_element"
+  FROM "prices_elements"
+), "latest_prices_elements" AS (
+  /* one row per row key and path */
+  SELECT
+    "id", "_path_key",
+    ELEMENT_AT(
+      ARRAY_AGG(
+        ROW("_element"."written", "_element"."rank", "_element"."bytes", "_element"."value") ORDER BY "_element"."written" DESC, "_element"."rank" DESC, "_element"."bytes" DESC
+      ) FILTER(WHERE
+        "_element"."written" IS NOT NULL),
+      1
+    ) AS "_cell"
+  FROM "prices_paths"
+  GROUP BY
+    "id", "_path_key"
+), "cells_prices" AS (
+  /* one row per row key with elements */
+  SELECT
+    "id",
+    ARRAY_AGG(ROW("_path_key", "_path_key", "_cell"[1], "_cell"[2], "_cell"[4]) ORDER BY "_path_key" NULLS FIRST) AS "_cells_prices"
+  FROM "latest_prices_elements"
+  GROUP BY
+    "id"
+), "covered_rows" AS (
+  /* one row per row key */
+  SELECT
+    "l"."id", "l"."_live", "l"."_deletion_lines", "l"."_deletion_prices", "l"."_cells_lines", "r"."_cells_prices",
+    "l"."_deleted" AS "_scope",
+    ((CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
+  FROM "latest_rows_with_lines" AS "l"
+  LEFT JOIN "cells_prices" AS "r"
+    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
+), "judged_regular_cells" AS (
+  /* one row per row key */
+  SELECT
+    "id", "_live",
+    FILTER(
       "_cells_lines",
-      "_cells_prices",
-      "_deleted" AS "_scope"
-    FROM "latest_rows_with_lines_with_prices"
-  ), "judged_regular_cells" AS (
-    /* one row per row key */
-    SELECT
-      "id",
-      "_live",
-      FILTER(
-        "_cells_lines",
-        "_item" -> (
-          ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_lines"], "_item" -> "_item" IS NOT NULL)) IS NULL
-          OR "_item"[3] > ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_lines"], "_item" -> "_item" IS NOT NULL))
-        )
-        AND (
-          "_item"[4] < -9223372036854775806
-          OR (
-            "_item"[4] < 0
-            AND "_item"[4] >= (
-              (
-                (
-                  CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) + 1
-                ) * 2147483648
-              ) + (
-                -9223372036854775807 - 1
-              )
-            )
-          )
-        )
-      ) AS "_cells_lines",
-      FILTER(
-        "_cells_prices",
-        "_item" -> (
-          ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_prices"], "_item" -> "_item" IS NOT NULL)) IS NULL
-          OR "_item"[3] > ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_prices"], "_item" -> "_item" IS NOT NULL))
-        )
-        AND (
-          "_item"[4] < -9223372036854775806
-          OR (
-            "_item"[4] < 0
-            AND "_item"[4] >= (
-              (
-                (
-                  CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) + 1
-                ) * 2147483648
-              ) + (
-                -9223372036854775807 - 1
-              )
-            )
-          )
-        )
-      ) AS "_cells_prices",
-      "_scope"
-    FROM "covered_rows"
-  ), "visible_rows" AS (
-    /* one row per visible row */
-    SELECT
-      "id" AS "_view_id",
-      CASE
-        WHEN NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
-        THEN TRANSFORM("_cells_lines", "_item" -> "_item"[5])
-      END AS "lines",
-      CASE
-        WHEN NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0
-        THEN TRANSFORM("_cells_prices", "_item" -> CAST(ROW("_item"[2], "_item"[5]) AS ROW("key" VARCHAR, "value" VARCHAR)))
-      END AS "prices"
-    FROM "judged_regular_cells"
-    WHERE
-      (
-        (
-          "_scope" IS NULL OR "_live"[1] > "_scope"
-        )
-        AND (
-          "_live"[2] < -9223372036854775806
-          OR (
-            "_live"[2] < 0
-            AND "_live"[2] >= (
-              (
-                (
-                  CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) + 1
-                ) * 2147483648
-              ) + (
-                -9223372036854775807 - 1
-              )
-            )
-          )
+      "_item" -> (
+        ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_lines"], "_item" -> "_item" IS NOT NULL)) IS NULL
+        OR "_item"[3] > ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_lines"], "_item" -> "_item" IS NOT NULL))
+      )
+      AND (
+        "_item"[4] < -9223372036854775806 OR (
+          "_item"[4] < 0 AND "_item"[4] >= "_clock"
         )
       )
-      OR NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
-      OR NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0
+    ) AS "_cells_lines",
+    FILTER(
+      "_cells_prices",
+      "_item" -> (
+        ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_prices"], "_item" -> "_item" IS NOT NULL)) IS NULL
+        OR "_item"[3] > ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_prices"], "_item" -> "_item" IS NOT NULL))
+      )
+      AND (
+        "_item"[4] < -9223372036854775806 OR (
+          "_item"[4] < 0 AND "_item"[4] >= "_clock"
+        )
+      )
+    ) AS "_cells_prices",
+    "_scope", "_clock"
+  FROM "covered_rows"
+)
+/* one row per visible row */
+SELECT
+  "id" AS "id",
+  CASE
+    WHEN NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
+    THEN TRANSFORM("_cells_lines", "_item" -> "_item"[5])
+  END AS "lines",
+  CASE
+    WHEN NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0
+    THEN TRANSFORM("_cells_prices", "_item" -> CAST(ROW("_item"[2], "_item"[5]) AS ROW("key" VARCHAR, "value" VARCHAR)))
+  END AS "prices"
+FROM "judged_regular_cells"
+WHERE
+  (
+    ("_scope" IS NULL OR "_live"[1] > "_scope")
+    AND ("_live"[2] < -9223372036854775806 OR ("_live"[2] < 0 AND "_live"[2] >= "_clock"))
   )
-  /* one row per visible row */
-  SELECT
-    "_view_id",
-    "lines",
-    "prices"
-  FROM "visible_rows"
-) AS "_merged"
+  OR NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
+  OR NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0

@@ -21,6 +21,7 @@ from cdc_views.sql.dialects.decimals import DecimalDialect
 from cdc_views.sql.dialects.lineage import Built, Origins, without_values
 from cdc_views.sql.dialects.traits import ComparingDialect, NamingDialect
 from cdc_views.sql.dialects.traits import identifier as identifier  # modules that write SQL import it from here
+from cdc_views.sql.layout import WIDTH, fitted
 
 Sql = exp.Expr
 
@@ -129,8 +130,10 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         return query
 
     def printed(self, query: exp.Query, *, is_pretty: bool = True) -> str:
-        """Return a query's text, aligned and with comments, or on one line."""
-        return query.sql(dialect=self.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=110, comments=is_pretty)
+        """Return a query's text, aligned and with comments, or on one line; the query is not to be used after."""
+        if is_pretty:
+            fitted(query, lambda part: str(part.sql(dialect=self.sqlglot_name, comments=False)))
+        return query.sql(dialect=self.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=WIDTH, comments=is_pretty)
 
     def beside(self, scan: Scan) -> Sql | None:
         """Return a table of one row to cross-join with a scan; None if the engine reads the scan correctly without it."""

@@ -1,0 +1,70 @@
+"""How a query's text is laid out: what fits a line stands on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from sqlglot import exp
+
+WIDTH = 112
+"""The most characters of an expression on a line, without its indent."""
+_CONNECTED = (exp.And, exp.Or, exp.Paren, exp.Not, exp.Where)
+_CALLS = (exp.Anonymous, exp.ArrayAgg, exp.Bracket, exp.Filter, exp.IgnoreNulls, exp.Limit, exp.Max, exp.Min, exp.Order)
+_SPLIT = (*_CONNECTED, *_CALLS, exp.Case, exp.If, exp.Alias)
+"""Expressions that are written over several lines; the parts of others stay together."""
+
+Text = Callable[[exp.Expr], str]
+"""Returns an expression on one line."""
+
+
+def fitted(query: exp.Query, text: Text) -> exp.Query:
+    """Return the query, changed in place, with a text in the place of each expression that fits a line."""
+    for select in reversed([*query.find_all(exp.Select)]):
+        select.set("expressions", [*_lines(select.expressions, text)])
+        where, group = select.args.get("where"), select.args.get("group")
+        if where is not None:
+            where.set("this", _fit(where.this, text))
+        if group is not None:
+            group.set("expressions", [*_lines(group.expressions, text)])
+        for join in select.args.get("joins") or ():
+            if join.args.get("on") is not None:
+                join.set("on", _fit(join.args["on"], text))
+    return query
+
+
+def _lines(columns: Iterable[exp.Expr], text: Text) -> Iterator[exp.Expr]:
+    """The columns; as many that follow each other as fit a line are one text, if they only name a column."""
+    names: list[str] = []
+    for column in columns:
+        if not isinstance(column, exp.Column):
+            yield from _joined(names)
+            names = []
+            yield _fit(column, text)
+            continue
+        name = text(column)
+        if names and len(", ".join([*names, name])) > WIDTH:
+            yield from _joined(names)
+            names = []
+        names.append(name)
+    yield from _joined(names)
+
+
+def _joined(names: list[str]) -> Iterator[exp.Expr]:
+    if names:
+        yield exp.Var(this=", ".join(names))
+
+
+def _fit(value: exp.Expr, text: Text) -> exp.Expr:
+    line = text(value)
+    # a branch is one only within its CASE, and so are the clauses of a call
+    if len(line) <= WIDTH and not isinstance(value, (exp.If, exp.Limit, exp.Order, exp.Where)):
+        return exp.Var(this=line)
+    if isinstance(value, exp.Filter) and max(len(text(value.this)), len(text(value.expression))) <= WIDTH:
+        return exp.Var(this=f"{text(value.this)}\n  FILTER({text(value.expression)})")
+    if isinstance(value, _SPLIT):
+        for name, part in [*value.args.items()]:
+            if isinstance(part, exp.Expr):
+                value.set(name, _fit(part, text))
+            elif isinstance(part, list):
+                value.set(name, [_fit(item, text) if isinstance(item, exp.Expr) else item for item in part])
+    return value

@@ -1,0 +1,53 @@
+"""Generated SQL as people read it: aligned text says what the text on one line says, and is short."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from helpers.golden_cases import CASES, TEXT, key, relation
+from sqlglot import exp
+
+from cdc_views.model.schema import Column
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.plan.build import Ask
+from cdc_views.sql import ViewSql, generate, rows_sql
+from cdc_views.sql.dialects import dialect_names
+from cdc_views.sql.layout import WIDTH, fitted
+
+RENDERED = [(name, case) for name in dialect_names() for case in CASES]
+PLAIN = relation(
+    key("id", Scalar(Kind.BIGINT)),
+    Column("customer", TEXT),
+    Column("amount", Scalar(Kind.DECIMAL)),
+    Column("status", TEXT),
+    Column("placed_at", Scalar(Kind.TIMESTAMP)),
+)
+
+
+def text(name: str, case: str, *, is_pretty: bool) -> str:
+    """Return the rows of a view, aligned or on one line."""
+    return rows_sql(Ask(CASES[case]), dialect_name=name, strategy="aggregate", table="raw", clock="", is_pretty=is_pretty)
+
+
+@pytest.mark.parametrize(("name", "case"), RENDERED)
+def test_aligned_text_says_what_one_line_says(name: str, case: str) -> None:
+    aligned = re.sub(r"/\* .*? \*/", "", text(name, case, is_pretty=True))
+    assert "".join(aligned.split()) == "".join(text(name, case, is_pretty=False).split())
+
+
+@pytest.mark.parametrize("name", ["duckdb", "spark", "databricks"])
+def test_a_view_of_four_plain_columns_has_at_most_ninety_lines(name: str) -> None:
+    lines = generate(PLAIN, dialect_name=name, strategy="aggregate", view=ViewSql("shop", "orders"), table="raw").splitlines()
+    assert len(lines) <= 90
+
+
+def test_columns_share_lines_and_long_expressions_are_split() -> None:
+    names = [f"column_{n}" for n in range(30)]
+    long = exp.or_(*(exp.column(name) > 0 for name in names))
+    query = exp.select(*map(exp.column, names), exp.alias_(long, "any")).from_("t").where(exp.column("a") > 1)
+    lines = fitted(query, lambda part: part.sql()).sql(pretty=True).splitlines()
+    assert lines[1].count(",") > 5
+    assert max(map(len, lines)) <= WIDTH + 10
+    assert "  OR column_7 > 0" in lines
+    assert "  a > 1" in lines
