@@ -1,12 +1,12 @@
-"""Projections that follow each other become one where that costs nothing."""
+"""Projections that follow each other become one where that costs nothing, and in SQL where it writes nothing twice."""
 
 from __future__ import annotations
 
 import sqlglot
 
-from cdc_views.plan.expr import Call, Case, Lit, Op, UserSql, col, not_null
-from cdc_views.plan.folding import folded
-from cdc_views.plan.nodes import Scan, Select
+from cdc_views.plan.expr import Agg, AnyOver, Call, Case, Fold, Lit, Op, UserSql, col, not_null
+from cdc_views.plan.folding import folded, readable
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Scan, Select, UnionAll
 
 SCAN = Scan("facts", "fact", (("k", col("key")), ("cell", col("c"))), not_null(col("key")))
 
@@ -43,3 +43,58 @@ def test_a_users_text_names_columns_as_before() -> None:
     found = folded(Select("asked", "row", SCAN, (("k", col("k")),), asked))
     assert isinstance(found, Select)
     assert found.where is asked
+
+
+def test_a_group_by_reads_the_table_itself() -> None:
+    latest = Aggregate("latest", "key", Scan("facts", "fact", (("key", col("key")), ("v", col("c")["value"]))), ("key",),
+                       (("most", Agg(Fold.MAX, col("v"))),))  # fmt: skip
+    found = readable(latest)
+    assert isinstance(found, Aggregate)
+    assert found.folds == (("most", Agg(Fold.MAX, col("c")["value"])),)
+    assert found.source.output() == ("key", "c")
+
+
+def test_conditions_of_both_steps_stay() -> None:
+    some = Select("some", "row", SCAN, (("v", col("cell")["value"]),), not_null(col("k")))
+    found = readable(Select("more", "row", some, (("v", col("v")),), not_null(col("v"))))
+    assert isinstance(found, Scan)
+    assert found.where == Call(Op.AND, (Call(Op.AND, (not_null(col("key")), not_null(col("key")))), not_null(col("c")["value"])))
+
+
+def test_what_would_be_written_twice_keeps_its_step() -> None:
+    dear = Call(Op.ADD, (col("k"), Lit(1)))
+    twice = Select("twice", "row", Select("dear", "row", SCAN, (("v", dear),)), (("a", col("v")), ("b", col("v"))))
+    found = readable(twice)
+    assert isinstance(found, Select)
+    assert isinstance(found.source, Scan)
+    once = readable(Select("once", "row", Select("dear", "row", SCAN, (("v", dear),)), (("a", col("v")),)))
+    assert isinstance(once, Scan)
+
+
+def test_a_window_sees_the_rows_that_it_saw() -> None:
+    has_any = Select("windowed", "row", SCAN, (("k", col("k")), ("any", AnyOver(not_null(col("cell")), (col("k"),)))))
+    for reader in (
+        Select("kept", "row", has_any, (("k", col("k")),), col("any")),
+        Aggregate("grouped", "key", has_any, ("k",), (("n", Agg(Fold.ANY, col("any"))),)),
+    ):
+        found = readable(reader)
+        assert isinstance(found, (Select, Aggregate))
+        assert type(found) is type(reader)
+        assert found.source.output() == ("k", "any")
+
+
+def test_a_step_that_two_read_stays_one() -> None:
+    shared = Select("shared", "row", SCAN, (("k", col("k")),))
+    both = UnionAll("both", "row", tuple(Select(name, "row", shared, (("k", col("k")),)) for name in ("one", "other")))
+    found = readable(both)
+    assert isinstance(found, UnionAll)
+    assert found.parts[0].sources()[0] is found.parts[1].sources()[0]
+
+
+def test_a_projection_of_a_join_is_the_joins_own() -> None:
+    joined = Join("joined", "row", SCAN, SCAN, JoinKind.LEFT, ("k",), (("k", col("k", "l")), ("c", col("cell", "r"))))
+    found = readable(Select("shown", "row", joined, (("v", col("c")["value"]),)))
+    assert isinstance(found, Join)
+    assert found.columns == (("v", col("cell", "r")["value"]),)
+    kept = Select("kept", "row", joined, (("k", col("k")),), not_null(col("c")))
+    assert isinstance(readable(kept), Select), "the condition is not one of the join's"
