@@ -178,7 +178,7 @@ def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table
 
 
 def _clock(request: Showing, source: Node) -> Named:
-    """The column that `Showing.now` reads, unless `source` has it: a view looks at the clock once. Pruned where nothing expires."""
+    """The column that `Showing.now` reads, unless `source` has it: a view looks at the clock once. Pruned if nothing reads it."""
     if request.now != col(names.CLOCK) or names.CLOCK in source.output():
         return ()
     return ((names.CLOCK, now_rank(Call(Op.NOW))),)

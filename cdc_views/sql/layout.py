@@ -8,9 +8,8 @@ from sqlglot import exp
 
 WIDTH = 112
 """The most characters of an expression on a line, without its indent."""
-_CONNECTED = (exp.And, exp.Or, exp.Paren, exp.Not, exp.Where)
 _CALLS = (exp.Anonymous, exp.ArrayAgg, exp.Bracket, exp.Filter, exp.IgnoreNulls, exp.Limit, exp.Max, exp.Min, exp.Order)
-_SPLIT = (*_CONNECTED, *_CALLS, exp.Case, exp.If, exp.Alias)
+_SPLIT = (*_CALLS, exp.Paren, exp.Not, exp.Where, exp.Case, exp.If, exp.Alias)
 """Expressions that are written over several lines; the parts of others stay together."""
 
 Text = Callable[[exp.Expr], str]
@@ -59,12 +58,26 @@ def _fit(value: exp.Expr, text: Text) -> exp.Expr:
     # a branch is one only within its CASE, and so are the clauses of a call
     if len(line) <= WIDTH and not isinstance(value, (exp.If, exp.Limit, exp.Order, exp.Where)):
         return exp.Var(this=line)
-    if isinstance(value, exp.Filter) and max(len(text(value.this)), len(text(value.expression))) <= WIDTH:
-        return exp.Var(this=f"{text(value.this)}\n  FILTER({text(value.expression)})")
-    if isinstance(value, _SPLIT):
+    if isinstance(value, exp.Filter) and len(text(value.expression)) <= WIDTH:
+        call, where = text(value.this), text(value.expression)
+        if len(call) <= WIDTH:
+            return exp.Var(this=f"{call}\n  FILTER({where})")
+        value.set("expression", exp.Var(this=where))
+    if isinstance(value, exp.Connector):
+        _fit_operands(value, text)
+    elif isinstance(value, _SPLIT):
         for name, part in [*value.args.items()]:
-            if isinstance(part, exp.Expr):
+            if isinstance(part, exp.Expr) and not isinstance(part, exp.Var):
                 value.set(name, _fit(part, text))
             elif isinstance(part, list):
                 value.set(name, [_fit(item, text) if isinstance(item, exp.Expr) else item for item in part])
     return value
+
+
+def _fit_operands(value: exp.Connector, text: Text) -> None:
+    """Give each operand a line. For a wide table a thousand are nested: too many to recurse, or to write at each depth."""
+    node: exp.Expr = value
+    while isinstance(node, type(value)):
+        node.set("expression", _fit(node.expression, text))
+        last, node = node, node.this
+    last.set("this", _fit(node, text))

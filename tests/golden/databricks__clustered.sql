@@ -11,8 +11,7 @@ WITH `latest_rows` AS (
       FILTER(WHERE `_live`.`written` IS NOT NULL) AS `_live`,
     MAX(
       NAMED_STRUCT('written', `total`.`written`, 'rank', `total`.`rank`, 'negative', `total`.`value` < 0, 'value', `total`.`value`)
-    ) FILTER(WHERE
-      `total`.`written` IS NOT NULL) AS `total`,
+    ) FILTER(WHERE `total`.`written` IS NOT NULL) AS `total`,
     MAX(`_deleted`.`written`) AS `_deleted`
   FROM raw_orders
   WHERE

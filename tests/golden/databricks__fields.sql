@@ -18,8 +18,7 @@ WITH `latest_rows` AS (
         'value',
         `home`.`cells`.`street`.`value`
       )
-    ) FILTER(WHERE
-      `home`.`cells`.`street`.`written` IS NOT NULL) AS `_field_home_0`,
+    ) FILTER(WHERE `home`.`cells`.`street`.`written` IS NOT NULL) AS `_field_home_0`,
     MAX(
       NAMED_STRUCT(
         'written',
@@ -31,8 +30,7 @@ WITH `latest_rows` AS (
         'value',
         `home`.`cells`.`x__5aip_20_43ode`.`value`
       )
-    ) FILTER(WHERE
-      `home`.`cells`.`x__5aip_20_43ode`.`written` IS NOT NULL) AS `_field_home_1`,
+    ) FILTER(WHERE `home`.`cells`.`x__5aip_20_43ode`.`written` IS NOT NULL) AS `_field_home_1`,
     MAX(`_deleted`.`written`) AS `_deleted`,
     MAX(`home`.`deletion`.`written`) AS `_deletion_home`
   FROM raw_orders

@@ -13,12 +13,10 @@ WITH `latest_rows` AS (
       FILTER(WHERE `state`.`written` IS NOT NULL) AS `state`,
     MAX(
       NAMED_STRUCT('written', `amount`.`written`, 'rank', `amount`.`rank`, 'bytes', `amount`.`bytes`, 'value', `amount`.`value`)
-    ) FILTER(WHERE
-      `amount`.`written` IS NOT NULL) AS `amount`,
+    ) FILTER(WHERE `amount`.`written` IS NOT NULL) AS `amount`,
     MAX(
       NAMED_STRUCT('written', `at`.`written`, 'rank', `at`.`rank`, 'negative', `at`.`value` < 0, 'value', `at`.`value`)
-    ) FILTER(WHERE
-      `at`.`written` IS NOT NULL) AS `at`,
+    ) FILTER(WHERE `at`.`written` IS NOT NULL) AS `at`,
     MAX(`_deleted`.`written`) AS `_deleted`
   FROM raw_orders
   WHERE

@@ -16,8 +16,7 @@ WITH "latest_rows" AS (
         "negative" := "total"."value" < 0,
         "value" := "total"."value"
       )
-    ) FILTER(WHERE
-      "total"."written" IS NOT NULL) AS "total",
+    ) FILTER(WHERE "total"."written" IS NOT NULL) AS "total",
     MAX("_deleted"."written") AS "_deleted"
   FROM raw_orders
   WHERE

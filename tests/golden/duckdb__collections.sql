@@ -50,8 +50,7 @@ WITH "latest_rows" AS (
         "negative" := "_element"."value" < 0,
         "value" := "_element"."value"
       )
-    ) FILTER(WHERE
-      "_element"."written" IS NOT NULL) AS "_cell",
+    ) FILTER(WHERE "_element"."written" IS NOT NULL) AS "_cell",
     MIN("_path") AS "_path"
   FROM "lines_paths"
   GROUP BY
@@ -111,8 +110,7 @@ WITH "latest_rows" AS (
         "bytes" := "_element"."bytes",
         "value" := "_element"."value"
       )
-    ) FILTER(WHERE
-      "_element"."written" IS NOT NULL) AS "_cell"
+    ) FILTER(WHERE "_element"."written" IS NOT NULL) AS "_cell"
   FROM "prices_paths"
   GROUP BY
     "id", "_path_key"

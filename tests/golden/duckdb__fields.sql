@@ -15,8 +15,7 @@ WITH "latest_rows" AS (
         "rank" := "home"."cells"."street"."rank",
         "value" := "home"."cells"."street"."value"
       )
-    ) FILTER(WHERE
-      "home"."cells"."street"."written" IS NOT NULL) AS "_field_home_0",
+    ) FILTER(WHERE "home"."cells"."street"."written" IS NOT NULL) AS "_field_home_0",
     MAX(
       STRUCT_PACK(
         "written" := "home"."cells"."x__5aip_20_43ode"."written",
@@ -24,8 +23,7 @@ WITH "latest_rows" AS (
         "negative" := "home"."cells"."x__5aip_20_43ode"."value" < 0,
         "value" := "home"."cells"."x__5aip_20_43ode"."value"
       )
-    ) FILTER(WHERE
-      "home"."cells"."x__5aip_20_43ode"."written" IS NOT NULL) AS "_field_home_1",
+    ) FILTER(WHERE "home"."cells"."x__5aip_20_43ode"."written" IS NOT NULL) AS "_field_home_1",
     MAX("_deleted"."written") AS "_deleted",
     MAX("home"."deletion"."written") AS "_deletion_home"
   FROM raw_orders

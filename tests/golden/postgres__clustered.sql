@@ -14,8 +14,7 @@ WITH "latest_rows" AS (
     (
       ARRAY_AGG(
         "total" ORDER BY ("total")."written" DESC NULLS LAST, ("total")."rank" DESC NULLS LAST, ("total")."value" < 0 DESC NULLS LAST, ("total")."value" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("total")."written" IS NOT NULL)
+      ) FILTER(WHERE ("total")."written" IS NOT NULL)
     )[1] AS "total",
     MAX(("_deleted")."written") AS "_deleted"
   FROM raw_orders AS "_raw"
@@ -43,8 +42,7 @@ WITH "latest_rows" AS (
     (
       ARRAY_AGG(
         "title" ORDER BY ("title")."written" DESC NULLS LAST, ("title")."rank" DESC NULLS LAST, (("title")."value") COLLATE "C" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("title")."written" IS NOT NULL)
+      ) FILTER(WHERE ("title")."written" IS NOT NULL)
     )[1] AS "title",
     MAX("_partition_deleted") AS "_partition_deleted",
     ARRAY_AGG("_ranges" ORDER BY CAST(("_ranges" ->> 'written') AS DECIMAL(38, 0)) ASC NULLS FIRST)

@@ -48,8 +48,7 @@ WITH "latest_rows" AS (
     (
       ARRAY_AGG(
         "_element" ORDER BY ("_element")."written" DESC NULLS LAST, ("_element")."rank" DESC NULLS LAST, ("_element")."value" < 0 DESC NULLS LAST, ("_element")."value" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("_element")."written" IS NOT NULL)
+      ) FILTER(WHERE ("_element")."written" IS NOT NULL)
     )[1] AS "_cell",
     (ARRAY_AGG("_path" ORDER BY "_path" ASC NULLS FIRST))[1] AS "_path"
   FROM "lines_paths"
@@ -100,8 +99,7 @@ WITH "latest_rows" AS (
     (
       ARRAY_AGG(
         "_element" ORDER BY ("_element")."written" DESC NULLS LAST, ("_element")."rank" DESC NULLS LAST, ("_element")."bytes" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("_element")."written" IS NOT NULL)
+      ) FILTER(WHERE ("_element")."written" IS NOT NULL)
     )[1] AS "_cell"
   FROM "prices_paths"
   GROUP BY

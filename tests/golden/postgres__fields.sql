@@ -14,14 +14,12 @@ WITH "latest_rows" AS (
     (
       ARRAY_AGG(
         ("home")."cells"."street" ORDER BY ("home")."cells"."street"."written" DESC NULLS LAST, ("home")."cells"."street"."rank" DESC NULLS LAST, (("home")."cells"."street"."value") COLLATE "C" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("home")."cells"."street"."written" IS NOT NULL)
+      ) FILTER(WHERE ("home")."cells"."street"."written" IS NOT NULL)
     )[1] AS "_field_home_0",
     (
       ARRAY_AGG(
         ("home")."cells"."x__5aip_20_43ode" ORDER BY ("home")."cells"."x__5aip_20_43ode"."written" DESC NULLS LAST, ("home")."cells"."x__5aip_20_43ode"."rank" DESC NULLS LAST, ("home")."cells"."x__5aip_20_43ode"."value" < 0 DESC NULLS LAST, ("home")."cells"."x__5aip_20_43ode"."value" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("home")."cells"."x__5aip_20_43ode"."written" IS NOT NULL)
+      ) FILTER(WHERE ("home")."cells"."x__5aip_20_43ode"."written" IS NOT NULL)
     )[1] AS "_field_home_1",
     MAX(("_deleted")."written") AS "_deleted",
     MAX(("home")."deletion"."written") AS "_deletion_home"

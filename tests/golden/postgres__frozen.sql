@@ -14,14 +14,12 @@ WITH "latest_rows" AS (
     (
       ARRAY_AGG(
         "tags" ORDER BY ("tags")."written" DESC NULLS LAST, ("tags")."rank" DESC NULLS LAST, ("tags")."bytes" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("tags")."written" IS NOT NULL)
+      ) FILTER(WHERE ("tags")."written" IS NOT NULL)
     )[1] AS "tags",
     (
       ARRAY_AGG(
         "home" ORDER BY ("home")."written" DESC NULLS LAST, ("home")."rank" DESC NULLS LAST, ("home")."bytes" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("home")."written" IS NOT NULL)
+      ) FILTER(WHERE ("home")."written" IS NOT NULL)
     )[1] AS "home",
     MAX(("_deleted")."written") AS "_deleted"
   FROM raw_orders AS "_raw"

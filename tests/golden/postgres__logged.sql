@@ -14,14 +14,12 @@ WITH "latest_rows" AS (
     (
       ARRAY_AGG(
         "state" ORDER BY ("state")."written" DESC NULLS LAST, ("state")."rank" DESC NULLS LAST, (("state")."value") COLLATE "C" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("state")."written" IS NOT NULL)
+      ) FILTER(WHERE ("state")."written" IS NOT NULL)
     )[1] AS "state",
     (
       ARRAY_AGG(
         "price" ORDER BY ("price")."written" DESC NULLS LAST, ("price")."rank" DESC NULLS LAST, ("price")."bytes" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("price")."written" IS NOT NULL)
+      ) FILTER(WHERE ("price")."written" IS NOT NULL)
     )[1] AS "price",
     MAX(("_deleted")."written") AS "_deleted"
   FROM raw_orders AS "_raw"

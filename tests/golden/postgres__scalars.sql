@@ -14,20 +14,17 @@ WITH "latest_rows" AS (
     (
       ARRAY_AGG(
         "state" ORDER BY ("state")."written" DESC NULLS LAST, ("state")."rank" DESC NULLS LAST, (("state")."value") COLLATE "C" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("state")."written" IS NOT NULL)
+      ) FILTER(WHERE ("state")."written" IS NOT NULL)
     )[1] AS "state",
     (
       ARRAY_AGG(
         "amount" ORDER BY ("amount")."written" DESC NULLS LAST, ("amount")."rank" DESC NULLS LAST, ("amount")."bytes" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("amount")."written" IS NOT NULL)
+      ) FILTER(WHERE ("amount")."written" IS NOT NULL)
     )[1] AS "amount",
     (
       ARRAY_AGG(
         "at" ORDER BY ("at")."written" DESC NULLS LAST, ("at")."rank" DESC NULLS LAST, ("at")."value" < 0 DESC NULLS LAST, ("at")."value" DESC NULLS LAST
-      ) FILTER(WHERE
-        ("at")."written" IS NOT NULL)
+      ) FILTER(WHERE ("at")."written" IS NOT NULL)
     )[1] AS "at",
     MAX(("_deleted")."written") AS "_deleted"
   FROM raw_orders AS "_raw"

@@ -45,8 +45,7 @@ WITH `latest_rows` AS (
     `id`, `_path_key`,
     MAX(
       NAMED_STRUCT('written', `_element`.`written`, 'rank', `_element`.`rank`, 'negative', `_element`.`value` < 0, 'value', `_element`.`value`)
-    ) FILTER(WHERE
-      `_element`.`written` IS NOT NULL) AS `_cell`,
+    ) FILTER(WHERE `_element`.`written` IS NOT NULL) AS `_cell`,
     MIN(`_path`) AS `_path`
   FROM `lines_paths`
   GROUP BY
@@ -97,8 +96,7 @@ WITH `latest_rows` AS (
     `id`, `_path_key`,
     MAX(
       NAMED_STRUCT('written', `_element`.`written`, 'rank', `_element`.`rank`, 'bytes', `_element`.`bytes`, 'value', `_element`.`value`)
-    ) FILTER(WHERE
-      `_element`.`written` IS NOT NULL) AS `_cell`
+    ) FILTER(WHERE `_element`.`written` IS NOT NULL) AS `_cell`
   FROM `prices_paths`
   GROUP BY
     `id`, `_path_key`

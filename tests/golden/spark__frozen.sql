@@ -11,12 +11,10 @@ WITH `latest_rows` AS (
       FILTER(WHERE `_live`.`written` IS NOT NULL) AS `_live`,
     MAX(
       NAMED_STRUCT('written', `tags`.`written`, 'rank', `tags`.`rank`, 'bytes', `tags`.`bytes`, 'value', `tags`.`value`)
-    ) FILTER(WHERE
-      `tags`.`written` IS NOT NULL) AS `tags`,
+    ) FILTER(WHERE `tags`.`written` IS NOT NULL) AS `tags`,
     MAX(
       NAMED_STRUCT('written', `home`.`written`, 'rank', `home`.`rank`, 'bytes', `home`.`bytes`, 'value', `home`.`value`)
-    ) FILTER(WHERE
-      `home`.`written` IS NOT NULL) AS `home`,
+    ) FILTER(WHERE `home`.`written` IS NOT NULL) AS `home`,
     MAX(`_deleted`.`written`) AS `_deleted`
   FROM raw_orders
   WHERE

@@ -13,8 +13,7 @@ WITH `latest_rows` AS (
       FILTER(WHERE `state`.`written` IS NOT NULL) AS `state`,
     MAX(
       NAMED_STRUCT('written', `price`.`written`, 'rank', `price`.`rank`, 'bytes', `price`.`bytes`, 'value', `price`.`value`)
-    ) FILTER(WHERE
-      `price`.`written` IS NOT NULL) AS `price`,
+    ) FILTER(WHERE `price`.`written` IS NOT NULL) AS `price`,
     MAX(`_deleted`.`written`) AS `_deleted`
   FROM raw_orders
   WHERE

@@ -15,8 +15,7 @@ WITH "latest_rows" AS (
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("total"."written", "total"."rank", "total"."value" < 0, "total"."value") ORDER BY "total"."written" DESC, "total"."rank" DESC, "total"."value" < 0 DESC, "total"."value" DESC
-      ) FILTER(WHERE
-        "total"."written" IS NOT NULL),
+      ) FILTER(WHERE "total"."written" IS NOT NULL),
       1
     ) AS "total",
     MAX("_deleted"."written") AS "_deleted"
@@ -42,8 +41,7 @@ WITH "latest_rows" AS (
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("title"."written", "title"."rank", "title"."value") ORDER BY "title"."written" DESC, "title"."rank" DESC, "title"."value" DESC
-      ) FILTER(WHERE
-        "title"."written" IS NOT NULL),
+      ) FILTER(WHERE "title"."written" IS NOT NULL),
       1
     ) AS "title",
     MAX("_partition_deleted") AS "_partition_deleted",

@@ -49,8 +49,7 @@ WITH "latest_rows" AS (
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("_element"."written", "_element"."rank", "_element"."value" < 0, "_element"."value") ORDER BY "_element"."written" DESC, "_element"."rank" DESC, "_element"."value" < 0 DESC, "_element"."value" DESC
-      ) FILTER(WHERE
-        "_element"."written" IS NOT NULL),
+      ) FILTER(WHERE "_element"."written" IS NOT NULL),
       1
     ) AS "_cell",
     MIN("_path") AS "_path"
@@ -100,8 +99,7 @@ WITH "latest_rows" AS (
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("_element"."written", "_element"."rank", "_element"."bytes", "_element"."value") ORDER BY "_element"."written" DESC, "_element"."rank" DESC, "_element"."bytes" DESC
-      ) FILTER(WHERE
-        "_element"."written" IS NOT NULL),
+      ) FILTER(WHERE "_element"."written" IS NOT NULL),
       1
     ) AS "_cell"
   FROM "prices_paths"

@@ -15,8 +15,7 @@ WITH "latest_rows" AS (
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("home"."cells"."street"."written", "home"."cells"."street"."rank", "home"."cells"."street"."value") ORDER BY "home"."cells"."street"."written" DESC, "home"."cells"."street"."rank" DESC, "home"."cells"."street"."value" DESC
-      ) FILTER(WHERE
-        "home"."cells"."street"."written" IS NOT NULL),
+      ) FILTER(WHERE "home"."cells"."street"."written" IS NOT NULL),
       1
     ) AS "_field_home_0",
     ELEMENT_AT(
@@ -27,8 +26,7 @@ WITH "latest_rows" AS (
           "home"."cells"."x__5aip_20_43ode"."value" < 0,
           "home"."cells"."x__5aip_20_43ode"."value"
         ) ORDER BY "home"."cells"."x__5aip_20_43ode"."written" DESC, "home"."cells"."x__5aip_20_43ode"."rank" DESC, "home"."cells"."x__5aip_20_43ode"."value" < 0 DESC, "home"."cells"."x__5aip_20_43ode"."value" DESC
-      ) FILTER(WHERE
-        "home"."cells"."x__5aip_20_43ode"."written" IS NOT NULL),
+      ) FILTER(WHERE "home"."cells"."x__5aip_20_43ode"."written" IS NOT NULL),
       1
     ) AS "_field_home_1",
     MAX("_deleted"."written") AS "_deleted",

@@ -15,15 +15,13 @@ WITH "latest_rows" AS (
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("tags"."written", "tags"."rank", "tags"."bytes", "tags"."value") ORDER BY "tags"."written" DESC, "tags"."rank" DESC, "tags"."bytes" DESC
-      ) FILTER(WHERE
-        "tags"."written" IS NOT NULL),
+      ) FILTER(WHERE "tags"."written" IS NOT NULL),
       1
     ) AS "tags",
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("home"."written", "home"."rank", "home"."bytes", "home"."value") ORDER BY "home"."written" DESC, "home"."rank" DESC, "home"."bytes" DESC
-      ) FILTER(WHERE
-        "home"."written" IS NOT NULL),
+      ) FILTER(WHERE "home"."written" IS NOT NULL),
       1
     ) AS "home",
     MAX("_deleted"."written") AS "_deleted"

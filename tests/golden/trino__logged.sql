@@ -15,15 +15,13 @@ WITH "latest_rows" AS (
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("state"."written", "state"."rank", "state"."value") ORDER BY "state"."written" DESC, "state"."rank" DESC, "state"."value" DESC
-      ) FILTER(WHERE
-        "state"."written" IS NOT NULL),
+      ) FILTER(WHERE "state"."written" IS NOT NULL),
       1
     ) AS "state",
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("price"."written", "price"."rank", "price"."bytes", "price"."value") ORDER BY "price"."written" DESC, "price"."rank" DESC, "price"."bytes" DESC
-      ) FILTER(WHERE
-        "price"."written" IS NOT NULL),
+      ) FILTER(WHERE "price"."written" IS NOT NULL),
       1
     ) AS "price",
     MAX("_deleted"."written") AS "_deleted"

@@ -15,22 +15,19 @@ WITH "latest_rows" AS (
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("state"."written", "state"."rank", "state"."value") ORDER BY "state"."written" DESC, "state"."rank" DESC, "state"."value" DESC
-      ) FILTER(WHERE
-        "state"."written" IS NOT NULL),
+      ) FILTER(WHERE "state"."written" IS NOT NULL),
       1
     ) AS "state",
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("amount"."written", "amount"."rank", "amount"."bytes", "amount"."value") ORDER BY "amount"."written" DESC, "amount"."rank" DESC, "amount"."bytes" DESC
-      ) FILTER(WHERE
-        "amount"."written" IS NOT NULL),
+      ) FILTER(WHERE "amount"."written" IS NOT NULL),
       1
     ) AS "amount",
     ELEMENT_AT(
       ARRAY_AGG(
         ROW("at"."written", "at"."rank", "at"."value" < 0, "at"."value") ORDER BY "at"."written" DESC, "at"."rank" DESC, "at"."value" < 0 DESC, "at"."value" DESC
-      ) FILTER(WHERE
-        "at"."written" IS NOT NULL),
+      ) FILTER(WHERE "at"."written" IS NOT NULL),
       1
     ) AS "at",
     MAX("_deleted"."written") AS "_deleted"

@@ -51,3 +51,9 @@ def test_columns_share_lines_and_long_expressions_are_split() -> None:
     assert max(map(len, lines)) <= WIDTH + 10
     assert "  OR column_7 > 0" in lines
     assert "  a > 1" in lines
+
+
+def test_thousands_of_operands_stand_on_lines_of_their_own() -> None:
+    many = exp.or_(*(exp.column(f"c{n}") > 0 for n in range(5_000)))
+    lines = fitted(exp.select("a").from_("t").where(many), lambda part: part.sql()).sql(pretty=True).splitlines()
+    assert sum(line.startswith("  OR c") for line in lines) == 4_999

@@ -132,7 +132,8 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
     def printed(self, query: exp.Query, *, is_pretty: bool = True) -> str:
         """Return a query's text, aligned and with comments, or on one line; the query is not to be used after."""
         if is_pretty:
-            fitted(query, lambda part: str(part.sql(dialect=self.sqlglot_name, comments=False)))
+            one_line = sqlglot.Dialect.get_or_raise(self.sqlglot_name).generator(comments=False)
+            fitted(query, one_line.generate)
         return query.sql(dialect=self.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=WIDTH, comments=is_pretty)
 
     def beside(self, scan: Scan) -> Sql | None:
