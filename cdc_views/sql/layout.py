@@ -35,12 +35,12 @@ def _lines(columns: Iterable[exp.Expr], text: Text) -> Iterator[exp.Expr]:
     """The columns; as many that follow each other as fit a line are one text, if they only name a column."""
     names: list[str] = []
     for column in columns:
-        if not isinstance(column, exp.Column):
+        name = text(column) if isinstance(column, exp.Column) else ""
+        if not name or _has_break(name):
             yield from _joined(names)
             names = []
             yield _fit(column, text)
             continue
-        name = text(column)
         if names and len(", ".join([*names, name])) > WIDTH:
             yield from _joined(names)
             names = []
@@ -53,8 +53,15 @@ def _joined(names: list[str]) -> Iterator[exp.Expr]:
         yield exp.Var(this=", ".join(names))
 
 
+def _has_break(line: str) -> bool:
+    """Whether a name or a constant has a line break in it, which an indent would change."""
+    return "\n" in line or "\r" in line
+
+
 def _fit(value: exp.Expr, text: Text) -> exp.Expr:
     line = text(value)
+    if _has_break(line):
+        return value
     # a branch is one only within its CASE, and so are the clauses of a call
     if len(line) <= WIDTH and not isinstance(value, (exp.If, exp.Limit, exp.Order, exp.Where)):
         return exp.Var(this=line)

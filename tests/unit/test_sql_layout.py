@@ -57,3 +57,12 @@ def test_thousands_of_operands_stand_on_lines_of_their_own() -> None:
     many = exp.or_(*(exp.column(f"c{n}") > 0 for n in range(5_000)))
     lines = fitted(exp.select("a").from_("t").where(many), lambda part: part.sql()).sql(pretty=True).splitlines()
     assert sum(line.startswith("  OR c") for line in lines) == 4_999
+
+
+def test_a_line_break_in_a_name_is_not_indented() -> None:
+    query = exp.select(
+        exp.column(exp.to_identifier("a\nb", quoted=True)), exp.alias_("c", exp.to_identifier("d\re", quoted=True))
+    ).from_("t")
+    found = fitted(query, lambda part: part.sql()).sql(pretty=True)
+    assert '"a\nb"' in found
+    assert '"d\re"' in found
