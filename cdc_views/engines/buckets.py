@@ -53,9 +53,8 @@ def by_bucket(sources: Sources, digits: int) -> list[Sources]:
     """
     if digits == 0:
         return [sources]
-    return [
-        replace(in_buckets(sources, [bucket]), bucket=bucket) for bucket in map(f"{{:0{digits}b}}".format, range(1 << digits))
-    ]
+    buckets = (f"{number:0{digits}b}" for number in range(1 << digits))
+    return [replace(in_buckets(sources, [bucket]), bucket=bucket) for bucket in buckets]
 
 
 def is_within(sources: Sources, path: str) -> bool:

@@ -130,10 +130,11 @@ def spread_of(facts: Facts) -> Spread:
 
 
 def _why_not(facts: Facts, kernel_bytes: int) -> str:
-    if facts.held_bytes is None:
+    held = facts.held_bytes
+    if held is None:
         return "the bytes of its files are unknown"
-    if facts.held_bytes >= kernel_bytes:
-        return f"{_size(facts.held_bytes)} of files are too many: it is for less than {_size(kernel_bytes)}"
+    if held >= kernel_bytes:
+        return f"{_size(held)} of files are too many: it is for less than {_size(kernel_bytes)}"
     return ""
 
 

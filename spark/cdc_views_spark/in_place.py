@@ -70,8 +70,10 @@ class InPlace:
             texts.append(((share, *locked_settings(files, threads=spread.threads)), sql))
         # task n gets one row, the number n
         rows = session.range(0, len(texts), 1, len(texts)).mapInArrow(in_tasks(texts, schema), from_arrow_schema(schema))
+        if len(texts) == 1:
+            return rows
         plan = build(ask_of(self.read))
-        return ordered(rows, plan) if len(texts) > 1 and isinstance(plan, Ordered) else rows
+        return ordered(rows, plan) if isinstance(plan, Ordered) else rows
 
     def _snapshot(self, read: Read) -> Snapshot:
         return pinned(read, version=None if self.files is None else self.files.version)
