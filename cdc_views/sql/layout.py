@@ -72,13 +72,20 @@ def _fit(value: exp.Expr, text: Text) -> exp.Expr:
         value.set("expression", exp.Var(this=where))
     if isinstance(value, exp.Connector):
         _fit_operands(value, text)
+    elif isinstance(value, exp.IgnoreNulls):
+        # `IGNORE NULLS` is written inside the call, so the call stays one
+        _fit_parts(value.this, text)
     elif isinstance(value, _SPLIT):
-        for name, part in [*value.args.items()]:
-            if isinstance(part, exp.Expr) and not isinstance(part, exp.Var):
-                value.set(name, _fit(part, text))
-            elif isinstance(part, list):
-                value.set(name, [_fit(item, text) if isinstance(item, exp.Expr) else item for item in part])
+        _fit_parts(value, text)
     return value
+
+
+def _fit_parts(value: exp.Expr, text: Text) -> None:
+    for name, part in [*value.args.items()]:
+        if isinstance(part, exp.Expr) and not isinstance(part, exp.Var):
+            value.set(name, _fit(part, text))
+        elif isinstance(part, list):
+            value.set(name, [_fit(item, text) if isinstance(item, exp.Expr) else item for item in part])
 
 
 def _fit_operands(value: exp.Connector, text: Text) -> None:

@@ -30,8 +30,12 @@ def text(name: str, case: str, *, is_pretty: bool) -> str:
     return rows_sql(Ask(CASES[case]), dialect_name=name, strategy="aggregate", table="raw", clock="", is_pretty=is_pretty)
 
 
+@pytest.mark.parametrize("width", [1, 50, 70, 85, WIDTH, 140])
 @pytest.mark.parametrize(("name", "case"), RENDERED)
-def test_aligned_text_says_what_one_line_says(name: str, case: str) -> None:
+def test_aligned_text_says_what_one_line_says_however_wide(
+    name: str, case: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdc_views.sql.layout.WIDTH", width)
     aligned = re.sub(r"/\* .*? \*/", "", text(name, case, is_pretty=True))
     assert "".join(aligned.split()) == "".join(text(name, case, is_pretty=False).split())
 
