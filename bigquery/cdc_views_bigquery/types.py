@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.sql.dialects.base import identifier
 from cdc_views.sql.dialects.bigquery import decimal_name
+from cdc_views.sql.dialects.writing import identifier
 
 _SCALARS = (
     (pa.types.is_integer, "INT64"),

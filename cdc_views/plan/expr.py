@@ -22,6 +22,8 @@ class Op(str, Enum):
     GT = ">"
     GE = ">="
     IS_NULL = "is null"
+    BETWEEN = "between"
+    """Whether the first argument is at least the second and at most the third."""
     IN = "in"
     LIKE = "like"
     """A text like a pattern of SQL, as `run%`."""
@@ -145,9 +147,15 @@ class Case(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Struct(Expr):
-    """A struct of named fields, never null itself; compared field by field."""
+    """A struct of named fields, never null itself; compared field by field.
+
+    `stored` is a struct that exists already and has all parts as fields, but perhaps in another order. `is_alike`: it has the
+    parts alone, so that the two compare alike if their order is the same.
+    """
 
     parts: tuple[tuple[str, Expr], ...]
+    stored: Expr | None = None
+    is_alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)

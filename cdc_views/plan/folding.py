@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 
 from cdc_views.plan.expr import AnyOver, Call, Case, Col, Expr, Field, Friendly, Lit, Over, RowNumber, UserSql, both, columns_used
-from cdc_views.plan.nodes import Aggregate, Join, Node, Scan, Select, in_order
+from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Scan, Select, in_order, noted
 
 _MOST_STEPS = 6
 """An expression with fewer steps costs less to compute again than the columns that Spark would read to keep it."""
@@ -27,19 +27,53 @@ def folded(root: Node) -> Node:
     return done[id(root)]
 
 
-def readable(root: Node) -> Node:
-    """Return the plan with each `Select` and `Aggregate` merged into what it alone reads, if that writes no expression twice."""
+def readable(root: Node, *, nests_aggregates: bool = True) -> Node:
+    """Return the plan with each `Select` and `Aggregate` merged into what it alone reads, if that writes no expression twice.
+
+    A row that stands beside every other becomes a scalar subquery. `nests_aggregates`: any expression may hold an aggregate.
+    """
     readers = Counter(id(source) for node in in_order(root) for source in node.sources())
     done: dict[int, Node] = {}
     for node in in_order(root):
         over = node.over(tuple(done[id(source)] for source in node.sources()))
-        is_alone = all(readers[id(source)] == 1 for source in node.sources())
-        done[id(node)] = _written_once(over) if is_alone else over
+        if all(readers[id(source)] == 1 for source in node.sources()):
+            over = _with_scalar(over)
+            if not isinstance(over, Select) or not isinstance(over.source, Aggregate):
+                over = _written_once(over)
+            elif nests_aggregates and node is not root:
+                over = _over_groups(over, over.source)
+        done[id(node)] = over
     return done[id(root)]
 
 
+def _with_scalar(node: Node) -> Node:
+    """The node; a cross join with one value becomes a scalar subquery."""
+    if not isinstance(node, Join) or node.kind is not JoinKind.CROSS or not isinstance(node.right, Aggregate):
+        return node
+    one, used = node.right, Counter(c.name for _, value in node.columns for c in _columns(value) if c.of == "r")
+    if one.keys or len(one.folds) != 1 or used[one.folds[0][0]] != 1 or not isinstance(one.source, Scan):
+        return node
+    values: dict[str, Expr] = {**{name: Col(name) for name in node.left.output()}, one.folds[0][0]: OneValue(one)}
+    columns = tuple((name, _within(value, values)) for name, value in node.columns)
+    return Select(node.name, node.grain, node.left, columns, note=node.note)
+
+
+def _over_groups(upper: Select, lower: Aggregate) -> Node:
+    """The groups with the columns of `upper`, if these compute little, and nothing twice."""
+    values: dict[str, Expr] = {**{key: Col(key) for key in lower.keys}, **dict(lower.folds)}
+    used = Counter(name for _, value in upper.columns for name in _uses(value))
+    is_short = all(_steps(value) <= _MOST_STEPS for _, value in upper.columns if not isinstance(value, Col))
+    if upper.where is not None or not is_short or any(used[name] > 1 for name in values):
+        return upper
+    kept = dict(upper.columns)
+    if any(kept.get(key) != Col(key) for key in lower.keys):
+        return upper
+    folds = tuple((name, _within(value, values)) for name, value in upper.columns if name not in lower.keys)
+    return replace(lower, folds=folds, note=noted(lower.note, upper.note))
+
+
 def _written_once(upper: Node) -> Node:
-    if not isinstance(upper, (Select, Aggregate)) or not isinstance(upper.source, (Scan, Select, Join)):
+    if not isinstance(upper, (Select, Aggregate, Explode)) or not isinstance(upper.source, (Scan, Select, Join)):
         return upper
     lower = upper.source
     values, used = dict(lower.columns), Counter(name for part in upper.expressions() for name in _uses(part))
@@ -51,20 +85,34 @@ def _written_once(upper: Node) -> Node:
         return _over_join(upper, lower, values)
     if isinstance(upper, Select):
         return _over(upper, lower, values)
-    if not isinstance(lower, Scan) or any(values[key] != Col(key) for key in upper.keys):
+    return _over_scan(upper, lower, values) if isinstance(lower, Scan) else upper
+
+
+def _over_scan(upper: Aggregate | Explode, lower: Scan, values: Mapping[str, Expr]) -> Node:
+    """The step over a scan that computes nothing, if its own columns are columns of the table."""
+    kept = upper.keys if isinstance(upper, Aggregate) else upper.keep
+    if any(values[name] != Col(name) for name in kept):
         return upper
-    needed = dict.fromkeys([*upper.keys, *(c.name for n in used for c in sorted(columns_used(values[n]), key=lambda c: c.name))])
+    used = dict.fromkeys(name for part in upper.expressions() for name in _uses(part))
+    needed = dict.fromkeys([*kept, *(c.name for n in used for c in sorted(columns_used(values[n]), key=lambda c: c.name))])
     scan = replace(lower, columns=tuple((name, Col(name)) for name in needed) or lower.columns)
+    if isinstance(upper, Explode):
+        return replace(upper, source=scan, array=_within(upper.array, values), note=noted(lower.note, upper.note))
     where = None if upper.where is None else _within(upper.where, values)
-    return replace(upper, source=scan, folds=tuple((name, _within(value, values)) for name, value in upper.folds), where=where)
+    folds = tuple((name, _within(value, values)) for name, value in upper.folds)
+    return replace(upper, source=scan, folds=folds, where=where, note=noted(lower.note, upper.note))
 
 
 def _uses(expression: Expr) -> Iterator[str]:
     """The names of columns, once for each place."""
+    return (column.name for column in _columns(expression))
+
+
+def _columns(expression: Expr) -> Iterator[Col]:
     if isinstance(expression, Col):
-        yield expression.name
+        yield expression
     for child in expression.children():
-        yield from _uses(child)
+        yield from _columns(child)
 
 
 def _is_short(value: Expr) -> bool:
@@ -88,14 +136,14 @@ def _merged(upper: Select) -> Node:
 def _over(upper: Select, lower: Scan | Select, values: Mapping[str, Expr]) -> Node:
     columns = tuple((name, _within(value, values)) for name, value in upper.columns)
     where = both(lower.where, None if upper.where is None else _within(upper.where, values))
-    return replace(lower, name=upper.name, grain=upper.grain, columns=columns, where=where)
+    return replace(lower, name=upper.name, grain=upper.grain, note=noted(lower.note, upper.note), columns=columns, where=where)
 
 
-def _over_join(upper: Select | Aggregate, lower: Join, values: Mapping[str, Expr]) -> Node:
-    if isinstance(upper, Aggregate) or upper.where is not None:
+def _over_join(upper: Select | Aggregate | Explode, lower: Join, values: Mapping[str, Expr]) -> Node:
+    if not isinstance(upper, Select) or upper.where is not None:
         return upper
     columns = tuple((name, _within(value, values)) for name, value in upper.columns)
-    return replace(lower, name=upper.name, grain=upper.grain, columns=columns)
+    return replace(lower, name=upper.name, grain=upper.grain, note=noted(lower.note, upper.note), columns=columns)
 
 
 def _has_user_sql(expression: Expr) -> bool:
@@ -110,6 +158,8 @@ def _has_window(expression: Expr) -> bool:
 
 def _steps(expression: Expr) -> int:
     """The number of nodes in an expression; more than any limit if it is one of arrays, groups or windows."""
+    if isinstance(expression, OneValue):
+        return 1
     if not isinstance(expression, (Col, Field, Lit, Call, Case, Friendly)):
         return _MOST_STEPS + 1
     if not columns_used(expression):

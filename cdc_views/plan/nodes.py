@@ -77,13 +77,16 @@ class Select(OfOne):
 class CellColumn:
     """A column of cells to reduce. `kind` is None for cells without a value (a set's elements, a row marker).
 
-    `payload` names the fields (`value`, `bytes`) that the plan reads afterwards besides `written` and `rank`.
+    `payload` names the fields (`value`, `bytes`) that the plan reads afterwards besides `written` and `rank`. `stored` names the
+    fields of the cell in the raw table; `is_bare`: it has no others, as an element has its path.
     """
 
     name: str
     cell: Expr
     kind: LogicalType | None
     payload: tuple[str, ...] = ("value",)
+    stored: tuple[str, ...] = ()
+    is_bare: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,13 @@ class Aggregate(OfOne):
 
     def output(self) -> tuple[str, ...]:
         return self.keys + tuple(name for name, _ in self.folds)
+
+
+@dataclass(frozen=True, slots=True)
+class OneValue(Expr):
+    """The one value of the one row of `node`, which reads one scan and nothing else."""
+
+    node: Aggregate
 
 
 class JoinKind(str, Enum):
@@ -185,6 +195,11 @@ class Ordered(OfOne):
 
     def output(self) -> tuple[str, ...]:
         return self.source.output()
+
+
+def noted(*notes: str) -> str:
+    """Return the notes of steps that become one, in order and each once."""
+    return "; ".join(dict.fromkeys(note for note in notes if note))
 
 
 def together(name: str, parts: Sequence[Node], *, grain: str = "") -> Node:

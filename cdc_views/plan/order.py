@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_views.model.types import Kind, LogicalType, Scalar, carries_order_bytes
-from cdc_views.plan.expr import Col, Each, Expr, Greatest, Item, Keep, Lit, Named, either, is_null, when
+from cdc_views.plan.expr import Call, Col, Each, Expr, Greatest, Item, Keep, Lit, Named, Op, either, is_null, when
 from cdc_views.rules.cells import RANK_FLOOR, TTL_BITS
 
 _SIGNED = frozenset(
@@ -48,7 +48,7 @@ def now_rank(now: Expr | int) -> Expr:
     if isinstance(seconds, int):
         return Lit(RANK_FLOOR + ((min(max(seconds, -1), LAST_EXPIRY) + 1) << SHIFT))
     assert isinstance(now, Expr), "an instant is a number or an expression"
-    return (now + 1) * (1 << SHIFT) + RANK_FLOOR
+    return now * (1 << SHIFT) + (RANK_FLOOR + (1 << SHIFT))
 
 
 def is_eternal(rank: Expr) -> Expr:
@@ -68,7 +68,7 @@ def is_tombstone(rank: Expr) -> Expr:
 
 def is_live(rank: Expr, now: Expr) -> Expr:
     """Return whether a cell of that rank is live at `now` (rule C4): not expired, and no tombstone."""
-    return either(is_eternal(rank), (rank < 0) & (rank >= now_rank(now)))
+    return either(is_eternal(rank), Call(Op.BETWEEN, (rank, now_rank(now), Lit(-1))))
 
 
 def survives(written: Expr, deletion: Expr) -> Expr:

@@ -31,12 +31,18 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Aggregate, CellColumn, Explode, LatestCells, Node, Select, beside
+from cdc_views.plan.nodes import Aggregate, CellColumn, Explode, LatestCells, Node, Select, beside, noted
 from cdc_views.plan.order import RANK, WRITTEN
 from cdc_views.plan.reduction import Reduction
 from cdc_views.rules.facts import FactKind
 from cdc_views.rules.oracle import path_type
-from cdc_views.storage.relation import element_value_type
+from cdc_views.storage.relation import cell_fields, element_value_type
+
+_LATEST = "the latest cell of each column (C2)"
+_LATEST_STATICS = "the latest cell of each static column (C2)"
+_COVERS = "its last deletion, and its deleted ranges (D2)"
+_LATEST_ELEMENT = "the latest cell of each element (C2, W4)"
+_GATHERED = "the elements in the order of their paths (W4)"
 
 
 def reduce_rows(request: Reduction) -> Node:
@@ -53,13 +59,13 @@ def reduce_single_cells(request: Reduction) -> LatestCells:
     schema = request.schema
     simple = Cells.of(request, schema.regulars)
     keys = request.row_keys()
-    live = CellColumn(names.LIVE, col(names.LIVE), None, ())  # W1: markers compare like cells without a value
+    live = CellColumn(names.LIVE, col(names.LIVE), None, (), (WRITTEN, RANK))  # W1: markers compare like cells without a value
     own = ((names.LIVE, request.written_in_time(col(names.LIVE))), (names.DELETED, request.deletion(col(names.DELETED))))
     columns = (*stored_keys(keys, schema.row_key), *own, *simple.inputs)
     source = request.facts("row_facts", kinds=request.row_kinds, columns=columns)
     # D2: the largest deletion counts
     folds = (*display_folds(schema.row_key, keys), *maxima(names.DELETED), *simple.folds)
-    return LatestCells("latest_rows", "row key", source, keys, (live, *simple.cells), folds)
+    return LatestCells("latest_rows", "row key", source, keys, (live, *simple.cells), folds, note=_LATEST)
 
 
 def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node | None:
@@ -81,7 +87,8 @@ def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node 
     source = request.facts("partition_facts", kinds=kinds, columns=columns)
     # D2: which ranges cover a row depends on the row, so keep all
     folds = (*display_folds(schema.partition, keys), *maxima(names.PARTITION_DELETED), *lists(names.RANGES), *cells.folds)
-    partitions: Node = LatestCells("latest_partitions", "partition", source, keys, cells.cells, folds)
+    note = noted(_LATEST_STATICS if cells.cells else "", _COVERS)
+    partitions: Node = LatestCells("latest_partitions", "partition", source, keys, cells.cells, folds, note=note)
     for column in with_elements(request, statics):
         partitions = attach(request, partitions, column, keys=keys, kind=FactKind.STATIC)
     return partitions
@@ -91,7 +98,7 @@ def reduce_table(request: Reduction) -> Node:
     """Return one row: the largest deletion of the whole table (rule S6), or null."""
     deleted = (names.TABLE_DELETED, request.deletion(col(names.DELETED)))
     source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=(deleted,))
-    return Aggregate("latest_table", "table", source, (), maxima(names.TABLE_DELETED))
+    return Aggregate("latest_table", "table", source, (), maxima(names.TABLE_DELETED), note="the last truncate")
 
 
 def is_of(kind: FactKind) -> Expr:
@@ -142,7 +149,7 @@ class Cells:
                 folds += maxima(name)
             for name, cell, kind in single_cells(column, stored):
                 inputs.append((name, request.cell(column, cell)))
-                cells.append(request.reduced(name, column, cell=col(name), kind=kind))
+                cells.append(replace(request.reduced(name, column, cell=col(name), kind=kind), stored=cell_fields(kind)))
         return cls(tuple(inputs), tuple(cells), tuple(folds))
 
 
@@ -169,7 +176,8 @@ def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str,
     """
     cells = names.cells_of(column.name)
     elements = reduced_elements(request, column, keys=keys, kind=kind)
-    gathered = Aggregate(f"{cells[1:]}", f"{owners.grain} with elements", elements, keys, ((cells, collected(request, column)),))
+    lists_of = ((cells, collected(request, column)),)
+    gathered = Aggregate(f"{cells[1:]}", f"{owners.grain} with elements", elements, keys, lists_of, note=_GATHERED)
     name, on = f"{owners.name}_with_{physical_name(column.name)}", request.identities(kind)
     return replace(beside(name, owners, gathered, on), is_null_safe=kind is FactKind.ROW)
 
@@ -185,9 +193,12 @@ def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...
     shown = tuple((f"_{name}", element[name]) for name in paths)
     columns = (*cols(keys), (names.PATH_KEY, element[path_key(column)]), *shown, (names.ELEMENT, element))
     flat = Select(f"{base}_paths", "element fact", exploded, columns)
-    latest = request.reduced("_cell", column, cell=element, kind=element_value_type(column.type))
+    value = element_value_type(column.type)
+    fields = cell_fields(value) if value is not None else (WRITTEN, RANK)
+    latest = replace(request.reduced("_cell", column, cell=element, kind=value), stored=fields, is_bare=False)
     folds = tuple((f"_{name}", Agg(Fold.MIN, col(f"_{name}"))) for name in paths)
-    return LatestCells(f"latest_{base}_elements", "row key and path", flat, (*keys, names.PATH_KEY), (latest,), folds)
+    grain, by_path = "row key and path", (*keys, names.PATH_KEY)
+    return LatestCells(f"latest_{base}_elements", grain, flat, by_path, (latest,), folds, note=_LATEST_ELEMENT)
 
 
 def kept_elements(request: Reduction, column: Column, array: Expr) -> Expr:

@@ -14,7 +14,7 @@ from functools import partial
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar
 from cdc_views.plan import names
-from cdc_views.plan.expr import Call, Expr, Friendly, Lit, Named, Op, both, col, cols, when
+from cdc_views.plan.expr import Call, Expr, Friendly, Lit, Named, Op, both, col, cols, equal, when
 from cdc_views.plan.nodes import CellColumn, Join, JoinKind, Node, Scan, Select, UnionAll, together
 from cdc_views.plan.order import VALUE, WRITTEN
 from cdc_views.plan.parts import Parts, Source
@@ -119,7 +119,9 @@ class Reduction:
         wanted = tuple(kinds)
         kind_is: Expr | None = None
         if not source.is_plain or FactKind.ROW not in wanted:  # a filter that all rows pass misleads optimizers
-            kind_is = Call(Op.IN, (col(names.KIND), *(Lit(kind.value) for kind in wanted)))
+            kind = col(names.KIND)
+            several = Call(Op.IN, (kind, *(Lit(each.value) for each in wanted)))
+            kind_is = equal(kind, wanted[0].value) if len(wanted) == 1 else several
         landed = None
         if self.landed_as_of is not None:
             landed = col(names.LANDED) <= Friendly(Lit(self.landed_as_of), Scalar(Kind.INSTANT))

@@ -115,7 +115,8 @@ def ordered_cell(column: CellColumn) -> Struct:
     parts = dict(precedence_parts(column.cell, column.kind))
     for name in column.payload:
         parts.setdefault(name, column.cell[name])
-    return Struct(tuple(parts.items()))
+    is_whole = bool(column.stored) and parts.keys() >= {*column.stored}
+    return Struct(tuple(parts.items()), column.cell if is_whole else None, is_alike=is_whole and column.is_bare)
 
 
 def _is_present(column: CellColumn) -> Expr:
@@ -126,7 +127,7 @@ def _is_present(column: CellColumn) -> Expr:
 def aggregate(node: LatestCells, *, source: Node) -> Node:
     """Reduce by one group-by."""
     winners = tuple((c.name, Agg(Fold.MAX, ordered_cell(c), _is_present(c))) for c in node.cells)
-    return Aggregate(node.name, node.grain, source, node.keys, (*winners, *node.folds))
+    return Aggregate(node.name, node.grain, source, node.keys, (*winners, *node.folds), note=node.note)
 
 
 def window(node: LatestCells, *, source: Node) -> Node:
@@ -139,7 +140,7 @@ def window(node: LatestCells, *, source: Node) -> Node:
         ranks.append((f"_rank_{i}", RowNumber(keys, order)))
         winners.append((cell.name, Agg(Fold.ANY, ordered_cell(cell), equal(col(f"_rank_{i}"), 1) & _is_present(cell))))
     ranked = Select(f"{node.name}_ranked", "fact", source, (*cols(source.output()), *ranks))
-    return Aggregate(node.name, node.grain, ranked, node.keys, (*winners, *node.folds))
+    return Aggregate(node.name, node.grain, ranked, node.keys, (*winners, *node.folds), note=node.note)
 
 
 def self_join(node: LatestCells, *, source: Node) -> Node:
@@ -149,7 +150,8 @@ def self_join(node: LatestCells, *, source: Node) -> Node:
         name = node.name if i == len(node.cells) - 1 else f"{node.name}_and_{i + 1}"
         winners = _joined_back(node, source, column=column)
         columns = (*cols(result.output(), "l"), (column.name, col("_cell", "r")))
-        result = Join(name, node.grain, result, winners, JoinKind.LEFT, node.keys, columns, is_null_safe=True)
+        note = node.note if name == node.name else ""
+        result = Join(name, node.grain, result, winners, JoinKind.LEFT, node.keys, columns, is_null_safe=True, note=note)
     return result
 
 

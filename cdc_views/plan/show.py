@@ -39,6 +39,13 @@ from cdc_views.plan.order import RANK, VALUE, WRITTEN, cell_expiry, elements_exp
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
+_COVERED = "_scope is the last deletion that covers it (D2)"
+_COVERED_BY_TRUNCATE = "_scope is the last deletion or truncate that covers it (D2, S6)"
+_JUDGED = "a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire"
+_EXISTS = "a row exists if its marker _live or any cell shows (W2)"
+_EXISTS_BY_MARKER = "a row exists if its last write _live is newer than _scope (S1); so do its cells (D1)"
+_STATIC_ONLY = "a partition's static columns show alone if no row of it exists (W3)"
+
 
 @dataclass(frozen=True, slots=True)
 class Showing:
@@ -110,7 +117,9 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
     shown = (*shown_keys(request.schema.row_key), *shown_values(request, others), (names.IS_ROW, TRUE))
     columns = (*shown, *_expiry(request, others, has_marker=True), *_parts(request))
     is_kept = request.is_plain or request.tells_parts
-    return Select("visible_rows", "visible row", judged, columns, None if is_kept else _row_exists(request))
+    note = _EXISTS_BY_MARKER if request.relation.is_whole_row else _EXISTS
+    exists = None if is_kept else _row_exists(request)
+    return Select("visible_rows", "visible row", judged, columns, exists, note="" if is_kept else note)
 
 
 def _parts(request: Showing) -> Named:
@@ -145,12 +154,14 @@ def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...],
     for column in columns:
         own, is_read = _complex_scope(column, scope), column in request.columns
         for name, _, kind in names.cells(column):
-            verdicts.append((names.shows(name), _shows(request, col(name), kind, deletion=own, is_read=is_read)))
+            shown = _shows(request, col(name), kind, deletion=own, is_read=is_read)
+            verdicts.append((names.shows(name), _exists_in_time(request, column, own) or shown))
         if not names.cells(column):
             cells = names.cells_of(column.name)
             elements[cells] = Keep(col(cells), _lives(request, Item(), own))
     judged = replaced(f"judged_{columns[0].role.value if columns else 'no'}_cells", source, elements)
-    return replace(judged, columns=(*judged.columns, *verdicts))
+    note = "" if request.relation.is_whole_row else _JUDGED
+    return replace(judged, columns=(*judged.columns, *verdicts), note=note)
 
 
 def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr, is_read: bool) -> Expr:
@@ -159,6 +170,12 @@ def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr, i
     if is_read and VALUE in request.representation.payload(kind):
         return not_null(cell[VALUE])  # not the bytes: a tombstone may have some
     return is_eternal(cell[RANK])  # the rank is cheaper to read than a value that is not shown
+
+
+def _exists_in_time(request: Showing, column: Column, deletion: Expr) -> Expr | None:
+    """Whether a cell survives, if that alone decides what a view shows: a tombstone's value is null. None if it is not enough."""
+    is_enough = request.relation.is_whole_row and deletion != Lit(None) and not request.representation.is_exact
+    return survives(col(physical_name(column.name))[WRITTEN], deletion) if is_enough and _shows_null(column.type) else None
 
 
 def _lives(request: Showing, cell: Expr, deletion: Expr) -> Expr:
@@ -174,7 +191,8 @@ def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table
     rows, covers = with_covers(request.schema, rows, partitions=partitions, table=table)
     kept = cols(name for name in rows.output() if name not in (names.DELETED, names.RANGES))
     scope = (names.SCOPE, largest(col(names.DELETED), *covers))
-    return Select("covered_rows", "row key", rows, (*kept, scope, *_clock(request, rows)))
+    note = _COVERED if table is None else _COVERED_BY_TRUNCATE
+    return Select("covered_rows", "row key", rows, (*kept, scope, *_clock(request, rows)), note=note)
 
 
 def _clock(request: Showing, source: Node) -> Named:
@@ -260,8 +278,9 @@ def shown_keys(columns: Iterable[Column]) -> Named:
     return tuple(keys.items())
 
 
-_TIMES = {Kind.TIMESTAMP, Kind.INSTANT, Kind.DATETIME, Kind.DATE, Kind.TIME}
-"""Kinds whose friendly value is computed from the stored one; some computations do not return null for null."""
+def _shows_null(kind: LogicalType) -> bool:
+    """Whether the friendly form of null is null in every dialect. The text of a time is put together from parts."""
+    return isinstance(kind, Scalar) and kind.kind is not Kind.TIME
 
 
 def shown_values(request: Showing, columns: Iterable[Column]) -> Named:
@@ -274,7 +293,7 @@ def _value(request: Showing, column: Column) -> Named:
         cell = col(physical_name(column.name))
         values = request.representation.of_cell(column, cell)
         is_value = all(value == Friendly(cell[VALUE], column.type) for _, value in values)
-        if request.is_plain and is_value and isinstance(column.type, Scalar) and column.type.kind not in _TIMES:
+        if request.is_plain and is_value and _shows_null(column.type):
             return values  # a cell of a plain row shows exactly what is stored
     elif fields := names.cells(column):
         values = request.representation.of_fields(column, [(f, col(n), col(names.shows(n)), kind) for n, f, kind in fields])
@@ -312,7 +331,8 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     candidates = static_rows(request, partitions, like=visible.output())
     every = UnionAll("rows_and_static_rows", "visible row or partition", (visible, candidates))
     has_row = AnyOver(col(names.IS_ROW), tuple(col(names.identity(c)) for c in request.schema.partition))
-    ranked = Select("with_partition", every.grain, every, (*cols(every.output()), (names.HAS_ROW, has_row)))
+    columns = (*cols(every.output()), (names.HAS_ROW, has_row))
+    ranked = Select("with_partition", every.grain, every, columns, note=_STATIC_ONLY)
     return Select("shown_rows", "visible row", ranked, cols(every.output()), either(col(names.IS_ROW), ~col(names.HAS_ROW)))
 
 

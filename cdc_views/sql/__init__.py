@@ -13,7 +13,7 @@ from cdc_views.plan.parts import Parts, Source
 from cdc_views.plan.rewrites import choose, lowered
 from cdc_views.plan.state_and_tail import RAW, STATE, StateAndTail, over_both
 from cdc_views.sql.dialects import Dialect, dialect
-from cdc_views.sql.dialects.base import identifier
+from cdc_views.sql.dialects.writing import identifier
 from cdc_views.sql.render import Renderer
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
@@ -125,7 +125,9 @@ def _named(ask: Ask, query: exp.Select, names: tuple[tuple[str, str], ...]) -> e
     shown = {column.alias_or_name: column.unalias() for column in query.selects}
     for name, output in names:
         value = shown[output]
-        columns.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(name), copy=False))
+        shown_as = exp.cast(value, casts[name]) if name in casts else value
+        is_named = isinstance(shown_as, exp.Column) and shown_as.name == name
+        columns.append(shown_as if is_named else exp.alias_(shown_as, identifier(name), copy=False))
     query.set("expressions", columns)
     return query
 

@@ -3,22 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
+import sqlglot
 from sqlglot import exp
+from sqlglot.generator import Generator
 
 WIDTH = 112
 """The most characters of an expression on a line, without its indent."""
+_WIDER = 180
+"""The most characters of a subquery or an ordered aggregate on a line: they are harder to read in parts."""
 _CALLS = (exp.Anonymous, exp.ArrayAgg, exp.Bracket, exp.Filter, exp.IgnoreNulls, exp.Limit, exp.Max, exp.Min, exp.Order)
-_SPLIT = (*_CALLS, exp.Paren, exp.Not, exp.Where, exp.Case, exp.If, exp.Alias)
+_SPLIT = (*_CALLS, exp.Lambda, exp.Paren, exp.Not, exp.Where, exp.Case, exp.If, exp.Alias)
 """Expressions that are written over several lines; the parts of others stay together."""
+
+_FEW = 3
+"""A SELECT of more columns than these stands on several lines."""
+_LINE = "line"
 
 Text = Callable[[exp.Expr], str]
 """Returns an expression on one line."""
 
 
+class _Aligned(Generator):
+    """Puts on one line what `fitted` found to fit: a whole SELECT, its WHERE and GROUP BY, a branch of a CASE."""
+
+    def select_sql(self, expression: exp.Select) -> str:
+        line = expression.meta.get(_LINE)
+        if isinstance(line, str):
+            return line
+        written, only = super().select_sql(expression), expression.expressions[0]
+        long = f"SELECT{self.sep()}{self.expressions(expression)}"
+        is_line = len(expression.expressions) == 1 and isinstance(only, exp.Var) and written.startswith(long)
+        return f"SELECT {self.sql(only)}{written[len(long) :]}" if is_line else written
+
+    def order_sql(self, expression: exp.Order, flat: bool = False) -> str:  # noqa: FBT001, FBT002 (the base has this signature)
+        is_own = expression.args.get("this") is None and len(expression.expressions) == 1
+        return f"{self.seg('ORDER BY')} {self.sql(expression.expressions[0])}" if is_own else super().order_sql(expression, flat)
+
+    def where_sql(self, expression: exp.Where) -> str:
+        is_line = isinstance(expression.this, exp.Var)
+        return f"{self.seg('WHERE')} {self.sql(expression, 'this')}" if is_line else super().where_sql(expression)
+
+    def group_sql(self, expression: exp.Group) -> str:
+        keys = [self.sql(key) for key in expression.expressions]
+        return f"{self.seg('GROUP BY')} {keys[0]}" if len(keys) == 1 else super().group_sql(expression)
+
+    def case_sql(self, expression: exp.Case) -> str:
+        ifs, default = expression.args["ifs"], self.sql(expression, "default")
+        if len(ifs) == 1 or not all(isinstance(part.this, exp.Var) and isinstance(part.args["true"], exp.Var) for part in ifs):
+            return super().case_sql(expression)
+        branches = [f"WHEN {self.sql(part, 'this')} THEN {self.sql(part, 'true')}" for part in ifs]
+        ending = [f"ELSE {default}"] if default else []
+        return self.indent("\n".join(["CASE", *branches, *ending, "END"]), skip_first=True, skip_last=True)
+
+
+@cache
+def _aligned(dialect: str) -> type[Generator]:
+    """The dialect's generator of aligned text."""
+    base = sqlglot.Dialect.get_or_raise(dialect).generator_class
+    return type("Aligned", (_Aligned, base), {})
+
+
+def printed(query: exp.Query, dialect: str) -> str:
+    """Return a query's aligned text with its comments; the query is not to be used after."""
+    target = sqlglot.Dialect.get_or_raise(dialect)
+    fitted(query, target.generator(comments=False).generate)
+    written = _aligned(dialect)(dialect=target, pretty=True, max_text_width=WIDTH)
+    return written.generate(query, copy=False)
+
+
 def fitted(query: exp.Query, text: Text) -> exp.Query:
     """Return the query, changed in place, with a text in the place of each expression that fits a line."""
     for select in reversed([*query.find_all(exp.Select)]):
+        if len(select.expressions) <= _FEW and not select.args.get("with_"):
+            line = text(select)
+            if len(line) <= WIDTH and not _has_break(line):
+                select.meta[_LINE] = line
+                continue
         select.set("expressions", [*_lines(select.expressions, text)])
         where, group = select.args.get("where"), select.args.get("group")
         if where is not None:
@@ -32,10 +94,10 @@ def fitted(query: exp.Query, text: Text) -> exp.Query:
 
 
 def _lines(columns: Iterable[exp.Expr], text: Text) -> Iterator[exp.Expr]:
-    """The columns; as many that follow each other as fit a line are one text, if they only name a column."""
+    """The columns; as many that follow each other as fit a line are one text, if they only name a column or a constant."""
     names: list[str] = []
     for column in columns:
-        name = text(column) if isinstance(column, exp.Column) else ""
+        name = text(column) if isinstance(column.unalias(), (exp.Column, exp.Null, exp.Boolean)) else ""
         if not name or _has_break(name):
             yield from _joined(names)
             names = []
@@ -63,7 +125,8 @@ def _fit(value: exp.Expr, text: Text) -> exp.Expr:
     if _has_break(line):
         return value
     # a branch is one only within its CASE, and so are the clauses of a call
-    if len(line) <= WIDTH and not isinstance(value, (exp.If, exp.Limit, exp.Order, exp.Where)):
+    is_whole = isinstance(value.this, (exp.Select, exp.ArrayAgg)) or isinstance(value, exp.ArrayAgg)
+    if len(line) <= (_WIDER if is_whole else WIDTH) and not isinstance(value, (exp.If, exp.Limit, exp.Order, exp.Where)):
         return exp.Var(this=line)
     if isinstance(value, exp.Filter) and len(text(value.expression)) <= WIDTH:
         call, where = text(value.this), text(value.expression)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.plan.expr import Col, Expr, Lit, Named, both
+from cdc_views.plan.expr import Col, Expr, Lit, Named
 from cdc_views.plan.folding import readable
-from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, Ordered, Scan, Select, UnionAll, in_order
+from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Ordered, Scan, Select, UnionAll, in_order
 from cdc_views.plan.parts import Source
-from cdc_views.sql.dialects.base import Dialect, Sql, identifier, number
+from cdc_views.sql.dialects.base import Dialect
+from cdc_views.sql.dialects.writing import Sql, identifier, number
 
 
 class Renderer:
@@ -30,10 +32,12 @@ class Renderer:
 
     def query(self, root: Node) -> exp.Select:
         """Return `WITH … SELECT …` of the plan's output columns."""
-        root = readable(root)
+        root = readable(root, nests_aggregates=self.dialect.greatest_skips_null)
         nodes = in_order(root)
         names = step_names(nodes, longest=self.dialect.max_name_bytes)
-        self.dialect.begin(nodes)
+        within = [node for scalar in _scalars(nodes) for node in in_order(scalar.node)]
+        self.dialect.begin([*within, *nodes])
+        self.dialect.subquery = self._subquery
         self._inlined = {id(node) for node in nodes if self._is_inlined(node, nodes)}
         bodies = {id(node): self._body(node, names) for node in nodes if id(node) not in self._inlined}
         query = bodies[id(root)]
@@ -57,15 +61,28 @@ class Renderer:
             )
         self.dialect.node = node
         body = visit(node, names)
-        body.add_comments([f" one row per {node.grain}{node.note and f'; {node.note}'}"])
+        body.add_comments([f" one row per {node.grain}{node.note and f': {node.note}'}"])
         return body
 
     def _is_inlined(self, node: Node, nodes: list[Node]) -> bool:
-        """Whether one group-by alone reads the scan, which computes nothing: it then reads the table itself."""
+        """Whether one step that computes columns reads the scan, which computes nothing: it then reads the table itself."""
         if not isinstance(node, Scan) or any(value != Col(name) for name, value in node.columns):
             return False
         readers = [other for other in nodes if any(source is node for source in other.sources())]
-        return len(readers) == 1 and isinstance(readers[0], Aggregate) and self.dialect.beside(node) is None
+        return len(readers) == 1 and isinstance(readers[0], (Aggregate, Explode)) and self.dialect.beside(node) is None
+
+    def _subquery(self, node: Node) -> Sql:
+        """The one value of a group-by of one scan, in parentheses."""
+        assert isinstance(node, Aggregate)
+        assert isinstance(node.source, Scan)
+        with self._within(node.source):
+            scan = self._scan(node.source, {})
+        ((_, value),) = node.folds
+        with self._within(node):
+            if self._is_inlined(node.source, [node]):
+                return scan.select(self.dialect.render(value), append=False, copy=False).subquery(copy=False)
+            facts = scan.subquery(identifier("_facts"), copy=False)
+            return self._filtered(_select([self.dialect.render(value)], facts), node.where).subquery(copy=False)
 
     def _columns(self, columns: Named) -> list[Sql]:
         return [self._column(name, self.dialect.render(value)) for name, value in columns]
@@ -82,6 +99,13 @@ class Renderer:
     def _filtered(self, query: exp.Select, condition: Expr | None) -> exp.Select:
         return query.where(self.dialect.render(condition), copy=False) if condition is not None else query
 
+    @contextmanager
+    def _within(self, node: Node) -> Iterator[None]:
+        """Render expressions of `node` in this block."""
+        outer, self.dialect.node = self.dialect.node, node
+        yield
+        self.dialect.node = outer
+
     def _scan(self, node: Scan, names: dict[int, str]) -> exp.Select:
         query = _select(self._columns(node.columns), self.dialect.table(self._tables[node.source]))
         beside = self.dialect.beside(node)
@@ -93,12 +117,17 @@ class Renderer:
         return self._filtered(_select(self._columns(node.columns), self._from(node.source, names)), node.where)
 
     def _aggregate(self, node: Aggregate, names: dict[int, str]) -> exp.Select:
-        keys, where = [_ref(key) for key in node.keys], node.where
-        source = self._from(node.source, names)
-        if isinstance(node.source, Scan) and id(node.source) in self._inlined:
-            source, where = self.dialect.table(self._tables[node.source.source]), both(node.source.where, where)
-        query = self._filtered(_select([*keys, *self._columns(node.folds)], source), where)
+        keys = [_ref(key) for key in node.keys]
+        query = self._filtered(self._over([*keys, *self._columns(node.folds)], node.source, names), node.where)
         return query.group_by(*(key.copy() for key in keys), copy=False) if keys else query
+
+    def _over(self, columns: list[Sql], source: Node, names: dict[int, str]) -> exp.Select:
+        """SELECT `columns` from a step, or from the table itself instead of a scan that is inlined."""
+        if not isinstance(source, Scan) or id(source) not in self._inlined:
+            return _select(columns, self._from(source, names))
+        query = _select(columns, self.dialect.table(self._tables[source.source]))
+        with self._within(source):
+            return self._filtered(query, source.where)
 
     def _join(self, node: Join, names: dict[int, str]) -> exp.Select:
         query = _select(self._columns(node.columns), self._from(node.left, names, "l"))
@@ -113,7 +142,7 @@ class Renderer:
     def _explode(self, node: Explode, names: dict[int, str]) -> exp.Select:
         selected, lateral = self.dialect.explode(self.dialect.render(node.array), alias=node.element)
         keep = [_ref(name) for name in node.keep]
-        query = _select([*keep, *([selected] if selected is not None else [])], self._from(node.source, names))
+        query = self._over([*keep, *([selected] if selected is not None else [])], node.source, names)
         return query.join(lateral, join_type="cross", copy=False) if lateral is not None else query
 
     def _unionall(self, node: UnionAll, names: dict[int, str]) -> exp.Select:
@@ -139,6 +168,14 @@ class Renderer:
             key = exp.Ordered(this=_ref(name), desc=descending, nulls_first=not descending)
             query = query.order_by(key, copy=False)
         return query.limit(number(node.limit), copy=False) if node.limit is not None else query
+
+
+def _scalars(nodes: list[Node]) -> Iterator[OneValue]:
+    """The scalar subqueries of a plan: they stand at most below one function."""
+    for node in nodes:
+        if isinstance(node, (Select, Aggregate)):
+            for _, value in node.columns if isinstance(node, Select) else node.folds:
+                yield from (part for part in (value, *value.children()) if isinstance(part, OneValue))
 
 
 def _read_by_several(nodes: list[Node]) -> set[int]:

@@ -116,8 +116,8 @@ class Relation:
         return pa.struct([pa.field("deletion", self._deletion_type()), pa.field("cells", cells)])
 
     def _cell_type(self, kind: LogicalType) -> pa.DataType:
-        fields = [pa.field("written", self.written), pa.field("rank", pa.int64()), pa.field("value", arrow_type(kind))]
-        return pa.struct(fields + ([pa.field("bytes", pa.binary())] if carries_order_bytes(kind) else []))
+        types = {"written": self.written, "rank": pa.int64(), "value": arrow_type(kind), "bytes": pa.binary()}
+        return pa.struct([pa.field(name, types[name]) for name in cell_fields(kind)])
 
     def _element_fields(self, kind: LogicalType) -> list[pa.Field]:
         path = path_type(kind)
@@ -180,6 +180,11 @@ def element_value_type(kind: LogicalType) -> LogicalType | None:
         case MapOf():
             return kind.value
     return None
+
+
+def cell_fields(kind: LogicalType) -> tuple[str, ...]:
+    """Return the names of the fields of a stored cell with a value of `kind`, in order."""
+    return ("written", "rank", "value", "bytes") if carries_order_bytes(kind) else ("written", "rank", "value")
 
 
 def identity(column: Column, value: Any) -> bytes:

@@ -12,8 +12,8 @@ from cdc_views.plan.expr import Expr, Named
 from cdc_views.plan.folding import folded
 from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, Ordered, Scan, Select, UnionAll, in_order
 from cdc_views.plan.parts import Source
-from cdc_views.sql.dialects.base import identifier
 from cdc_views.sql.dialects.spark import Spark
+from cdc_views.sql.dialects.writing import identifier
 
 
 class Compiler:

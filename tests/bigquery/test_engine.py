@@ -56,7 +56,7 @@ def test_apply_again_changes_nothing_and_a_new_column_is_added(server: Served, t
     (tmp_path / "schema.cql").write_text(CQL.replace("note text", "note text, paid int"))
     planned = Project.load(loaded.file).table("shop.orders").plan()
     assert planned.change == "replace"
-    assert f"+ {RAW}: paid STRUCT<`written` INT64, `rank` INT64, `value` INT64>" in planned.schema
+    assert f"+ {RAW}: paid STRUCT<written INT64, rank INT64, value INT64>" in planned.schema
     Project.load(loaded.file).table("shop.orders").apply()
     assert shown(Project.load(loaded.file)) == [{"id": 1, "line": 0, "state": "open", "note": None, "paid": None}]
     assert Project.load(loaded.file).table("shop.orders").plan().change == "none"

@@ -1,65 +1,36 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW `analytics`.`orders` AS
-WITH `latest_rows` AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    `id`,
-    ARRAY_AGG(
-      IF(`_live`.`written` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
-      LIMIT 1
-    )[SAFE_OFFSET(0)] AS `_live`,
-    ARRAY_AGG(
-      IF(
-        `state`.`written` IS NOT NULL,
-        STRUCT(`state`.`written` AS `written`, `state`.`rank` AS `rank`, `state`.`value` AS `value`),
-        NULL
-      ) IGNORE NULLS ORDER BY `state`.`written` DESC, `state`.`rank` DESC, `state`.`value` DESC
-      LIMIT 1
-    )[SAFE_OFFSET(0)] AS `state`,
-    ARRAY_AGG(
-      IF(
-        `price`.`written` IS NOT NULL,
-        STRUCT(`price`.`written` AS `written`, `price`.`rank` AS `rank`, `price`.`bytes` AS `bytes`, `price`.`value` AS `value`),
-        NULL
-      ) IGNORE NULLS ORDER BY `price`.`written` DESC, `price`.`rank` DESC, `price`.`bytes` DESC
-      LIMIT 1
-    )[SAFE_OFFSET(0)] AS `price`,
-    MAX(`_deleted`.`written`) AS `_deleted`
-  FROM raw_orders AS `_raw`
-  WHERE
-    `_kind` IN ('row', 'partition')
-  GROUP BY
-    `id`
-), `latest_table` AS (
-  /* one row per table */
+    id,
+    ARRAY_AGG(_live IGNORE NULLS ORDER BY _live.written DESC, _live.rank DESC LIMIT 1)[SAFE_OFFSET(0)] AS _live,
+    ARRAY_AGG(state IGNORE NULLS ORDER BY state.written DESC, state.rank DESC, state.value DESC LIMIT 1)[SAFE_OFFSET(0)] AS state,
+    ARRAY_AGG(price IGNORE NULLS ORDER BY price.written DESC, price.rank DESC, price.bytes DESC LIMIT 1)[SAFE_OFFSET(0)] AS price,
+    MAX(_deleted.written) AS _deleted
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion or truncate that covers it (D2, S6) */
   SELECT
-    MAX(`_deleted`.`written`) AS `_table_deleted`
-  FROM raw_orders AS `_raw`
-  WHERE
-    `_kind` IN ('table')
-), `covered_rows` AS (
-  /* one row per row key */
-  SELECT
-    `l`.`id`, `l`.`_live`, `l`.`state`, `l`.`price`,
-    (SELECT MAX(`_item`) FROM UNNEST([`l`.`_deleted`, `r`.`_table_deleted`]) AS `_item`) AS `_scope`
-  FROM `latest_rows` AS `l`
-  CROSS JOIN `latest_table` AS `r`
+    id, _live, state, price,
+    (SELECT MAX(_item) FROM UNNEST([_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')]) AS _item) AS _scope
+  FROM latest_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its last write _live is newer than _scope (S1); so do its cells (D1) */
 SELECT
-  `id` AS `id`,
-  CASE WHEN (`_scope` IS NULL OR `state`.`written` > `_scope`) AND `state`.`rank` < 0 THEN `state`.`value` END AS `state`,
+  id,
+  CASE WHEN _scope IS NULL OR state.written > _scope THEN state.value END AS state,
   CASE
-    WHEN (`_scope` IS NULL OR `price`.`written` > `_scope`) AND `price`.`rank` < 0
+    WHEN _scope IS NULL OR price.written > _scope
     THEN CAST(CASE
-      WHEN REGEXP_CONTAINS(`price`.`value`, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
-      THEN `price`.`value`
-      ELSE `price`.`value` || ' does not fit decimal(12, 2) of price: update the schema file'
+      WHEN REGEXP_CONTAINS(price.value, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
+      THEN price.value
+      ELSE price.value || ' does not fit decimal(12, 2) of price: update the schema file'
     END AS NUMERIC)
-  END AS `price`
-FROM `covered_rows`
-WHERE
-  (`_scope` IS NULL OR `_live`.`written` > `_scope`) AND `_live`.`rank` < 0
+  END AS price
+FROM covered_rows
+WHERE (_scope IS NULL OR _live.written > _scope) AND _live.rank < 0

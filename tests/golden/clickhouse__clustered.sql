@@ -1,211 +1,175 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (shop, day), and one per partition that has only live static columns (W3)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (shop, day), and one per partition that has only live static columns (W3)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "shop", "day",
+    shop, day,
     argMaxIf(
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tupleElement("_live", 'written') IS NOT NULL
-    ) AS "_live",
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tupleElement(_live, 'written') IS NOT NULL
+    ) AS _live,
     argMaxIf(
       tuple(
-        tupleElement("total", 'written'),
-        tupleElement("total", 'rank'),
-        tupleElement("total", 'value') < 0,
-        tupleElement("total", 'value')
+        tupleElement(total, 'written'),
+        tupleElement(total, 'rank'),
+        tupleElement(total, 'value') < 0,
+        tupleElement(total, 'value')
       ),
       tuple(
-        tupleElement("total", 'written'),
-        tupleElement("total", 'rank'),
-        tupleElement("total", 'value') < 0,
-        tupleElement("total", 'value')
+        tupleElement(total, 'written'),
+        tupleElement(total, 'rank'),
+        tupleElement(total, 'value') < 0,
+        tupleElement(total, 'value')
       ),
-      tupleElement("total", 'written') IS NOT NULL
-    ) AS "total",
-    max(tupleElement("_deleted", 'written')) AS "_deleted"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row')
-  GROUP BY
-    "shop", "day"
-), "partition_facts" AS (
+      tupleElement(total, 'written') IS NOT NULL
+    ) AS total,
+    max(tupleElement(_deleted, 'written')) AS _deleted
+  FROM raw_orders AS _raw
+  WHERE _kind = 'row'
+  GROUP BY shop, day
+), partition_facts AS (
   /* one row per partition or range or static fact */
   SELECT
-    "shop",
-    CASE WHEN "_kind" = 'partition' THEN tupleElement("_deleted", 'written') END AS "_partition_deleted",
+    shop,
+    CASE WHEN _kind = 'partition' THEN tupleElement(_deleted, 'written') END AS _partition_deleted,
     if(
-      "_kind" = 'range' AND tupleElement("_deleted", 'written') IS NOT NULL,
-      tuple(tupleElement("_deleted", 'written'), "_from", "_to"),
-      defaultValueOfArgumentType(tuple(tupleElement("_deleted", 'written'), "_from", "_to"))
-    ) AS "_ranges",
-    "title"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('partition', 'range', 'static')
-), "latest_partitions" AS (
-  /* one row per partition */
+      _kind = 'range' AND tupleElement(_deleted, 'written') IS NOT NULL,
+      tuple(tupleElement(_deleted, 'written'), _from, _to),
+      defaultValueOfArgumentType(tuple(tupleElement(_deleted, 'written'), _from, _to))
+    ) AS _ranges,
+    title
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('partition', 'range', 'static')
+), latest_partitions AS (
+  /* one row per partition: the latest cell of each static column (C2); its last deletion, and its deleted ranges (D2) */
   SELECT
-    "shop",
+    shop,
     argMaxIf(
-      tuple(tupleElement("title", 'written'), tupleElement("title", 'rank'), tupleElement("title", 'value')),
-      tuple(tupleElement("title", 'written'), tupleElement("title", 'rank'), tupleElement("title", 'value')),
-      tupleElement("title", 'written') IS NOT NULL
-    ) AS "title",
-    max("_partition_deleted") AS "_partition_deleted",
+      tuple(tupleElement(title, 'written'), tupleElement(title, 'rank'), tupleElement(title, 'value')),
+      tuple(tupleElement(title, 'written'), tupleElement(title, 'rank'), tupleElement(title, 'value')),
+      tupleElement(title, 'written') IS NOT NULL
+    ) AS title,
+    max(_partition_deleted) AS _partition_deleted,
     arraySort(
-      "_item" -> tuple(isNotNull(tupleElement("_item", 1)), tupleElement("_item", 1)),
-      groupArrayIf("_ranges", tupleElement("_ranges", 1) IS NOT NULL)
-    ) AS "_ranges"
-  FROM "partition_facts"
-  GROUP BY
-    "shop"
-), "covered_rows" AS (
-  /* one row per row key */
+      _item -> tuple(isNotNull(tupleElement(_item, 1)), tupleElement(_item, 1)),
+      groupArrayIf(_ranges, tupleElement(_ranges, 1) IS NOT NULL)
+    ) AS _ranges
+  FROM partition_facts
+  GROUP BY shop
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "l"."shop", "l"."day", "l"."_live", "l"."total", "r"."title", "r"."_partition_deleted",
+    l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     arrayReduce(
       'max',
       [
-        "l"."_deleted",
-        "r"."_partition_deleted",
+        l._deleted,
+        r._partition_deleted,
         arrayReduce(
           'max',
           arrayMap(
-            "_item" -> tupleElement("_item", 1),
+            _item -> tupleElement(_item, 1),
             arrayFilter(
-              "_item" -> CASE
-                WHEN tupleElement(tupleElement("_item", 2), 'size') <= 0
+              _item -> CASE
+                WHEN tupleElement(tupleElement(_item, 2), 'size') <= 0
                 THEN TRUE
-                WHEN "l"."day" IS NULL AND tupleElement(tupleElement("_item", 2), 'day') IS NOT NULL
+                WHEN l.day IS NULL AND tupleElement(tupleElement(_item, 2), 'day') IS NOT NULL
                 THEN TRUE
-                WHEN "l"."day" IS NOT NULL AND tupleElement(tupleElement("_item", 2), 'day') IS NULL
+                WHEN l.day IS NOT NULL AND tupleElement(tupleElement(_item, 2), 'day') IS NULL
                 THEN FALSE
-                WHEN "l"."day" < tupleElement(tupleElement("_item", 2), 'day')
+                WHEN l.day < tupleElement(tupleElement(_item, 2), 'day')
                 THEN TRUE
-                WHEN NOT "l"."day" = tupleElement(tupleElement("_item", 2), 'day')
+                WHEN NOT l.day = tupleElement(tupleElement(_item, 2), 'day')
                 THEN FALSE
-                ELSE tupleElement(tupleElement("_item", 2), 'inclusive')
+                ELSE tupleElement(tupleElement(_item, 2), 'inclusive')
               END
               AND CASE
-                WHEN tupleElement(tupleElement("_item", 3), 'size') <= 0
+                WHEN tupleElement(tupleElement(_item, 3), 'size') <= 0
                 THEN TRUE
-                WHEN "l"."day" IS NULL AND tupleElement(tupleElement("_item", 3), 'day') IS NOT NULL
+                WHEN l.day IS NULL AND tupleElement(tupleElement(_item, 3), 'day') IS NOT NULL
                 THEN FALSE
-                WHEN "l"."day" IS NOT NULL AND tupleElement(tupleElement("_item", 3), 'day') IS NULL
+                WHEN l.day IS NOT NULL AND tupleElement(tupleElement(_item, 3), 'day') IS NULL
                 THEN TRUE
-                WHEN "l"."day" > tupleElement(tupleElement("_item", 3), 'day')
+                WHEN l.day > tupleElement(tupleElement(_item, 3), 'day')
                 THEN TRUE
-                WHEN NOT "l"."day" = tupleElement(tupleElement("_item", 3), 'day')
+                WHEN NOT l.day = tupleElement(tupleElement(_item, 3), 'day')
                 THEN FALSE
-                ELSE tupleElement(tupleElement("_item", 3), 'inclusive')
+                ELSE tupleElement(tupleElement(_item, 3), 'inclusive')
               END,
-              "r"."_ranges"
+              r._ranges
             )
           )
         )
       ]
-    ) AS "_scope",
-    ((toInt64(toUnixTimestamp(now())) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows" AS "l"
-  LEFT JOIN "latest_partitions" AS "r"
-    ON "l"."shop" = "r"."shop"
-), "judged_static_cells" AS (
-  /* one row per row key */
+    ) AS _scope,
+    toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows AS l
+  LEFT JOIN latest_partitions AS r
+    ON l.shop = r.shop
+), judged_static_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "shop", "day", "_live", "total", "title", "_scope", "_clock",
-    ("_scope" IS NULL OR tupleElement("total", 1) > "_scope")
-    AND (
-      tupleElement("total", 2) < -9223372036854775806
-      OR (tupleElement("total", 2) < 0 AND tupleElement("total", 2) >= "_clock")
-    ) AS "_shows_total",
-    ("_partition_deleted" IS NULL OR tupleElement("title", 1) > "_partition_deleted")
-    AND (
-      tupleElement("title", 2) < -9223372036854775806
-      OR (tupleElement("title", 2) < 0 AND tupleElement("title", 2) >= "_clock")
-    ) AS "_shows_title"
-  FROM "covered_rows"
-), "visible_rows" AS (
-  /* one row per visible row */
+    shop, day, _live, total, title, _scope, _clock,
+    (_scope IS NULL OR tupleElement(total, 1) > _scope)
+    AND (tupleElement(total, 2) < -9223372036854775806 OR tupleElement(total, 2) BETWEEN _clock AND -1) AS _shows_total,
+    (_partition_deleted IS NULL OR tupleElement(title, 1) > _partition_deleted)
+    AND (tupleElement(title, 2) < -9223372036854775806 OR tupleElement(title, 2) BETWEEN _clock AND -1) AS _shows_title
+  FROM covered_rows
+), visible_rows AS (
+  /* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
   SELECT
-    "shop",
-    "shop" AS "_view_shop",
-    "day",
-    "day" AS "_view_day",
-    CASE WHEN "_shows_total" THEN tupleElement("total", 4) END AS "total",
-    CASE WHEN "_shows_title" THEN tupleElement("title", 3) END AS "title",
-    TRUE AS "_is_row"
-  FROM "judged_static_cells"
+    shop, shop AS _view_shop, day, day AS _view_day,
+    CASE WHEN _shows_total THEN tupleElement(total, 4) END AS total,
+    CASE WHEN _shows_title THEN tupleElement(title, 3) END AS title,
+    TRUE AS _is_row
+  FROM judged_static_cells
   WHERE
     (
-      ("_scope" IS NULL OR tupleElement("_live", 1) > "_scope")
-      AND (
-        tupleElement("_live", 2) < -9223372036854775806
-        OR (tupleElement("_live", 2) < 0 AND tupleElement("_live", 2) >= "_clock")
-      )
+      (_scope IS NULL OR tupleElement(_live, 1) > _scope)
+      AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
     )
-    OR "_shows_total"
-), "judged_static_cells_2" AS (
-  /* one row per partition */
+    OR _shows_total
+), judged_static_cells_2 AS (
+  /* one row per partition: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "shop", "title",
-    ("_partition_deleted" IS NULL OR tupleElement("title", 1) > "_partition_deleted")
+    shop, title,
+    (_partition_deleted IS NULL OR tupleElement(title, 1) > _partition_deleted)
     AND (
-      tupleElement("title", 2) < -9223372036854775806
-      OR (
-        tupleElement("title", 2) < 0
-        AND tupleElement("title", 2) >= (((toInt64(toUnixTimestamp(now())) + 1) * 2147483648) + (-9223372036854775807 - 1))
-      )
-    ) AS "_shows_title"
-  FROM "latest_partitions"
-), "static_rows" AS (
+      tupleElement(title, 2) < -9223372036854775806
+      OR tupleElement(title, 2) BETWEEN toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AND -1
+    ) AS _shows_title
+  FROM latest_partitions
+), static_rows AS (
   /* one row per partition with live statics */
   SELECT
-    "shop",
-    "shop" AS "_view_shop",
-    NULL AS "day",
-    NULL AS "_view_day",
-    NULL AS "total",
-    CASE WHEN "_shows_title" THEN tupleElement("title", 3) END AS "title",
-    FALSE AS "_is_row"
-  FROM "judged_static_cells_2"
-  WHERE
-    "_shows_title"
-), "rows_and_static_rows" AS (
+    shop, shop AS _view_shop, NULL AS day, NULL AS _view_day, NULL AS total,
+    CASE WHEN _shows_title THEN tupleElement(title, 3) END AS title,
+    FALSE AS _is_row
+  FROM judged_static_cells_2
+  WHERE _shows_title
+), rows_and_static_rows AS (
   /* one row per visible row or partition */
-  SELECT
-    "shop", "_view_shop", "day", "_view_day", "total", "title", "_is_row"
+  SELECT shop, _view_shop, day, _view_day, total, title, _is_row
   FROM (
-    SELECT
-      "shop", "_view_shop", "day", "_view_day", "total", "title", "_is_row"
-    FROM "visible_rows"
+    SELECT shop, _view_shop, day, _view_day, total, title, _is_row
+    FROM visible_rows
     UNION ALL
-    SELECT
-      "shop", "_view_shop",
-      NULL AS "day",
-      NULL AS "_view_day",
-      NULL AS "total",
-      "title", "_is_row"
-    FROM "static_rows"
-  ) AS "_parts"
-), "with_partition" AS (
-  /* one row per visible row or partition */
+    SELECT shop, _view_shop, NULL AS day, NULL AS _view_day, NULL AS total, title, _is_row
+    FROM static_rows
+  ) AS _parts
+), with_partition AS (
+  /* one row per visible row or partition: a partition's static columns show alone if no row of it exists (W3) */
   SELECT
-    "_view_shop", "_view_day", "total", "title", "_is_row",
-    MAX(CASE WHEN "_is_row" THEN 1 ELSE 0 END) OVER (PARTITION BY "shop") = 1 AS "_has_row"
-  FROM "rows_and_static_rows"
+    _view_shop, _view_day, total, title, _is_row,
+    MAX(CASE WHEN _is_row THEN 1 ELSE 0 END) OVER (PARTITION BY shop) = 1 AS _has_row
+  FROM rows_and_static_rows
 )
 /* one row per visible row */
 SELECT
-  "_view_shop" AS "shop",
-  "_view_day" AS "day",
-  "title" AS "title",
-  "total" AS "total"
-FROM "with_partition"
-WHERE
-  "_is_row" OR NOT "_has_row"
+  _view_shop AS shop, _view_day AS day, title, total
+FROM with_partition
+WHERE _is_row OR NOT _has_row
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

@@ -1,215 +1,169 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "id",
+    id,
     argMaxIf(
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tupleElement("_live", 'written') IS NOT NULL
-    ) AS "_live",
-    max(tupleElement("_deleted", 'written')) AS "_deleted",
-    max(tupleElement(tupleElement("lines", 'deletion'), 'written')) AS "_deletion_lines",
-    max(tupleElement(tupleElement("prices", 'deletion'), 'written')) AS "_deletion_prices"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id"
-), "lines_facts" AS (
-  /* one row per row fact */
-  SELECT
-    "id",
-    tupleElement("lines", 'cells') AS "lines"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row') AND TRUE
-), "lines_elements" AS (
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tupleElement(_live, 'written') IS NOT NULL
+    ) AS _live,
+    max(tupleElement(_deleted, 'written')) AS _deleted,
+    max(tupleElement(tupleElement(lines, 'deletion'), 'written')) AS _deletion_lines,
+    max(tupleElement(tupleElement(prices, 'deletion'), 'written')) AS _deletion_prices
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
+), lines_elements AS (
   /* one row per element fact */
   SELECT
-    "id",
-    arrayJoin("lines") AS "_element"
-  FROM "lines_facts"
-), "lines_paths" AS (
+    id,
+    arrayJoin(tupleElement(lines, 'cells')) AS _element
+  FROM raw_orders AS _raw
+  WHERE _kind = 'row' AND TRUE
+), lines_paths AS (
   /* one row per element fact */
   SELECT
-    "id",
-    tupleElement("_element", 'key') AS "_path_key",
-    tupleElement("_element", 'path') AS "_path",
-    "_element"
-  FROM "lines_elements"
-), "latest_lines_elements" AS (
-  /* one row per row key and path */
+    id,
+    tupleElement(_element, 'key') AS _path_key,
+    tupleElement(_element, 'path') AS _path,
+    _element
+  FROM lines_elements
+), latest_lines_elements AS (
+  /* one row per row key and path: the latest cell of each element (C2, W4) */
   SELECT
-    "id", "_path_key",
+    id, _path_key,
     argMaxIf(
       tuple(
-        tupleElement("_element", 'written'),
-        tupleElement("_element", 'rank'),
-        tupleElement("_element", 'value') < 0,
-        tupleElement("_element", 'value')
+        tupleElement(_element, 'written'),
+        tupleElement(_element, 'rank'),
+        tupleElement(_element, 'value') < 0,
+        tupleElement(_element, 'value')
       ),
       tuple(
-        tupleElement("_element", 'written'),
-        tupleElement("_element", 'rank'),
-        tupleElement("_element", 'value') < 0,
-        tupleElement("_element", 'value')
+        tupleElement(_element, 'written'),
+        tupleElement(_element, 'rank'),
+        tupleElement(_element, 'value') < 0,
+        tupleElement(_element, 'value')
       ),
-      tupleElement("_element", 'written') IS NOT NULL
-    ) AS "_cell",
-    min("_path") AS "_path"
-  FROM "lines_paths"
-  GROUP BY
-    "id", "_path_key"
-), "cells_lines" AS (
-  /* one row per row key with elements */
+      tupleElement(_element, 'written') IS NOT NULL
+    ) AS _cell,
+    min(_path) AS _path
+  FROM lines_paths
+  GROUP BY id, _path_key
+), cells_lines AS (
+  /* one row per row key with elements: the elements in the order of their paths (W4) */
   SELECT
-    "id",
+    id,
     arraySort(
-      "_item" -> tuple(isNotNull(tupleElement("_item", 1)), tupleElement("_item", 1)),
-      groupArray(tuple("_path_key", "_path", tupleElement("_cell", 1), tupleElement("_cell", 2), tupleElement("_cell", 4)))
-    ) AS "_cells_lines"
-  FROM "latest_lines_elements"
-  GROUP BY
-    "id"
-), "latest_rows_with_lines" AS (
+      _item -> tuple(isNotNull(tupleElement(_item, 1)), tupleElement(_item, 1)),
+      groupArray(tuple(_path_key, _path, tupleElement(_cell, 1), tupleElement(_cell, 2), tupleElement(_cell, 4)))
+    ) AS _cells_lines
+  FROM latest_lines_elements
+  GROUP BY id
+), latest_rows_with_lines AS (
   /* one row per row key */
-  SELECT
-    "l"."id", "l"."_live", "l"."_deleted", "l"."_deletion_lines", "l"."_deletion_prices", "r"."_cells_lines"
-  FROM "latest_rows" AS "l"
-  LEFT JOIN "cells_lines" AS "r"
-    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-), "prices_facts" AS (
-  /* one row per row fact */
-  SELECT
-    "id",
-    tupleElement("prices", 'cells') AS "prices"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row') AND TRUE
-), "prices_elements" AS (
+  SELECT l.id, l._live, l._deleted, l._deletion_lines, l._deletion_prices, r._cells_lines
+  FROM latest_rows AS l
+  LEFT JOIN cells_lines AS r
+    ON l.id IS NOT DISTINCT FROM r.id
+), prices_elements AS (
   /* one row per element fact */
   SELECT
-    "id",
-    arrayJoin("prices") AS "_element"
-  FROM "prices_facts"
-), "prices_paths" AS (
+    id,
+    arrayJoin(tupleElement(prices, 'cells')) AS _element
+  FROM raw_orders AS _raw
+  WHERE _kind = 'row' AND TRUE
+), prices_paths AS (
   /* one row per element fact */
+  SELECT id, tupleElement(_element, 'path') AS _path_key, _element FROM prices_elements
+), latest_prices_elements AS (
+  /* one row per row key and path: the latest cell of each element (C2, W4) */
   SELECT
-    "id",
-    tupleElement("_element", 'path') AS "_path_key",
-    "_element"
-  FROM "prices_elements"
-), "latest_prices_elements" AS (
-  /* one row per row key and path */
-  SELECT
-    "id", "_path_key",
+    id, _path_key,
     argMaxIf(
       tuple(
-        tupleElement("_element", 'written'),
-        tupleElement("_element", 'rank'),
-        tupleElement("_element", 'bytes'),
-        tupleElement("_element", 'value')
+        tupleElement(_element, 'written'),
+        tupleElement(_element, 'rank'),
+        tupleElement(_element, 'bytes'),
+        tupleElement(_element, 'value')
       ),
-      tuple(tupleElement("_element", 'written'), tupleElement("_element", 'rank'), tupleElement("_element", 'bytes')),
-      tupleElement("_element", 'written') IS NOT NULL
-    ) AS "_cell"
-  FROM "prices_paths"
-  GROUP BY
-    "id", "_path_key"
-), "cells_prices" AS (
-  /* one row per row key with elements */
+      tuple(tupleElement(_element, 'written'), tupleElement(_element, 'rank'), tupleElement(_element, 'bytes')),
+      tupleElement(_element, 'written') IS NOT NULL
+    ) AS _cell
+  FROM prices_paths
+  GROUP BY id, _path_key
+), cells_prices AS (
+  /* one row per row key with elements: the elements in the order of their paths (W4) */
   SELECT
-    "id",
+    id,
     arraySort(
-      "_item" -> tuple(isNotNull(tupleElement("_item", 1)), tupleElement("_item", 1)),
-      groupArray(tuple("_path_key", "_path_key", tupleElement("_cell", 1), tupleElement("_cell", 2), tupleElement("_cell", 4)))
-    ) AS "_cells_prices"
-  FROM "latest_prices_elements"
-  GROUP BY
-    "id"
-), "covered_rows" AS (
-  /* one row per row key */
+      _item -> tuple(isNotNull(tupleElement(_item, 1)), tupleElement(_item, 1)),
+      groupArray(tuple(_path_key, _path_key, tupleElement(_cell, 1), tupleElement(_cell, 2), tupleElement(_cell, 4)))
+    ) AS _cells_prices
+  FROM latest_prices_elements
+  GROUP BY id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "l"."id", "l"."_live", "l"."_deletion_lines", "l"."_deletion_prices", "l"."_cells_lines", "r"."_cells_prices",
-    "l"."_deleted" AS "_scope",
-    ((toInt64(toUnixTimestamp(now())) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows_with_lines" AS "l"
-  LEFT JOIN "cells_prices" AS "r"
-    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-), "judged_regular_cells" AS (
-  /* one row per row key */
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _scope,
+    toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows_with_lines AS l
+  LEFT JOIN cells_prices AS r
+    ON l.id IS NOT DISTINCT FROM r.id
+), judged_regular_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "id", "_live",
+    id, _live,
     arrayFilter(
-      "_item" -> (
-        arrayReduce('max', ["_scope", "_deletion_lines"]) IS NULL
-        OR tupleElement("_item", 3) > arrayReduce('max', ["_scope", "_deletion_lines"])
+      _item -> (
+        COALESCE(GREATEST(_scope, _deletion_lines), _scope, _deletion_lines) IS NULL
+        OR tupleElement(_item, 3) > COALESCE(GREATEST(_scope, _deletion_lines), _scope, _deletion_lines)
       )
-      AND (
-        tupleElement("_item", 4) < -9223372036854775806
-        OR (
-          tupleElement("_item", 4) < 0 AND tupleElement("_item", 4) >= "_clock"
-        )
-      ),
-      "_cells_lines"
-    ) AS "_cells_lines",
+      AND (tupleElement(_item, 4) < -9223372036854775806 OR tupleElement(_item, 4) BETWEEN _clock AND -1),
+      _cells_lines
+    ) AS _cells_lines,
     arrayFilter(
-      "_item" -> (
-        arrayReduce('max', ["_scope", "_deletion_prices"]) IS NULL
-        OR tupleElement("_item", 3) > arrayReduce('max', ["_scope", "_deletion_prices"])
+      _item -> (
+        COALESCE(GREATEST(_scope, _deletion_prices), _scope, _deletion_prices) IS NULL
+        OR tupleElement(_item, 3) > COALESCE(GREATEST(_scope, _deletion_prices), _scope, _deletion_prices)
       )
-      AND (
-        tupleElement("_item", 4) < -9223372036854775806
-        OR (
-          tupleElement("_item", 4) < 0 AND tupleElement("_item", 4) >= "_clock"
-        )
-      ),
-      "_cells_prices"
-    ) AS "_cells_prices",
-    "_scope", "_clock"
-  FROM "covered_rows"
+      AND (tupleElement(_item, 4) < -9223372036854775806 OR tupleElement(_item, 4) BETWEEN _clock AND -1),
+      _cells_prices
+    ) AS _cells_prices,
+    _scope, _clock
+  FROM covered_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
-  "id" AS "id",
+  id,
   if(
-    NOT COALESCE(length("_cells_lines"), 0) = 0,
-    arrayMap("_item" -> tupleElement("_item", 5), "_cells_lines"),
-    defaultValueOfArgumentType(arrayMap("_item" -> tupleElement("_item", 5), "_cells_lines"))
-  ) AS "lines",
+    NOT COALESCE(length(_cells_lines), 0) = 0,
+    arrayMap(_item -> tupleElement(_item, 5), _cells_lines),
+    defaultValueOfArgumentType(arrayMap(_item -> tupleElement(_item, 5), _cells_lines))
+  ) AS lines,
   if(
-    NOT COALESCE(length("_cells_prices"), 0) = 0,
+    NOT COALESCE(length(_cells_prices), 0) = 0,
     arrayMap(
-      "_item" -> CAST(
-        tuple(tupleElement("_item", 2), tupleElement("_item", 5)),
-        'Tuple("key" Nullable(String), "value" Nullable(String))'
-      ),
-      "_cells_prices"
+      _item -> CAST(tuple(tupleElement(_item, 2), tupleElement(_item, 5)), 'Tuple(key Nullable(String), value Nullable(String))'),
+      _cells_prices
     ),
     defaultValueOfArgumentType(
       arrayMap(
-        "_item" -> CAST(
-          tuple(tupleElement("_item", 2), tupleElement("_item", 5)),
-          'Tuple("key" Nullable(String), "value" Nullable(String))'
-        ),
-        "_cells_prices"
+        _item -> CAST(tuple(tupleElement(_item, 2), tupleElement(_item, 5)), 'Tuple(key Nullable(String), value Nullable(String))'),
+        _cells_prices
       )
     )
-  ) AS "prices"
-FROM "judged_regular_cells"
+  ) AS prices
+FROM judged_regular_cells
 WHERE
   (
-    ("_scope" IS NULL OR tupleElement("_live", 1) > "_scope")
-    AND (
-      tupleElement("_live", 2) < -9223372036854775806
-      OR (tupleElement("_live", 2) < 0 AND tupleElement("_live", 2) >= "_clock")
-    )
+    (_scope IS NULL OR tupleElement(_live, 1) > _scope)
+    AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
   )
-  OR NOT COALESCE(length("_cells_lines"), 0) = 0
-  OR NOT COALESCE(length("_cells_prices"), 0) = 0
+  OR NOT COALESCE(length(_cells_lines), 0) = 0
+  OR NOT COALESCE(length(_cells_prices), 0) = 0
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

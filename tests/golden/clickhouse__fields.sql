@@ -1,111 +1,98 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "id",
+    id,
     argMaxIf(
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tupleElement("_live", 'written') IS NOT NULL
-    ) AS "_live",
-    argMaxIf(
-      tuple(
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'street'), 'written'),
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'street'), 'rank'),
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'street'), 'value')
-      ),
-      tuple(
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'street'), 'written'),
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'street'), 'rank'),
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'street'), 'value')
-      ),
-      tupleElement(tupleElement(tupleElement("home", 'cells'), 'street'), 'written') IS NOT NULL
-    ) AS "_field_home_0",
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tupleElement(_live, 'written') IS NOT NULL
+    ) AS _live,
     argMaxIf(
       tuple(
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'x__5aip_20_43ode'), 'written'),
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'x__5aip_20_43ode'), 'rank'),
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'x__5aip_20_43ode'), 'value') < 0,
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'x__5aip_20_43ode'), 'value')
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'street'), 'written'),
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'street'), 'rank'),
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'street'), 'value')
       ),
       tuple(
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'x__5aip_20_43ode'), 'written'),
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'x__5aip_20_43ode'), 'rank'),
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'x__5aip_20_43ode'), 'value') < 0,
-        tupleElement(tupleElement(tupleElement("home", 'cells'), 'x__5aip_20_43ode'), 'value')
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'street'), 'written'),
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'street'), 'rank'),
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'street'), 'value')
       ),
-      tupleElement(tupleElement(tupleElement("home", 'cells'), 'x__5aip_20_43ode'), 'written') IS NOT NULL
-    ) AS "_field_home_1",
-    max(tupleElement("_deleted", 'written')) AS "_deleted",
-    max(tupleElement(tupleElement("home", 'deletion'), 'written')) AS "_deletion_home"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id"
-), "covered_rows" AS (
-  /* one row per row key */
+      tupleElement(tupleElement(tupleElement(home, 'cells'), 'street'), 'written') IS NOT NULL
+    ) AS _field_home_0,
+    argMaxIf(
+      tuple(
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'x__5aip_20_43ode'), 'written'),
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'x__5aip_20_43ode'), 'rank'),
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'x__5aip_20_43ode'), 'value') < 0,
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'x__5aip_20_43ode'), 'value')
+      ),
+      tuple(
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'x__5aip_20_43ode'), 'written'),
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'x__5aip_20_43ode'), 'rank'),
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'x__5aip_20_43ode'), 'value') < 0,
+        tupleElement(tupleElement(tupleElement(home, 'cells'), 'x__5aip_20_43ode'), 'value')
+      ),
+      tupleElement(tupleElement(tupleElement(home, 'cells'), 'x__5aip_20_43ode'), 'written') IS NOT NULL
+    ) AS _field_home_1,
+    max(tupleElement(_deleted, 'written')) AS _deleted,
+    max(tupleElement(tupleElement(home, 'deletion'), 'written')) AS _deletion_home
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "id", "_live", "_field_home_0", "_field_home_1", "_deletion_home",
-    "_deleted" AS "_scope",
-    ((toInt64(toUnixTimestamp(now())) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows"
-), "judged_regular_cells" AS (
-  /* one row per row key */
+    id, _live, _field_home_0, _field_home_1, _deletion_home, _deleted AS _scope,
+    toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows
+), judged_regular_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "id", "_live", "_field_home_0", "_field_home_1", "_scope", "_clock",
+    id, _live, _field_home_0, _field_home_1, _scope, _clock,
     (
-      arrayReduce('max', ["_scope", "_deletion_home"]) IS NULL
-      OR tupleElement("_field_home_0", 1) > arrayReduce('max', ["_scope", "_deletion_home"])
+      COALESCE(GREATEST(_scope, _deletion_home), _scope, _deletion_home) IS NULL
+      OR tupleElement(_field_home_0, 1) > COALESCE(GREATEST(_scope, _deletion_home), _scope, _deletion_home)
     )
-    AND (
-      tupleElement("_field_home_0", 2) < -9223372036854775806
-      OR (tupleElement("_field_home_0", 2) < 0 AND tupleElement("_field_home_0", 2) >= "_clock")
-    ) AS "_shows__field_home_0",
+    AND (tupleElement(_field_home_0, 2) < -9223372036854775806 OR tupleElement(_field_home_0, 2) BETWEEN _clock AND -1) AS _shows__field_home_0,
     (
-      arrayReduce('max', ["_scope", "_deletion_home"]) IS NULL
-      OR tupleElement("_field_home_1", 1) > arrayReduce('max', ["_scope", "_deletion_home"])
+      COALESCE(GREATEST(_scope, _deletion_home), _scope, _deletion_home) IS NULL
+      OR tupleElement(_field_home_1, 1) > COALESCE(GREATEST(_scope, _deletion_home), _scope, _deletion_home)
     )
-    AND (
-      tupleElement("_field_home_1", 2) < -9223372036854775806
-      OR (tupleElement("_field_home_1", 2) < 0 AND tupleElement("_field_home_1", 2) >= "_clock")
-    ) AS "_shows__field_home_1"
-  FROM "covered_rows"
+    AND (tupleElement(_field_home_1, 2) < -9223372036854775806 OR tupleElement(_field_home_1, 2) BETWEEN _clock AND -1) AS _shows__field_home_1
+  FROM covered_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
-  "id" AS "id",
+  id,
   if(
-    "_shows__field_home_0" OR "_shows__field_home_1",
+    _shows__field_home_0 OR _shows__field_home_1,
     CAST(
       tuple(
-        CASE WHEN "_shows__field_home_0" THEN tupleElement("_field_home_0", 3) END,
-        CASE WHEN "_shows__field_home_1" THEN tupleElement("_field_home_1", 4) END
+        CASE WHEN _shows__field_home_0 THEN tupleElement(_field_home_0, 3) END,
+        CASE WHEN _shows__field_home_1 THEN tupleElement(_field_home_1, 4) END
       ),
-      'Tuple("street" Nullable(String), "x__5aip_20_43ode" Nullable(Int32))'
+      'Tuple(street Nullable(String), x__5aip_20_43ode Nullable(Int32))'
     ),
     defaultValueOfArgumentType(
       CAST(
         tuple(
-          CASE WHEN "_shows__field_home_0" THEN tupleElement("_field_home_0", 3) END,
-          CASE WHEN "_shows__field_home_1" THEN tupleElement("_field_home_1", 4) END
+          CASE WHEN _shows__field_home_0 THEN tupleElement(_field_home_0, 3) END,
+          CASE WHEN _shows__field_home_1 THEN tupleElement(_field_home_1, 4) END
         ),
-        'Tuple("street" Nullable(String), "x__5aip_20_43ode" Nullable(Int32))'
+        'Tuple(street Nullable(String), x__5aip_20_43ode Nullable(Int32))'
       )
     )
-  ) AS "home"
-FROM "judged_regular_cells"
+  ) AS home
+FROM judged_regular_cells
 WHERE
   (
-    ("_scope" IS NULL OR tupleElement("_live", 1) > "_scope")
-    AND (
-      tupleElement("_live", 2) < -9223372036854775806
-      OR (tupleElement("_live", 2) < 0 AND tupleElement("_live", 2) >= "_clock")
-    )
+    (_scope IS NULL OR tupleElement(_live, 1) > _scope)
+    AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
   )
-  OR ("_shows__field_home_0" OR "_shows__field_home_1")
+  OR (_shows__field_home_0 OR _shows__field_home_1)
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

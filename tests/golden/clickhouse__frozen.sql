@@ -1,92 +1,69 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "id",
+    id,
     argMaxIf(
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tupleElement("_live", 'written') IS NOT NULL
-    ) AS "_live",
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tupleElement(_live, 'written') IS NOT NULL
+    ) AS _live,
     argMaxIf(
-      tuple(
-        tupleElement("tags", 'written'),
-        tupleElement("tags", 'rank'),
-        tupleElement("tags", 'bytes'),
-        tupleElement("tags", 'value')
-      ),
-      tuple(tupleElement("tags", 'written'), tupleElement("tags", 'rank'), tupleElement("tags", 'bytes')),
-      tupleElement("tags", 'written') IS NOT NULL
-    ) AS "tags",
+      tuple(tupleElement(tags, 'written'), tupleElement(tags, 'rank'), tupleElement(tags, 'bytes'), tupleElement(tags, 'value')),
+      tuple(tupleElement(tags, 'written'), tupleElement(tags, 'rank'), tupleElement(tags, 'bytes')),
+      tupleElement(tags, 'written') IS NOT NULL
+    ) AS tags,
     argMaxIf(
-      tuple(
-        tupleElement("home", 'written'),
-        tupleElement("home", 'rank'),
-        tupleElement("home", 'bytes'),
-        tupleElement("home", 'value')
-      ),
-      tuple(tupleElement("home", 'written'), tupleElement("home", 'rank'), tupleElement("home", 'bytes')),
-      tupleElement("home", 'written') IS NOT NULL
-    ) AS "home",
-    max(tupleElement("_deleted", 'written')) AS "_deleted"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id"
-), "covered_rows" AS (
-  /* one row per row key */
+      tuple(tupleElement(home, 'written'), tupleElement(home, 'rank'), tupleElement(home, 'bytes'), tupleElement(home, 'value')),
+      tuple(tupleElement(home, 'written'), tupleElement(home, 'rank'), tupleElement(home, 'bytes')),
+      tupleElement(home, 'written') IS NOT NULL
+    ) AS home,
+    max(tupleElement(_deleted, 'written')) AS _deleted
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "id", "_live", "tags", "home",
-    "_deleted" AS "_scope",
-    ((toInt64(toUnixTimestamp(now())) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows"
-), "judged_regular_cells" AS (
-  /* one row per row key */
+    id, _live, tags, home, _deleted AS _scope,
+    toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows
+), judged_regular_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "id", "_live", "tags", "home", "_scope", "_clock",
-    ("_scope" IS NULL OR tupleElement("tags", 1) > "_scope")
-    AND (
-      tupleElement("tags", 2) < -9223372036854775806
-      OR (tupleElement("tags", 2) < 0 AND tupleElement("tags", 2) >= "_clock")
-    ) AS "_shows_tags",
-    ("_scope" IS NULL OR tupleElement("home", 1) > "_scope")
-    AND (
-      tupleElement("home", 2) < -9223372036854775806
-      OR (tupleElement("home", 2) < 0 AND tupleElement("home", 2) >= "_clock")
-    ) AS "_shows_home"
-  FROM "covered_rows"
+    id, _live, tags, home, _scope, _clock,
+    (_scope IS NULL OR tupleElement(tags, 1) > _scope)
+    AND (tupleElement(tags, 2) < -9223372036854775806 OR tupleElement(tags, 2) BETWEEN _clock AND -1) AS _shows_tags,
+    (_scope IS NULL OR tupleElement(home, 1) > _scope)
+    AND (tupleElement(home, 2) < -9223372036854775806 OR tupleElement(home, 2) BETWEEN _clock AND -1) AS _shows_home
+  FROM covered_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
-  "id" AS "id",
-  if("_shows_tags", tupleElement("tags", 4), defaultValueOfArgumentType(tupleElement("tags", 4))) AS "tags",
+  id,
+  if(_shows_tags, tupleElement(tags, 4), defaultValueOfArgumentType(tupleElement(tags, 4))) AS tags,
   if(
-    "_shows_home",
+    _shows_home,
     CAST(
-      tuple(tupleElement(tupleElement("home", 4), 'street'), tupleElement(tupleElement("home", 4), 'x__5aip_20_43ode')),
-      'Tuple("street" Nullable(String), "Zip Code" Nullable(Int32))'
+      tuple(tupleElement(tupleElement(home, 4), 'street'), tupleElement(tupleElement(home, 4), 'x__5aip_20_43ode')),
+      'Tuple(street Nullable(String), "Zip Code" Nullable(Int32))'
     ),
     defaultValueOfArgumentType(
       CAST(
-        tuple(tupleElement(tupleElement("home", 4), 'street'), tupleElement(tupleElement("home", 4), 'x__5aip_20_43ode')),
-        'Tuple("street" Nullable(String), "Zip Code" Nullable(Int32))'
+        tuple(tupleElement(tupleElement(home, 4), 'street'), tupleElement(tupleElement(home, 4), 'x__5aip_20_43ode')),
+        'Tuple(street Nullable(String), "Zip Code" Nullable(Int32))'
       )
     )
-  ) AS "home"
-FROM "judged_regular_cells"
+  ) AS home
+FROM judged_regular_cells
 WHERE
   (
-    ("_scope" IS NULL OR tupleElement("_live", 1) > "_scope")
-    AND (
-      tupleElement("_live", 2) < -9223372036854775806
-      OR (tupleElement("_live", 2) < 0 AND tupleElement("_live", 2) >= "_clock")
-    )
+    (_scope IS NULL OR tupleElement(_live, 1) > _scope)
+    AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
   )
-  OR "_shows_tags"
-  OR "_shows_home"
+  OR _shows_tags
+  OR _shows_home
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

@@ -1,69 +1,54 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "id",
+    id,
     argMaxIf(
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tupleElement("_live", 'written') IS NOT NULL
-    ) AS "_live",
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tupleElement(_live, 'written') IS NOT NULL
+    ) AS _live,
     argMaxIf(
-      tuple(tupleElement("state", 'written'), tupleElement("state", 'rank'), tupleElement("state", 'value')),
-      tuple(tupleElement("state", 'written'), tupleElement("state", 'rank'), tupleElement("state", 'value')),
-      tupleElement("state", 'written') IS NOT NULL
-    ) AS "state",
+      tuple(tupleElement(state, 'written'), tupleElement(state, 'rank'), tupleElement(state, 'value')),
+      tuple(tupleElement(state, 'written'), tupleElement(state, 'rank'), tupleElement(state, 'value')),
+      tupleElement(state, 'written') IS NOT NULL
+    ) AS state,
     argMaxIf(
       tuple(
-        tupleElement("price", 'written'),
-        tupleElement("price", 'rank'),
-        tupleElement("price", 'bytes'),
-        tupleElement("price", 'value')
+        tupleElement(price, 'written'),
+        tupleElement(price, 'rank'),
+        tupleElement(price, 'bytes'),
+        tupleElement(price, 'value')
       ),
-      tuple(tupleElement("price", 'written'), tupleElement("price", 'rank'), tupleElement("price", 'bytes')),
-      tupleElement("price", 'written') IS NOT NULL
-    ) AS "price",
-    max(tupleElement("_deleted", 'written')) AS "_deleted"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id"
-), "latest_table" AS (
-  /* one row per table */
+      tuple(tupleElement(price, 'written'), tupleElement(price, 'rank'), tupleElement(price, 'bytes')),
+      tupleElement(price, 'written') IS NOT NULL
+    ) AS price,
+    max(tupleElement(_deleted, 'written')) AS _deleted
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion or truncate that covers it (D2, S6) */
   SELECT
-    max(tupleElement("_deleted", 'written')) AS "_table_deleted"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('table')
-), "covered_rows" AS (
-  /* one row per row key */
-  SELECT
-    "l"."id", "l"."_live", "l"."state", "l"."price",
-    arrayReduce('max', ["l"."_deleted", "r"."_table_deleted"]) AS "_scope"
-  FROM "latest_rows" AS "l"
-  CROSS JOIN "latest_table" AS "r"
+    id, _live, state, price,
+    arrayReduce('max', [_deleted, (SELECT max(tupleElement(_deleted, 'written')) FROM raw_orders AS _raw WHERE _kind = 'table')]) AS _scope
+  FROM latest_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its last write _live is newer than _scope (S1); so do its cells (D1) */
 SELECT
-  "id" AS "id",
+  id,
+  CASE WHEN _scope IS NULL OR tupleElement(state, 1) > _scope THEN tupleElement(state, 3) END AS state,
   CASE
-    WHEN ("_scope" IS NULL OR tupleElement("state", 1) > "_scope") AND tupleElement("state", 2) < 0
-    THEN tupleElement("state", 3)
-  END AS "state",
-  CASE
-    WHEN ("_scope" IS NULL OR tupleElement("price", 1) > "_scope") AND tupleElement("price", 2) < 0
+    WHEN _scope IS NULL OR tupleElement(price, 1) > _scope
     THEN CAST(CASE
-      WHEN match(tupleElement("price", 4), '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
-      THEN tupleElement("price", 4)
-      ELSE tupleElement("price", 4) || ' does not fit decimal(12, 2) of price: update the schema file'
+      WHEN match(tupleElement(price, 4), '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
+      THEN tupleElement(price, 4)
+      ELSE tupleElement(price, 4) || ' does not fit decimal(12, 2) of price: update the schema file'
     END AS Nullable(Decimal(12, 2)))
-  END AS "price"
-FROM "covered_rows"
-WHERE
-  ("_scope" IS NULL OR tupleElement("_live", 1) > "_scope") AND tupleElement("_live", 2) < 0
+  END AS price
+FROM covered_rows
+WHERE (_scope IS NULL OR tupleElement(_live, 1) > _scope) AND tupleElement(_live, 2) < 0
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

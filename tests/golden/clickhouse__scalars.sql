@@ -1,32 +1,31 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "id", "_key_id",
+    id, _key_id,
     argMaxIf(
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tuple(tupleElement("_live", 'written'), tupleElement("_live", 'rank')),
-      tupleElement("_live", 'written') IS NOT NULL
-    ) AS "_live",
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
+      tupleElement(_live, 'written') IS NOT NULL
+    ) AS _live,
     argMaxIf(
-      tuple(tupleElement("state", 'written'), tupleElement("state", 'rank'), tupleElement("state", 'value')),
-      tuple(tupleElement("state", 'written'), tupleElement("state", 'rank'), tupleElement("state", 'value')),
-      tupleElement("state", 'written') IS NOT NULL
-    ) AS "state",
+      tuple(tupleElement(state, 'written'), tupleElement(state, 'rank'), tupleElement(state, 'value')),
+      tuple(tupleElement(state, 'written'), tupleElement(state, 'rank'), tupleElement(state, 'value')),
+      tupleElement(state, 'written') IS NOT NULL
+    ) AS state,
     argMaxIf(
       tuple(
-        tupleElement("amount", 'written'),
-        tupleElement("amount", 'rank'),
-        tupleElement("amount", 'bytes'),
-        tupleElement("amount", 'value')
+        tupleElement(amount, 'written'),
+        tupleElement(amount, 'rank'),
+        tupleElement(amount, 'bytes'),
+        tupleElement(amount, 'value')
       ),
-      tuple(tupleElement("amount", 'written'), tupleElement("amount", 'rank'), tupleElement("amount", 'bytes')),
-      tupleElement("amount", 'written') IS NOT NULL
-    ) AS "amount",
+      tuple(tupleElement(amount, 'written'), tupleElement(amount, 'rank'), tupleElement(amount, 'bytes')),
+      tupleElement(amount, 'written') IS NOT NULL
+    ) AS amount,
     argMaxIf(
       tuple(
         tupleElement("at", 'written'),
@@ -42,61 +41,44 @@ WITH "latest_rows" AS (
       ),
       tupleElement("at", 'written') IS NOT NULL
     ) AS "at",
-    max(tupleElement("_deleted", 'written')) AS "_deleted"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id", "_key_id"
-), "covered_rows" AS (
-  /* one row per row key */
+    max(tupleElement(_deleted, 'written')) AS _deleted
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id, _key_id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "id", "_live", "state", "amount", "at",
-    "_deleted" AS "_scope",
-    ((toInt64(toUnixTimestamp(now())) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows"
-), "judged_regular_cells" AS (
-  /* one row per row key */
+    id, _live, state, amount, "at", _deleted AS _scope,
+    toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows
+), judged_regular_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "id", "_live", "state", "amount", "at", "_scope", "_clock",
-    ("_scope" IS NULL OR tupleElement("state", 1) > "_scope")
-    AND (
-      tupleElement("state", 2) < -9223372036854775806
-      OR (tupleElement("state", 2) < 0 AND tupleElement("state", 2) >= "_clock")
-    ) AS "_shows_state",
-    ("_scope" IS NULL OR tupleElement("amount", 1) > "_scope")
-    AND (
-      tupleElement("amount", 2) < -9223372036854775806
-      OR (tupleElement("amount", 2) < 0 AND tupleElement("amount", 2) >= "_clock")
-    ) AS "_shows_amount",
-    ("_scope" IS NULL OR tupleElement("at", 1) > "_scope")
-    AND (
-      tupleElement("at", 2) < -9223372036854775806 OR (tupleElement("at", 2) < 0 AND tupleElement("at", 2) >= "_clock")
-    ) AS "_shows_at"
-  FROM "covered_rows"
+    id, _live, state, amount, "at", _scope, _clock,
+    (_scope IS NULL OR tupleElement(state, 1) > _scope)
+    AND (tupleElement(state, 2) < -9223372036854775806 OR tupleElement(state, 2) BETWEEN _clock AND -1) AS _shows_state,
+    (_scope IS NULL OR tupleElement(amount, 1) > _scope)
+    AND (tupleElement(amount, 2) < -9223372036854775806 OR tupleElement(amount, 2) BETWEEN _clock AND -1) AS _shows_amount,
+    (_scope IS NULL OR tupleElement("at", 1) > _scope)
+    AND (tupleElement("at", 2) < -9223372036854775806 OR tupleElement("at", 2) BETWEEN _clock AND -1) AS _shows_at
+  FROM covered_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
-  "id" AS "id",
-  CASE WHEN "_shows_state" THEN tupleElement("state", 3) END AS "state",
-  CASE WHEN "_shows_amount" THEN tupleElement("amount", 4) END AS "amount",
+  id,
+  CASE WHEN _shows_state THEN tupleElement(state, 3) END AS state,
+  CASE WHEN _shows_amount THEN tupleElement(amount, 4) END AS amount,
   CASE
-    WHEN "_shows_at"
-    THEN CASE
-      WHEN tupleElement("at", 4) BETWEEN -2208988800000 AND 10413791999999
-      THEN fromUnixTimestamp64Milli(tupleElement("at", 4), 'UTC')
-    END
+    WHEN _shows_at AND tupleElement("at", 4) BETWEEN -2208988800000 AND 10413791999999
+    THEN fromUnixTimestamp64Milli(tupleElement("at", 4), 'UTC')
   END AS "at"
-FROM "judged_regular_cells"
+FROM judged_regular_cells
 WHERE
   (
-    ("_scope" IS NULL OR tupleElement("_live", 1) > "_scope")
-    AND (
-      tupleElement("_live", 2) < -9223372036854775806
-      OR (tupleElement("_live", 2) < 0 AND tupleElement("_live", 2) >= "_clock")
-    )
+    (_scope IS NULL OR tupleElement(_live, 1) > _scope)
+    AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
   )
-  OR "_shows_state"
-  OR "_shows_amount"
-  OR "_shows_at"
+  OR _shows_state
+  OR _shows_amount
+  OR _shows_at
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

@@ -1,168 +1,134 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (shop, day), and one per partition that has only live static columns (W3)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (shop, day), and one per partition that has only live static columns (W3)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW `analytics`.`orders` AS
-WITH `latest_rows` AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    `shop`, `day`,
-    MAX(NAMED_STRUCT('written', `_live`.`written`, 'rank', `_live`.`rank`))
-      FILTER(WHERE `_live`.`written` IS NOT NULL) AS `_live`,
-    MAX(
-      NAMED_STRUCT('written', `total`.`written`, 'rank', `total`.`rank`, 'negative', `total`.`value` < 0, 'value', `total`.`value`)
-    ) FILTER(WHERE `total`.`written` IS NOT NULL) AS `total`,
-    MAX(`_deleted`.`written`) AS `_deleted`
+    shop, day,
+    MAX(_live) AS _live,
+    MAX(NAMED_STRUCT('written', total.written, 'rank', total.rank, 'negative', total.value < 0, 'value', total.value)) FILTER(WHERE total.written IS NOT NULL) AS total,
+    MAX(_deleted.written) AS _deleted
   FROM raw_orders
-  WHERE
-    `_kind` IN ('row')
-  GROUP BY
-    `shop`, `day`
-), `partition_facts` AS (
+  WHERE _kind = 'row'
+  GROUP BY shop, day
+), partition_facts AS (
   /* one row per partition or range or static fact */
   SELECT
-    `shop`,
-    CASE WHEN `_kind` = 'partition' THEN `_deleted`.`written` END AS `_partition_deleted`,
+    shop,
+    CASE WHEN _kind = 'partition' THEN _deleted.written END AS _partition_deleted,
     CASE
-      WHEN `_kind` = 'range' AND `_deleted`.`written` IS NOT NULL
-      THEN NAMED_STRUCT('written', `_deleted`.`written`, '_from', `_from`, '_to', `_to`)
-    END AS `_ranges`,
-    `title`
+      WHEN _kind = 'range' AND _deleted.written IS NOT NULL
+      THEN NAMED_STRUCT('written', _deleted.written, '_from', _from, '_to', _to)
+    END AS _ranges,
+    title
   FROM raw_orders
-  WHERE
-    `_kind` IN ('partition', 'range', 'static')
-), `latest_partitions` AS (
-  /* one row per partition */
+  WHERE _kind IN ('partition', 'range', 'static')
+), latest_partitions AS (
+  /* one row per partition: the latest cell of each static column (C2); its last deletion, and its deleted ranges (D2) */
   SELECT
-    `shop`,
-    MAX(NAMED_STRUCT('written', `title`.`written`, 'rank', `title`.`rank`, 'value', `title`.`value`))
-      FILTER(WHERE `title`.`written` IS NOT NULL) AS `title`,
-    MAX(`_partition_deleted`) AS `_partition_deleted`,
-    COLLECT_LIST(`_ranges`) FILTER(WHERE `_ranges` IS NOT NULL) AS `_ranges`
-  FROM `partition_facts`
-  GROUP BY
-    `shop`
-), `covered_rows` AS (
-  /* one row per row key */
+    shop,
+    MAX(title) AS title,
+    MAX(_partition_deleted) AS _partition_deleted,
+    COLLECT_LIST(_ranges) FILTER(WHERE _ranges IS NOT NULL) AS _ranges
+  FROM partition_facts
+  GROUP BY shop
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    `l`.`shop`, `l`.`day`, `l`.`_live`, `l`.`total`, `r`.`title`, `r`.`_partition_deleted`,
+    l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     GREATEST(
-      `l`.`_deleted`,
-      `r`.`_partition_deleted`,
+      l._deleted,
+      r._partition_deleted,
       ARRAY_MAX(
         TRANSFORM(
           FILTER(
-            `r`.`_ranges`,
-            `_item` -> CASE
-              WHEN `_item`.`_from`.`size` <= 0
-              THEN TRUE
-              WHEN `l`.`day` IS NULL AND `_item`.`_from`.`day` IS NOT NULL
-              THEN TRUE
-              WHEN `l`.`day` IS NOT NULL AND `_item`.`_from`.`day` IS NULL
-              THEN FALSE
-              WHEN `l`.`day` < `_item`.`_from`.`day`
-              THEN TRUE
-              WHEN NOT `l`.`day` = `_item`.`_from`.`day`
-              THEN FALSE
-              ELSE `_item`.`_from`.`inclusive`
+            r._ranges,
+            _item -> CASE
+              WHEN _item._from.size <= 0 THEN TRUE
+              WHEN l.day IS NULL AND _item._from.day IS NOT NULL THEN TRUE
+              WHEN l.day IS NOT NULL AND _item._from.day IS NULL THEN FALSE
+              WHEN l.day < _item._from.day THEN TRUE
+              WHEN NOT l.day = _item._from.day THEN FALSE
+              ELSE _item._from.inclusive
             END
             AND CASE
-              WHEN `_item`.`_to`.`size` <= 0
-              THEN TRUE
-              WHEN `l`.`day` IS NULL AND `_item`.`_to`.`day` IS NOT NULL
-              THEN FALSE
-              WHEN `l`.`day` IS NOT NULL AND `_item`.`_to`.`day` IS NULL
-              THEN TRUE
-              WHEN `l`.`day` > `_item`.`_to`.`day`
-              THEN TRUE
-              WHEN NOT `l`.`day` = `_item`.`_to`.`day`
-              THEN FALSE
-              ELSE `_item`.`_to`.`inclusive`
+              WHEN _item._to.size <= 0 THEN TRUE
+              WHEN l.day IS NULL AND _item._to.day IS NOT NULL THEN FALSE
+              WHEN l.day IS NOT NULL AND _item._to.day IS NULL THEN TRUE
+              WHEN l.day > _item._to.day THEN TRUE
+              WHEN NOT l.day = _item._to.day THEN FALSE
+              ELSE _item._to.inclusive
             END
           ),
-          `_item` -> `_item`.`written`
+          _item -> _item.written
         )
       )
-    ) AS `_scope`,
-    ((UNIX_TIMESTAMP() + 1) * 2147483648) + (-9223372036854775807 - 1) AS `_clock`
-  FROM `latest_rows` AS `l`
-  LEFT JOIN `latest_partitions` AS `r`
-    ON `l`.`shop` = `r`.`shop`
-), `judged_static_cells` AS (
-  /* one row per row key */
+    ) AS _scope,
+    UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows AS l
+  LEFT JOIN latest_partitions AS r
+    ON l.shop = r.shop
+), judged_static_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    `shop`, `day`, `_live`, `total`, `title`, `_scope`, `_clock`,
-    (`_scope` IS NULL OR `total`.`written` > `_scope`)
-    AND (`total`.`rank` < -9223372036854775806 OR (`total`.`rank` < 0 AND `total`.`rank` >= `_clock`)) AS `_shows_total`,
-    (`_partition_deleted` IS NULL OR `title`.`written` > `_partition_deleted`)
-    AND (`title`.`rank` < -9223372036854775806 OR (`title`.`rank` < 0 AND `title`.`rank` >= `_clock`)) AS `_shows_title`
-  FROM `covered_rows`
-), `visible_rows` AS (
-  /* one row per visible row */
+    shop, day, _live, total, title, _scope, _clock,
+    (_scope IS NULL OR total.written > _scope)
+    AND (total.rank < -9223372036854775806 OR total.rank BETWEEN _clock AND -1) AS _shows_total,
+    (_partition_deleted IS NULL OR title.written > _partition_deleted)
+    AND (title.rank < -9223372036854775806 OR title.rank BETWEEN _clock AND -1) AS _shows_title
+  FROM covered_rows
+), visible_rows AS (
+  /* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
   SELECT
-    `shop`,
-    `shop` AS `_view_shop`,
-    `day`,
-    `day` AS `_view_day`,
-    CASE WHEN `_shows_total` THEN `total`.`value` END AS `total`,
-    CASE WHEN `_shows_title` THEN `title`.`value` END AS `title`,
-    TRUE AS `_is_row`
-  FROM `judged_static_cells`
+    shop, shop AS _view_shop, day, day AS _view_day,
+    CASE WHEN _shows_total THEN total.value END AS total,
+    CASE WHEN _shows_title THEN title.value END AS title,
+    TRUE AS _is_row
+  FROM judged_static_cells
   WHERE
     (
-      (`_scope` IS NULL OR `_live`.`written` > `_scope`)
-      AND (`_live`.`rank` < -9223372036854775806 OR (`_live`.`rank` < 0 AND `_live`.`rank` >= `_clock`))
+      (_scope IS NULL OR _live.written > _scope)
+      AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
     )
-    OR `_shows_total`
-), `judged_static_cells_2` AS (
-  /* one row per partition */
+    OR _shows_total
+), judged_static_cells_2 AS (
+  /* one row per partition: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    `shop`, `title`,
-    (`_partition_deleted` IS NULL OR `title`.`written` > `_partition_deleted`)
+    shop, title,
+    (_partition_deleted IS NULL OR title.written > _partition_deleted)
     AND (
-      `title`.`rank` < -9223372036854775806
-      OR (`title`.`rank` < 0 AND `title`.`rank` >= (((UNIX_TIMESTAMP() + 1) * 2147483648) + (-9223372036854775807 - 1)))
-    ) AS `_shows_title`
-  FROM `latest_partitions`
-), `static_rows` AS (
+      title.rank < -9223372036854775806
+      OR title.rank BETWEEN UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AND -1
+    ) AS _shows_title
+  FROM latest_partitions
+), static_rows AS (
   /* one row per partition with live statics */
   SELECT
-    `shop`,
-    `shop` AS `_view_shop`,
-    NULL AS `day`,
-    NULL AS `_view_day`,
-    NULL AS `total`,
-    CASE WHEN `_shows_title` THEN `title`.`value` END AS `title`,
-    FALSE AS `_is_row`
-  FROM `judged_static_cells_2`
-  WHERE
-    `_shows_title`
-), `rows_and_static_rows` AS (
+    shop, shop AS _view_shop, NULL AS day, NULL AS _view_day, NULL AS total,
+    CASE WHEN _shows_title THEN title.value END AS title,
+    FALSE AS _is_row
+  FROM judged_static_cells_2
+  WHERE _shows_title
+), rows_and_static_rows AS (
   /* one row per visible row or partition */
-  SELECT
-    `shop`, `_view_shop`, `day`, `_view_day`, `total`, `title`, `_is_row`
+  SELECT shop, _view_shop, day, _view_day, total, title, _is_row
   FROM (
-    SELECT
-      `shop`, `_view_shop`, `day`, `_view_day`, `total`, `title`, `_is_row`
-    FROM `visible_rows`
+    SELECT shop, _view_shop, day, _view_day, total, title, _is_row
+    FROM visible_rows
     UNION ALL
-    SELECT
-      `shop`, `_view_shop`, `day`, `_view_day`, `total`, `title`, `_is_row`
-    FROM `static_rows`
-  ) AS `_parts`
-), `with_partition` AS (
-  /* one row per visible row or partition */
+    SELECT shop, _view_shop, day, _view_day, total, title, _is_row
+    FROM static_rows
+  ) AS _parts
+), with_partition AS (
+  /* one row per visible row or partition: a partition's static columns show alone if no row of it exists (W3) */
   SELECT
-    `_view_shop`, `_view_day`, `total`, `title`, `_is_row`,
-    MAX(CASE WHEN `_is_row` THEN 1 ELSE 0 END) OVER (PARTITION BY `shop`) = 1 AS `_has_row`
-  FROM `rows_and_static_rows`
+    _view_shop, _view_day, total, title, _is_row,
+    MAX(CASE WHEN _is_row THEN 1 ELSE 0 END) OVER (PARTITION BY shop) = 1 AS _has_row
+  FROM rows_and_static_rows
 )
 /* one row per visible row */
 SELECT
-  `_view_shop` AS `shop`,
-  `_view_day` AS `day`,
-  `title` AS `title`,
-  `total` AS `total`
-FROM `with_partition`
-WHERE
-  `_is_row` OR NOT `_has_row`
+  _view_shop AS shop, _view_day AS day, title, total
+FROM with_partition
+WHERE _is_row OR NOT _has_row

@@ -1,77 +1,51 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2); _scope is the last deletion that covers it (D2) */
   SELECT
-    "id",
-    MAX(STRUCT_PACK("written" := "_live"."written", "rank" := "_live"."rank"))
-      FILTER(WHERE "_live"."written" IS NOT NULL) AS "_live",
+    id,
+    MAX(_live) AS _live,
+    MAX(home.cells.street) AS _field_home_0,
     MAX(
       STRUCT_PACK(
-        "written" := "home"."cells"."street"."written",
-        "rank" := "home"."cells"."street"."rank",
-        "value" := "home"."cells"."street"."value"
+        written := home.cells.x__5aip_20_43ode.written,
+        rank := home.cells.x__5aip_20_43ode.rank,
+        negative := home.cells.x__5aip_20_43ode.value < 0,
+        value := home.cells.x__5aip_20_43ode.value
       )
-    ) FILTER(WHERE "home"."cells"."street"."written" IS NOT NULL) AS "_field_home_0",
-    MAX(
-      STRUCT_PACK(
-        "written" := "home"."cells"."x__5aip_20_43ode"."written",
-        "rank" := "home"."cells"."x__5aip_20_43ode"."rank",
-        "negative" := "home"."cells"."x__5aip_20_43ode"."value" < 0,
-        "value" := "home"."cells"."x__5aip_20_43ode"."value"
-      )
-    ) FILTER(WHERE "home"."cells"."x__5aip_20_43ode"."written" IS NOT NULL) AS "_field_home_1",
-    MAX("_deleted"."written") AS "_deleted",
-    MAX("home"."deletion"."written") AS "_deletion_home"
+    ) FILTER(WHERE home.cells.x__5aip_20_43ode.written IS NOT NULL) AS _field_home_1,
+    MAX(home.deletion.written) AS _deletion_home,
+    MAX(_deleted.written) AS _scope,
+    CAST(FLOOR(EPOCH(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM raw_orders
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id"
-), "covered_rows" AS (
-  /* one row per row key */
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
+), judged_regular_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "id", "_live", "_field_home_0", "_field_home_1", "_deletion_home",
-    "_deleted" AS "_scope",
-    ((CAST(FLOOR(EPOCH(NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows"
-), "judged_regular_cells" AS (
-  /* one row per row key */
-  SELECT
-    "id", "_live", "_field_home_0", "_field_home_1", "_scope", "_clock",
-    (
-      GREATEST("_scope", "_deletion_home") IS NULL OR "_field_home_0"."written" > GREATEST("_scope", "_deletion_home")
-    )
-    AND (
-      "_field_home_0"."rank" < -9223372036854775806
-      OR ("_field_home_0"."rank" < 0 AND "_field_home_0"."rank" >= "_clock")
-    ) AS "_shows__field_home_0",
-    (
-      GREATEST("_scope", "_deletion_home") IS NULL OR "_field_home_1"."written" > GREATEST("_scope", "_deletion_home")
-    )
-    AND (
-      "_field_home_1"."rank" < -9223372036854775806
-      OR ("_field_home_1"."rank" < 0 AND "_field_home_1"."rank" >= "_clock")
-    ) AS "_shows__field_home_1"
-  FROM "covered_rows"
+    id, _live, _field_home_0, _field_home_1, _scope, _clock,
+    (GREATEST(_scope, _deletion_home) IS NULL OR _field_home_0.written > GREATEST(_scope, _deletion_home))
+    AND (_field_home_0.rank < -9223372036854775806 OR _field_home_0.rank BETWEEN _clock AND -1) AS _shows__field_home_0,
+    (GREATEST(_scope, _deletion_home) IS NULL OR _field_home_1.written > GREATEST(_scope, _deletion_home))
+    AND (_field_home_1.rank < -9223372036854775806 OR _field_home_1.rank BETWEEN _clock AND -1) AS _shows__field_home_1
+  FROM latest_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
-  "id" AS "id",
+  id,
   CASE
-    WHEN "_shows__field_home_0" OR "_shows__field_home_1"
+    WHEN _shows__field_home_0 OR _shows__field_home_1
     THEN STRUCT_PACK(
-      "street" := CASE WHEN "_shows__field_home_0" THEN "_field_home_0"."value" END,
-      "x__5aip_20_43ode" := CASE WHEN "_shows__field_home_1" THEN "_field_home_1"."value" END
+      street := CASE WHEN _shows__field_home_0 THEN _field_home_0.value END,
+      x__5aip_20_43ode := CASE WHEN _shows__field_home_1 THEN _field_home_1.value END
     )
-  END AS "home"
-FROM "judged_regular_cells"
+  END AS home
+FROM judged_regular_cells
 WHERE
   (
-    ("_scope" IS NULL OR "_live"."written" > "_scope")
-    AND ("_live"."rank" < -9223372036854775806 OR ("_live"."rank" < 0 AND "_live"."rank" >= "_clock"))
+    (_scope IS NULL OR _live.written > _scope)
+    AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
-  OR ("_shows__field_home_0" OR "_shows__field_home_1")
+  OR (_shows__field_home_0 OR _shows__field_home_1)

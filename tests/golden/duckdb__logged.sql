@@ -1,56 +1,35 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2); _scope is the last deletion or truncate that covers it (D2, S6) */
   SELECT
-    "id",
-    MAX(STRUCT_PACK("written" := "_live"."written", "rank" := "_live"."rank"))
-      FILTER(WHERE "_live"."written" IS NOT NULL) AS "_live",
-    MAX(STRUCT_PACK("written" := "state"."written", "rank" := "state"."rank", "value" := "state"."value"))
-      FILTER(WHERE "state"."written" IS NOT NULL) AS "state",
-    MAX(
-      STRUCT_PACK("written" := "price"."written", "rank" := "price"."rank", "bytes" := "price"."bytes", "value" := "price"."value")
-    ) FILTER(WHERE "price"."written" IS NOT NULL) AS "price",
-    MAX("_deleted"."written") AS "_deleted"
+    id,
+    MAX(_live) AS _live,
+    MAX(state) AS state,
+    MAX(STRUCT_PACK(written := price.written, rank := price.rank, bytes := price.bytes, value := price.value))
+      FILTER(WHERE price.written IS NOT NULL) AS price,
+    GREATEST(MAX(_deleted.written), (SELECT MAX(_deleted.written) FROM raw_orders WHERE _kind = 'table')) AS _scope
   FROM raw_orders
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id"
-), "latest_table" AS (
-  /* one row per table */
-  SELECT
-    MAX("_deleted"."written") AS "_table_deleted"
-  FROM raw_orders
-  WHERE
-    "_kind" IN ('table')
-), "covered_rows" AS (
-  /* one row per row key */
-  SELECT
-    "l"."id", "l"."_live", "l"."state", "l"."price",
-    GREATEST("l"."_deleted", "r"."_table_deleted") AS "_scope"
-  FROM "latest_rows" AS "l"
-  CROSS JOIN "latest_table" AS "r"
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its last write _live is newer than _scope (S1); so do its cells (D1) */
 SELECT
-  "id" AS "id",
-  CASE WHEN ("_scope" IS NULL OR "state"."written" > "_scope") AND "state"."rank" < 0 THEN "state"."value" END AS "state",
+  id,
+  CASE WHEN _scope IS NULL OR state.written > _scope THEN state.value END AS state,
   CASE
-    WHEN ("_scope" IS NULL OR "price"."written" > "_scope") AND "price"."rank" < 0
+    WHEN _scope IS NULL OR price.written > _scope
     THEN CASE
-      WHEN CAST(CAST("price"."value" AS DECIMAL(12, 2)) AS TEXT) = "price"."value"
-      THEN CAST("price"."value" AS DECIMAL(12, 2))
+      WHEN CAST(CAST(price.value AS DECIMAL(12, 2)) AS TEXT) = price.value
+      THEN CAST(price.value AS DECIMAL(12, 2))
       ELSE CAST(CASE
-        WHEN REGEXP_MATCHES("price"."value", '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
-        THEN "price"."value"
-        ELSE "price"."value" || ' does not fit decimal(12, 2) of price: update the schema file'
+        WHEN REGEXP_MATCHES(price.value, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
+        THEN price.value
+        ELSE price.value || ' does not fit decimal(12, 2) of price: update the schema file'
       END AS DECIMAL(12, 2))
     END
-  END AS "price"
-FROM "covered_rows"
-WHERE
-  ("_scope" IS NULL OR "_live"."written" > "_scope") AND "_live"."rank" < 0
+  END AS price
+FROM latest_rows
+WHERE (_scope IS NULL OR _live.written > _scope) AND _live.rank < 0

@@ -1,62 +1,54 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "id", "_key_id",
-    MAX(STRUCT_PACK("written" := "_live"."written", "rank" := "_live"."rank"))
-      FILTER(WHERE "_live"."written" IS NOT NULL) AS "_live",
-    MAX(STRUCT_PACK("written" := "state"."written", "rank" := "state"."rank", "value" := "state"."value"))
-      FILTER(WHERE "state"."written" IS NOT NULL) AS "state",
-    MAX(
-      STRUCT_PACK("written" := "amount"."written", "rank" := "amount"."rank", "bytes" := "amount"."bytes", "value" := "amount"."value")
-    ) FILTER(WHERE "amount"."written" IS NOT NULL) AS "amount",
-    MAX(
-      STRUCT_PACK("written" := "at"."written", "rank" := "at"."rank", "negative" := "at"."value" < 0, "value" := "at"."value")
-    ) FILTER(WHERE "at"."written" IS NOT NULL) AS "at",
-    MAX("_deleted"."written") AS "_deleted"
+    id, _key_id,
+    MAX(_live) AS _live,
+    MAX(state) AS state,
+    MAX(STRUCT_PACK(written := amount.written, rank := amount.rank, bytes := amount.bytes, value := amount.value))
+      FILTER(WHERE amount.written IS NOT NULL) AS amount,
+    MAX(STRUCT_PACK(written := "at".written, rank := "at".rank, negative := "at".value < 0, value := "at".value))
+      FILTER(WHERE "at".written IS NOT NULL) AS "at",
+    MAX(_deleted.written) AS _deleted
   FROM raw_orders
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id", "_key_id"
-), "covered_rows" AS (
-  /* one row per row key */
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id, _key_id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "id", "_live", "state", "amount", "at",
-    "_deleted" AS "_scope",
-    ((CAST(FLOOR(EPOCH(NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows"
-), "judged_regular_cells" AS (
-  /* one row per row key */
+    id, _live, state, amount, "at", _deleted AS _scope,
+    CAST(FLOOR(EPOCH(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows
+), judged_regular_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "id", "_live", "state", "amount", "at", "_scope", "_clock",
-    ("_scope" IS NULL OR "state"."written" > "_scope")
-    AND ("state"."rank" < -9223372036854775806 OR ("state"."rank" < 0 AND "state"."rank" >= "_clock")) AS "_shows_state",
-    ("_scope" IS NULL OR "amount"."written" > "_scope")
-    AND ("amount"."rank" < -9223372036854775806 OR ("amount"."rank" < 0 AND "amount"."rank" >= "_clock")) AS "_shows_amount",
-    ("_scope" IS NULL OR "at"."written" > "_scope")
-    AND ("at"."rank" < -9223372036854775806 OR ("at"."rank" < 0 AND "at"."rank" >= "_clock")) AS "_shows_at"
-  FROM "covered_rows"
+    id, _live, state, amount, "at", _scope, _clock,
+    (_scope IS NULL OR state.written > _scope)
+    AND (state.rank < -9223372036854775806 OR state.rank BETWEEN _clock AND -1) AS _shows_state,
+    (_scope IS NULL OR amount.written > _scope)
+    AND (amount.rank < -9223372036854775806 OR amount.rank BETWEEN _clock AND -1) AS _shows_amount,
+    (_scope IS NULL OR "at".written > _scope)
+    AND ("at".rank < -9223372036854775806 OR "at".rank BETWEEN _clock AND -1) AS _shows_at
+  FROM covered_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
-  "id" AS "id",
-  CASE WHEN "_shows_state" THEN "state"."value" END AS "state",
-  CASE WHEN "_shows_amount" THEN "amount"."value" END AS "amount",
+  id,
+  CASE WHEN _shows_state THEN state.value END AS state,
+  CASE WHEN _shows_amount THEN amount.value END AS amount,
   CASE
-    WHEN "_shows_at"
-    THEN CASE WHEN "at"."value" BETWEEN -9000000000000 AND 9000000000000 THEN MAKE_TIMESTAMPTZ("at"."value" * 1000) END
+    WHEN _shows_at AND "at".value BETWEEN -9000000000000 AND 9000000000000
+    THEN MAKE_TIMESTAMPTZ("at".value * 1000)
   END AS "at"
-FROM "judged_regular_cells"
+FROM judged_regular_cells
 WHERE
   (
-    ("_scope" IS NULL OR "_live"."written" > "_scope")
-    AND ("_live"."rank" < -9223372036854775806 OR ("_live"."rank" < 0 AND "_live"."rank" >= "_clock"))
+    (_scope IS NULL OR _live.written > _scope)
+    AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
-  OR "_shows_state"
-  OR "_shows_amount"
-  OR "_shows_at"
+  OR _shows_state
+  OR _shows_amount
+  OR _shows_at

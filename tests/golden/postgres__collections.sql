@@ -1,195 +1,162 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "id",
+    id,
     (
-      ARRAY_AGG("_live" ORDER BY ("_live")."written" DESC NULLS LAST, ("_live")."rank" DESC NULLS LAST)
-        FILTER(WHERE ("_live")."written" IS NOT NULL)
-    )[1] AS "_live",
-    MAX(("_deleted")."written") AS "_deleted",
-    MAX(("lines")."deletion"."written") AS "_deletion_lines",
-    MAX(("prices")."deletion"."written") AS "_deletion_prices"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id"
-), "lines_facts" AS (
-  /* one row per row fact */
-  SELECT
-    "id",
-    ("lines")."cells" AS "lines"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row') AND TRUE
-), "lines_elements" AS (
+      ARRAY_AGG(_live ORDER BY (_live).written DESC NULLS LAST, (_live).rank DESC NULLS LAST)
+        FILTER(WHERE (_live).written IS NOT NULL)
+    )[1] AS _live,
+    MAX((_deleted).written) AS _deleted,
+    MAX((lines).deletion.written) AS _deletion_lines,
+    MAX((prices).deletion.written) AS _deletion_prices
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
+), lines_elements AS (
+  /* one row per element fact */
+  SELECT id, _element
+  FROM raw_orders AS _raw
+  CROSS JOIN UNNEST((
+    lines
+  ).cells) AS _element
+  WHERE _kind = 'row' AND TRUE
+), lines_paths AS (
   /* one row per element fact */
   SELECT
-    "id", "_element"
-  FROM "lines_facts"
-  CROSS JOIN UNNEST("lines") AS "_element"
-), "lines_paths" AS (
-  /* one row per element fact */
+    id,
+    (_element).key AS _path_key,
+    (_element).path AS _path,
+    _element
+  FROM lines_elements
+), latest_lines_elements AS (
+  /* one row per row key and path: the latest cell of each element (C2, W4) */
   SELECT
-    "id",
-    ("_element")."key" AS "_path_key",
-    ("_element")."path" AS "_path",
-    "_element"
-  FROM "lines_elements"
-), "latest_lines_elements" AS (
-  /* one row per row key and path */
-  SELECT
-    "id", "_path_key",
+    id, _path_key,
     (
       ARRAY_AGG(
-        "_element" ORDER BY ("_element")."written" DESC NULLS LAST, ("_element")."rank" DESC NULLS LAST, ("_element")."value" < 0 DESC NULLS LAST, ("_element")."value" DESC NULLS LAST
-      ) FILTER(WHERE ("_element")."written" IS NOT NULL)
-    )[1] AS "_cell",
-    (ARRAY_AGG("_path" ORDER BY "_path" ASC NULLS FIRST))[1] AS "_path"
-  FROM "lines_paths"
-  GROUP BY
-    "id", "_path_key"
-), "cells_lines" AS (
-  /* one row per row key with elements */
+        _element ORDER BY (_element).written DESC NULLS LAST, (_element).rank DESC NULLS LAST, (_element).value < 0 DESC NULLS LAST, (_element).value DESC NULLS LAST
+      ) FILTER(WHERE (_element).written IS NOT NULL)
+    )[1] AS _cell,
+    (ARRAY_AGG(_path ORDER BY _path ASC NULLS FIRST))[1] AS _path
+  FROM lines_paths
+  GROUP BY id, _path_key
+), cells_lines AS (
+  /* one row per row key with elements: the elements in the order of their paths (W4) */
   SELECT
-    "id",
+    id,
     ARRAY_AGG(
-      JSON_BUILD_OBJECT('key', "_path_key", 'path', "_path", 'written', ("_cell")."written", 'rank', ("_cell")."rank", 'value', ("_cell")."value") ORDER BY "_path_key" ASC NULLS FIRST
-    ) AS "_cells_lines"
-  FROM "latest_lines_elements"
-  GROUP BY
-    "id"
-), "latest_rows_with_lines" AS (
+      JSON_BUILD_OBJECT('key', _path_key, 'path', _path, 'written', (_cell).written, 'rank', (_cell).rank, 'value', (_cell).value) ORDER BY _path_key ASC NULLS FIRST
+    ) AS _cells_lines
+  FROM latest_lines_elements
+  GROUP BY id
+), latest_rows_with_lines AS (
   /* one row per row key */
-  SELECT
-    "l"."id", "l"."_live", "l"."_deleted", "l"."_deletion_lines", "l"."_deletion_prices", "r"."_cells_lines"
-  FROM "latest_rows" AS "l"
-  LEFT JOIN "cells_lines" AS "r"
-    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-), "prices_facts" AS (
-  /* one row per row fact */
-  SELECT
-    "id",
-    ("prices")."cells" AS "prices"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row') AND TRUE
-), "prices_elements" AS (
+  SELECT l.id, l._live, l._deleted, l._deletion_lines, l._deletion_prices, r._cells_lines
+  FROM latest_rows AS l
+  LEFT JOIN cells_lines AS r
+    ON l.id IS NOT DISTINCT FROM r.id
+), prices_elements AS (
   /* one row per element fact */
-  SELECT
-    "id", "_element"
-  FROM "prices_facts"
-  CROSS JOIN UNNEST("prices") AS "_element"
-), "prices_paths" AS (
+  SELECT id, _element
+  FROM raw_orders AS _raw
+  CROSS JOIN UNNEST((
+    prices
+  ).cells) AS _element
+  WHERE _kind = 'row' AND TRUE
+), prices_paths AS (
   /* one row per element fact */
+  SELECT id, (_element).path AS _path_key, _element FROM prices_elements
+), latest_prices_elements AS (
+  /* one row per row key and path: the latest cell of each element (C2, W4) */
   SELECT
-    "id",
-    ("_element")."path" AS "_path_key",
-    "_element"
-  FROM "prices_elements"
-), "latest_prices_elements" AS (
-  /* one row per row key and path */
-  SELECT
-    "id", "_path_key",
+    id, _path_key,
     (
       ARRAY_AGG(
-        "_element" ORDER BY ("_element")."written" DESC NULLS LAST, ("_element")."rank" DESC NULLS LAST, ("_element")."bytes" DESC NULLS LAST
-      ) FILTER(WHERE ("_element")."written" IS NOT NULL)
-    )[1] AS "_cell"
-  FROM "prices_paths"
-  GROUP BY
-    "id", "_path_key"
-), "cells_prices" AS (
-  /* one row per row key with elements */
+        _element ORDER BY (_element).written DESC NULLS LAST, (_element).rank DESC NULLS LAST, (_element).bytes DESC NULLS LAST
+      ) FILTER(WHERE (_element).written IS NOT NULL)
+    )[1] AS _cell
+  FROM prices_paths
+  GROUP BY id, _path_key
+), cells_prices AS (
+  /* one row per row key with elements: the elements in the order of their paths (W4) */
   SELECT
-    "id",
+    id,
     ARRAY_AGG(
-      JSON_BUILD_OBJECT('key', "_path_key", 'path', "_path_key", 'written', ("_cell")."written", 'rank', ("_cell")."rank", 'value', ("_cell")."value") ORDER BY ("_path_key") COLLATE "C" ASC NULLS FIRST
-    ) AS "_cells_prices"
-  FROM "latest_prices_elements"
-  GROUP BY
-    "id"
-), "covered_rows" AS (
-  /* one row per row key */
+      JSON_BUILD_OBJECT('key', _path_key, 'path', _path_key, 'written', (_cell).written, 'rank', (_cell).rank, 'value', (_cell).value) ORDER BY (_path_key) COLLATE "C" ASC NULLS FIRST
+    ) AS _cells_prices
+  FROM latest_prices_elements
+  GROUP BY id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "l"."id", "l"."_live", "l"."_deletion_lines", "l"."_deletion_prices", "l"."_cells_lines", "r"."_cells_prices",
-    "l"."_deleted" AS "_scope",
-    ((CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows_with_lines" AS "l"
-  LEFT JOIN "cells_prices" AS "r"
-    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-), "judged_regular_cells" AS (
-  /* one row per row key */
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _scope,
+    CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows_with_lines AS l
+  LEFT JOIN cells_prices AS r
+    ON l.id IS NOT DISTINCT FROM r.id
+), judged_regular_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "id", "_live",
+    id, _live,
     ARRAY(
-      SELECT
-        "_item"
-      FROM UNNEST("_cells_lines") WITH ORDINALITY AS "_items"("_item", "_offset")
+      SELECT _item
+      FROM UNNEST(_cells_lines) WITH ORDINALITY AS _items(_item, _offset)
       WHERE
         (
-          GREATEST("_scope", "_deletion_lines") IS NULL
-          OR CAST(("_item" ->> 'written') AS DECIMAL(38, 0)) > GREATEST("_scope", "_deletion_lines")
+          GREATEST(_scope, _deletion_lines) IS NULL
+          OR CAST((_item ->> 'written') AS DECIMAL(38, 0)) > GREATEST(_scope, _deletion_lines)
         )
         AND (
-          CAST(("_item" ->> 'rank') AS BIGINT) < -9223372036854775806
-          OR (CAST(("_item" ->> 'rank') AS BIGINT) < 0 AND CAST(("_item" ->> 'rank') AS BIGINT) >= "_clock")
+          CAST((_item ->> 'rank') AS BIGINT) < -9223372036854775806
+          OR CAST((_item ->> 'rank') AS BIGINT) BETWEEN _clock AND -1
         )
-      ORDER BY
-        "_offset"
-    ) AS "_cells_lines",
+      ORDER BY _offset
+    ) AS _cells_lines,
     ARRAY(
-      SELECT
-        "_item"
-      FROM UNNEST("_cells_prices") WITH ORDINALITY AS "_items"("_item", "_offset")
+      SELECT _item
+      FROM UNNEST(_cells_prices) WITH ORDINALITY AS _items(_item, _offset)
       WHERE
         (
-          GREATEST("_scope", "_deletion_prices") IS NULL
-          OR CAST(("_item" ->> 'written') AS DECIMAL(38, 0)) > GREATEST("_scope", "_deletion_prices")
+          GREATEST(_scope, _deletion_prices) IS NULL
+          OR CAST((_item ->> 'written') AS DECIMAL(38, 0)) > GREATEST(_scope, _deletion_prices)
         )
         AND (
-          CAST(("_item" ->> 'rank') AS BIGINT) < -9223372036854775806
-          OR (CAST(("_item" ->> 'rank') AS BIGINT) < 0 AND CAST(("_item" ->> 'rank') AS BIGINT) >= "_clock")
+          CAST((_item ->> 'rank') AS BIGINT) < -9223372036854775806
+          OR CAST((_item ->> 'rank') AS BIGINT) BETWEEN _clock AND -1
         )
-      ORDER BY
-        "_offset"
-    ) AS "_cells_prices",
-    "_scope", "_clock"
-  FROM "covered_rows"
+      ORDER BY _offset
+    ) AS _cells_prices,
+    _scope, _clock
+  FROM covered_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
-  "id" AS "id",
+  id,
   CASE
-    WHEN NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
+    WHEN NOT COALESCE(CARDINALITY(_cells_lines), 0) = 0
     THEN ARRAY(
-      SELECT
-        CAST(("_item" ->> 'value') AS INT)
-      FROM UNNEST("_cells_lines") WITH ORDINALITY AS "_items"("_item", "_offset")
-      ORDER BY
-        "_offset"
+      SELECT CAST((_item ->> 'value') AS INT)
+      FROM UNNEST(_cells_lines) WITH ORDINALITY AS _items(_item, _offset)
+      ORDER BY _offset
     )
-  END AS "lines",
+  END AS lines,
   CASE
-    WHEN NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0
+    WHEN NOT COALESCE(CARDINALITY(_cells_prices), 0) = 0
     THEN ARRAY(
-      SELECT
-        JSON_BUILD_OBJECT('key', CAST(("_item" ->> 'path') AS TEXT), 'value', CAST(("_item" ->> 'value') AS TEXT))
-      FROM UNNEST("_cells_prices") WITH ORDINALITY AS "_items"("_item", "_offset")
-      ORDER BY
-        "_offset"
+      SELECT JSON_BUILD_OBJECT('key', CAST((_item ->> 'path') AS TEXT), 'value', CAST((_item ->> 'value') AS TEXT))
+      FROM UNNEST(_cells_prices) WITH ORDINALITY AS _items(_item, _offset)
+      ORDER BY _offset
     )
-  END AS "prices"
-FROM "judged_regular_cells"
+  END AS prices
+FROM judged_regular_cells
 WHERE
   (
-    ("_scope" IS NULL OR ("_live")."written" > "_scope")
-    AND (("_live")."rank" < -9223372036854775806 OR (("_live")."rank" < 0 AND ("_live")."rank" >= "_clock"))
+    (_scope IS NULL OR (_live).written > _scope)
+    AND ((_live).rank < -9223372036854775806 OR (_live).rank BETWEEN _clock AND -1)
   )
-  OR NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
-  OR NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0
+  OR NOT COALESCE(CARDINALITY(_cells_lines), 0) = 0
+  OR NOT COALESCE(CARDINALITY(_cells_prices), 0) = 0

@@ -1,179 +1,150 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (shop, day), and one per partition that has only live static columns (W3)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (shop, day), and one per partition that has only live static columns (W3)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "shop", "day",
+    shop, day,
     ELEMENT_AT(
-      ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC)
-        FILTER(WHERE "_live"."written" IS NOT NULL),
+      ARRAY_AGG(ROW(_live.written, _live.rank) ORDER BY _live.written DESC, _live.rank DESC)
+        FILTER(WHERE _live.written IS NOT NULL),
       1
-    ) AS "_live",
+    ) AS _live,
     ELEMENT_AT(
       ARRAY_AGG(
-        ROW("total"."written", "total"."rank", "total"."value" < 0, "total"."value") ORDER BY "total"."written" DESC, "total"."rank" DESC, "total"."value" < 0 DESC, "total"."value" DESC
-      ) FILTER(WHERE "total"."written" IS NOT NULL),
+        ROW(total.written, total.rank, total.value < 0, total.value) ORDER BY total.written DESC, total.rank DESC, total.value < 0 DESC, total.value DESC
+      ) FILTER(WHERE total.written IS NOT NULL),
       1
-    ) AS "total",
-    MAX("_deleted"."written") AS "_deleted"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row')
-  GROUP BY
-    "shop", "day"
-), "partition_facts" AS (
+    ) AS total,
+    MAX(_deleted.written) AS _deleted
+  FROM raw_orders AS _raw
+  WHERE _kind = 'row'
+  GROUP BY shop, day
+), partition_facts AS (
   /* one row per partition or range or static fact */
   SELECT
-    "shop",
-    CASE WHEN "_kind" = 'partition' THEN "_deleted"."written" END AS "_partition_deleted",
-    CASE WHEN "_kind" = 'range' AND "_deleted"."written" IS NOT NULL THEN ROW("_deleted"."written", "_from", "_to") END AS "_ranges",
-    "title"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('partition', 'range', 'static')
-), "latest_partitions" AS (
-  /* one row per partition */
+    shop,
+    CASE WHEN _kind = 'partition' THEN _deleted.written END AS _partition_deleted,
+    CASE WHEN _kind = 'range' AND _deleted.written IS NOT NULL THEN ROW(_deleted.written, _from, _to) END AS _ranges,
+    title
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('partition', 'range', 'static')
+), latest_partitions AS (
+  /* one row per partition: the latest cell of each static column (C2); its last deletion, and its deleted ranges (D2) */
   SELECT
-    "shop",
+    shop,
     ELEMENT_AT(
-      ARRAY_AGG(
-        ROW("title"."written", "title"."rank", "title"."value") ORDER BY "title"."written" DESC, "title"."rank" DESC, "title"."value" DESC
-      ) FILTER(WHERE "title"."written" IS NOT NULL),
+      ARRAY_AGG(ROW(title.written, title.rank, title.value) ORDER BY title.written DESC, title.rank DESC, title.value DESC) FILTER(WHERE title.written IS NOT NULL),
       1
-    ) AS "title",
-    MAX("_partition_deleted") AS "_partition_deleted",
-    ARRAY_AGG("_ranges" ORDER BY "_ranges"[1] NULLS FIRST) FILTER(WHERE "_ranges" IS NOT NULL) AS "_ranges"
-  FROM "partition_facts"
-  GROUP BY
-    "shop"
-), "covered_rows" AS (
-  /* one row per row key */
+    ) AS title,
+    MAX(_partition_deleted) AS _partition_deleted,
+    ARRAY_AGG(_ranges ORDER BY _ranges[1] NULLS FIRST) FILTER(WHERE _ranges IS NOT NULL) AS _ranges
+  FROM partition_facts
+  GROUP BY shop
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "l"."shop", "l"."day", "l"."_live", "l"."total", "r"."title", "r"."_partition_deleted",
+    l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     ARRAY_MAX(
       FILTER(
-        ARRAY["l"."_deleted", "r"."_partition_deleted", ARRAY_MAX(
+        ARRAY[l._deleted, r._partition_deleted, ARRAY_MAX(
           TRANSFORM(
             FILTER(
-              "r"."_ranges",
-              "_item" -> CASE
-                WHEN "_item"[2]."size" <= 0
+              r._ranges,
+              _item -> CASE
+                WHEN _item[2].size <= 0
                 THEN TRUE
-                WHEN "l"."day" IS NULL AND "_item"[2]."day" IS NOT NULL
+                WHEN l.day IS NULL AND _item[2].day IS NOT NULL
                 THEN TRUE
-                WHEN "l"."day" IS NOT NULL AND "_item"[2]."day" IS NULL
+                WHEN l.day IS NOT NULL AND _item[2].day IS NULL
                 THEN FALSE
-                WHEN "l"."day" < "_item"[2]."day"
+                WHEN l.day < _item[2].day
                 THEN TRUE
-                WHEN NOT "l"."day" = "_item"[2]."day"
+                WHEN NOT l.day = _item[2].day
                 THEN FALSE
-                ELSE "_item"[2]."inclusive"
+                ELSE _item[2].inclusive
               END
               AND CASE
-                WHEN "_item"[3]."size" <= 0
+                WHEN _item[3].size <= 0
                 THEN TRUE
-                WHEN "l"."day" IS NULL AND "_item"[3]."day" IS NOT NULL
+                WHEN l.day IS NULL AND _item[3].day IS NOT NULL
                 THEN FALSE
-                WHEN "l"."day" IS NOT NULL AND "_item"[3]."day" IS NULL
+                WHEN l.day IS NOT NULL AND _item[3].day IS NULL
                 THEN TRUE
-                WHEN "l"."day" > "_item"[3]."day"
+                WHEN l.day > _item[3].day
                 THEN TRUE
-                WHEN NOT "l"."day" = "_item"[3]."day"
+                WHEN NOT l.day = _item[3].day
                 THEN FALSE
-                ELSE "_item"[3]."inclusive"
+                ELSE _item[3].inclusive
               END
             ),
-            "_item" -> "_item"[1]
+            _item -> _item[1]
           )
         )],
-        "_item" -> "_item" IS NOT NULL
+        _item -> _item IS NOT NULL
       )
-    ) AS "_scope",
-    ((CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows" AS "l"
-  LEFT JOIN "latest_partitions" AS "r"
-    ON "l"."shop" = "r"."shop"
-), "judged_static_cells" AS (
-  /* one row per row key */
+    ) AS _scope,
+    CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows AS l
+  LEFT JOIN latest_partitions AS r
+    ON l.shop = r.shop
+), judged_static_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "shop", "day", "_live", "total", "title", "_scope", "_clock",
-    ("_scope" IS NULL OR "total"[1] > "_scope")
-    AND ("total"[2] < -9223372036854775806 OR ("total"[2] < 0 AND "total"[2] >= "_clock")) AS "_shows_total",
-    ("_partition_deleted" IS NULL OR "title"[1] > "_partition_deleted")
-    AND ("title"[2] < -9223372036854775806 OR ("title"[2] < 0 AND "title"[2] >= "_clock")) AS "_shows_title"
-  FROM "covered_rows"
-), "visible_rows" AS (
-  /* one row per visible row */
+    shop, day, _live, total, title, _scope, _clock,
+    (_scope IS NULL OR total[1] > _scope) AND (total[2] < -9223372036854775806 OR total[2] BETWEEN _clock AND -1) AS _shows_total,
+    (_partition_deleted IS NULL OR title[1] > _partition_deleted)
+    AND (title[2] < -9223372036854775806 OR title[2] BETWEEN _clock AND -1) AS _shows_title
+  FROM covered_rows
+), visible_rows AS (
+  /* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
   SELECT
-    "shop",
-    "shop" AS "_view_shop",
-    "day",
-    "day" AS "_view_day",
-    CASE WHEN "_shows_total" THEN "total"[4] END AS "total",
-    CASE WHEN "_shows_title" THEN "title"[3] END AS "title",
-    TRUE AS "_is_row"
-  FROM "judged_static_cells"
+    shop, shop AS _view_shop, day, day AS _view_day,
+    CASE WHEN _shows_total THEN total[4] END AS total,
+    CASE WHEN _shows_title THEN title[3] END AS title,
+    TRUE AS _is_row
+  FROM judged_static_cells
   WHERE
-    (
-      ("_scope" IS NULL OR "_live"[1] > "_scope")
-      AND ("_live"[2] < -9223372036854775806 OR ("_live"[2] < 0 AND "_live"[2] >= "_clock"))
-    )
-    OR "_shows_total"
-), "judged_static_cells_2" AS (
-  /* one row per partition */
+    ((_scope IS NULL OR _live[1] > _scope) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1))
+    OR _shows_total
+), judged_static_cells_2 AS (
+  /* one row per partition: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "shop", "title",
-    ("_partition_deleted" IS NULL OR "title"[1] > "_partition_deleted")
+    shop, title,
+    (_partition_deleted IS NULL OR title[1] > _partition_deleted)
     AND (
-      "title"[2] < -9223372036854775806
-      OR (
-        "title"[2] < 0
-        AND "title"[2] >= (((CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1))
-      )
-    ) AS "_shows_title"
-  FROM "latest_partitions"
-), "static_rows" AS (
+      title[2] < -9223372036854775806
+      OR title[2] BETWEEN CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AND -1
+    ) AS _shows_title
+  FROM latest_partitions
+), static_rows AS (
   /* one row per partition with live statics */
   SELECT
-    "shop",
-    "shop" AS "_view_shop",
-    NULL AS "day",
-    NULL AS "_view_day",
-    NULL AS "total",
-    CASE WHEN "_shows_title" THEN "title"[3] END AS "title",
-    FALSE AS "_is_row"
-  FROM "judged_static_cells_2"
-  WHERE
-    "_shows_title"
-), "rows_and_static_rows" AS (
+    shop, shop AS _view_shop, NULL AS day, NULL AS _view_day, NULL AS total,
+    CASE WHEN _shows_title THEN title[3] END AS title,
+    FALSE AS _is_row
+  FROM judged_static_cells_2
+  WHERE _shows_title
+), rows_and_static_rows AS (
   /* one row per visible row or partition */
-  SELECT
-    "shop", "_view_shop", "day", "_view_day", "total", "title", "_is_row"
+  SELECT shop, _view_shop, day, _view_day, total, title, _is_row
   FROM (
-    SELECT
-      "shop", "_view_shop", "day", "_view_day", "total", "title", "_is_row"
-    FROM "visible_rows"
+    SELECT shop, _view_shop, day, _view_day, total, title, _is_row
+    FROM visible_rows
     UNION ALL
-    SELECT
-      "shop", "_view_shop", "day", "_view_day", "total", "title", "_is_row"
-    FROM "static_rows"
-  ) AS "_parts"
-), "with_partition" AS (
-  /* one row per visible row or partition */
+    SELECT shop, _view_shop, day, _view_day, total, title, _is_row
+    FROM static_rows
+  ) AS _parts
+), with_partition AS (
+  /* one row per visible row or partition: a partition's static columns show alone if no row of it exists (W3) */
   SELECT
-    "_view_shop", "_view_day", "total", "title", "_is_row",
-    MAX(CASE WHEN "_is_row" THEN 1 ELSE 0 END) OVER (PARTITION BY "shop") = 1 AS "_has_row"
-  FROM "rows_and_static_rows"
+    _view_shop, _view_day, total, title, _is_row,
+    MAX(CASE WHEN _is_row THEN 1 ELSE 0 END) OVER (PARTITION BY shop) = 1 AS _has_row
+  FROM rows_and_static_rows
 )
 /* one row per visible row */
 SELECT
-  "_view_shop" AS "shop",
-  "_view_day" AS "day",
-  "title" AS "title",
-  "total" AS "total"
-FROM "with_partition"
-WHERE
-  "_is_row" OR NOT "_has_row"
+  _view_shop AS shop, _view_day AS day, title, total
+FROM with_partition
+WHERE _is_row OR NOT _has_row

@@ -1,174 +1,131 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "id",
+    id,
     ELEMENT_AT(
-      ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC)
-        FILTER(WHERE "_live"."written" IS NOT NULL),
+      ARRAY_AGG(ROW(_live.written, _live.rank) ORDER BY _live.written DESC, _live.rank DESC)
+        FILTER(WHERE _live.written IS NOT NULL),
       1
-    ) AS "_live",
-    MAX("_deleted"."written") AS "_deleted",
-    MAX("lines"."deletion"."written") AS "_deletion_lines",
-    MAX("prices"."deletion"."written") AS "_deletion_prices"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id"
-), "lines_facts" AS (
-  /* one row per row fact */
-  SELECT
-    "id",
-    "lines"."cells" AS "lines"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row') AND "lines" IS NOT NULL
-), "lines_elements" AS (
+    ) AS _live,
+    MAX(_deleted.written) AS _deleted,
+    MAX(lines.deletion.written) AS _deletion_lines,
+    MAX(prices.deletion.written) AS _deletion_prices
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
+), lines_elements AS (
+  /* one row per element fact */
+  SELECT id, _element
+  FROM raw_orders AS _raw
+  CROSS JOIN UNNEST(TRANSFORM(lines.cells, _item -> ROW(_item))) AS _elements(_element)
+  WHERE _kind = 'row' AND lines IS NOT NULL
+), lines_paths AS (
   /* one row per element fact */
   SELECT
-    "id", "_element"
-  FROM "lines_facts"
-  CROSS JOIN UNNEST(TRANSFORM("lines", "_item" -> ROW("_item"))) AS "_elements"("_element")
-), "lines_paths" AS (
-  /* one row per element fact */
+    id,
+    _element.key AS _path_key,
+    _element.path AS _path,
+    _element
+  FROM lines_elements
+), latest_lines_elements AS (
+  /* one row per row key and path: the latest cell of each element (C2, W4) */
   SELECT
-    "id",
-    "_element"."key" AS "_path_key",
-    "_element"."path" AS "_path",
-    "_element"
-  FROM "lines_elements"
-), "latest_lines_elements" AS (
-  /* one row per row key and path */
-  SELECT
-    "id", "_path_key",
+    id, _path_key,
     ELEMENT_AT(
       ARRAY_AGG(
-        ROW("_element"."written", "_element"."rank", "_element"."value" < 0, "_element"."value") ORDER BY "_element"."written" DESC, "_element"."rank" DESC, "_element"."value" < 0 DESC, "_element"."value" DESC
-      ) FILTER(WHERE "_element"."written" IS NOT NULL),
+        ROW(_element.written, _element.rank, _element.value < 0, _element.value) ORDER BY _element.written DESC, _element.rank DESC, _element.value < 0 DESC, _element.value DESC
+      ) FILTER(WHERE _element.written IS NOT NULL),
       1
-    ) AS "_cell",
-    MIN("_path") AS "_path"
-  FROM "lines_paths"
-  GROUP BY
-    "id", "_path_key"
-), "cells_lines" AS (
-  /* one row per row key with elements */
+    ) AS _cell,
+    MIN(_path) AS _path
+  FROM lines_paths
+  GROUP BY id, _path_key
+), cells_lines AS (
+  /* one row per row key with elements: the elements in the order of their paths (W4) */
   SELECT
-    "id",
-    ARRAY_AGG(ROW("_path_key", "_path", "_cell"[1], "_cell"[2], "_cell"[4]) ORDER BY "_path_key" NULLS FIRST) AS "_cells_lines"
-  FROM "latest_lines_elements"
-  GROUP BY
-    "id"
-), "latest_rows_with_lines" AS (
+    id,
+    ARRAY_AGG(ROW(_path_key, _path, _cell[1], _cell[2], _cell[4]) ORDER BY _path_key NULLS FIRST) AS _cells_lines
+  FROM latest_lines_elements
+  GROUP BY id
+), latest_rows_with_lines AS (
   /* one row per row key */
-  SELECT
-    "l"."id", "l"."_live", "l"."_deleted", "l"."_deletion_lines", "l"."_deletion_prices", "r"."_cells_lines"
-  FROM "latest_rows" AS "l"
-  LEFT JOIN "cells_lines" AS "r"
-    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-), "prices_facts" AS (
-  /* one row per row fact */
-  SELECT
-    "id",
-    "prices"."cells" AS "prices"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row') AND "prices" IS NOT NULL
-), "prices_elements" AS (
+  SELECT l.id, l._live, l._deleted, l._deletion_lines, l._deletion_prices, r._cells_lines
+  FROM latest_rows AS l
+  LEFT JOIN cells_lines AS r
+    ON l.id IS NOT DISTINCT FROM r.id
+), prices_elements AS (
   /* one row per element fact */
-  SELECT
-    "id", "_element"
-  FROM "prices_facts"
-  CROSS JOIN UNNEST(TRANSFORM("prices", "_item" -> ROW("_item"))) AS "_elements"("_element")
-), "prices_paths" AS (
+  SELECT id, _element
+  FROM raw_orders AS _raw
+  CROSS JOIN UNNEST(TRANSFORM(prices.cells, _item -> ROW(_item))) AS _elements(_element)
+  WHERE _kind = 'row' AND prices IS NOT NULL
+), prices_paths AS (
   /* one row per element fact */
+  SELECT id, _element.path AS _path_key, _element FROM prices_elements
+), latest_prices_elements AS (
+  /* one row per row key and path: the latest cell of each element (C2, W4) */
   SELECT
-    "id",
-    "_element"."path" AS "_path_key",
-    "_element"
-  FROM "prices_elements"
-), "latest_prices_elements" AS (
-  /* one row per row key and path */
-  SELECT
-    "id", "_path_key",
+    id, _path_key,
     ELEMENT_AT(
       ARRAY_AGG(
-        ROW("_element"."written", "_element"."rank", "_element"."bytes", "_element"."value") ORDER BY "_element"."written" DESC, "_element"."rank" DESC, "_element"."bytes" DESC
-      ) FILTER(WHERE "_element"."written" IS NOT NULL),
+        ROW(_element.written, _element.rank, _element.bytes, _element.value) ORDER BY _element.written DESC, _element.rank DESC, _element.bytes DESC
+      ) FILTER(WHERE _element.written IS NOT NULL),
       1
-    ) AS "_cell"
-  FROM "prices_paths"
-  GROUP BY
-    "id", "_path_key"
-), "cells_prices" AS (
-  /* one row per row key with elements */
+    ) AS _cell
+  FROM prices_paths
+  GROUP BY id, _path_key
+), cells_prices AS (
+  /* one row per row key with elements: the elements in the order of their paths (W4) */
   SELECT
-    "id",
-    ARRAY_AGG(ROW("_path_key", "_path_key", "_cell"[1], "_cell"[2], "_cell"[4]) ORDER BY "_path_key" NULLS FIRST) AS "_cells_prices"
-  FROM "latest_prices_elements"
-  GROUP BY
-    "id"
-), "covered_rows" AS (
-  /* one row per row key */
+    id,
+    ARRAY_AGG(ROW(_path_key, _path_key, _cell[1], _cell[2], _cell[4]) ORDER BY _path_key NULLS FIRST) AS _cells_prices
+  FROM latest_prices_elements
+  GROUP BY id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "l"."id", "l"."_live", "l"."_deletion_lines", "l"."_deletion_prices", "l"."_cells_lines", "r"."_cells_prices",
-    "l"."_deleted" AS "_scope",
-    ((CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows_with_lines" AS "l"
-  LEFT JOIN "cells_prices" AS "r"
-    ON "l"."id" IS NOT DISTINCT FROM "r"."id"
-), "judged_regular_cells" AS (
-  /* one row per row key */
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _scope,
+    CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows_with_lines AS l
+  LEFT JOIN cells_prices AS r
+    ON l.id IS NOT DISTINCT FROM r.id
+), judged_regular_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "id", "_live",
+    id, _live,
     FILTER(
-      "_cells_lines",
-      "_item" -> (
-        ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_lines"], "_item" -> "_item" IS NOT NULL)) IS NULL
-        OR "_item"[3] > ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_lines"], "_item" -> "_item" IS NOT NULL))
+      _cells_lines,
+      _item -> (
+        ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_lines], _item -> _item IS NOT NULL)) IS NULL
+        OR _item[3] > ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_lines], _item -> _item IS NOT NULL))
       )
-      AND (
-        "_item"[4] < -9223372036854775806 OR (
-          "_item"[4] < 0 AND "_item"[4] >= "_clock"
-        )
-      )
-    ) AS "_cells_lines",
+      AND (_item[4] < -9223372036854775806 OR _item[4] BETWEEN _clock AND -1)
+    ) AS _cells_lines,
     FILTER(
-      "_cells_prices",
-      "_item" -> (
-        ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_prices"], "_item" -> "_item" IS NOT NULL)) IS NULL
-        OR "_item"[3] > ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_prices"], "_item" -> "_item" IS NOT NULL))
+      _cells_prices,
+      _item -> (
+        ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_prices], _item -> _item IS NOT NULL)) IS NULL
+        OR _item[3] > ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_prices], _item -> _item IS NOT NULL))
       )
-      AND (
-        "_item"[4] < -9223372036854775806 OR (
-          "_item"[4] < 0 AND "_item"[4] >= "_clock"
-        )
-      )
-    ) AS "_cells_prices",
-    "_scope", "_clock"
-  FROM "covered_rows"
+      AND (_item[4] < -9223372036854775806 OR _item[4] BETWEEN _clock AND -1)
+    ) AS _cells_prices,
+    _scope, _clock
+  FROM covered_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
-  "id" AS "id",
+  id,
+  CASE WHEN NOT COALESCE(CARDINALITY(_cells_lines), 0) = 0 THEN TRANSFORM(_cells_lines, _item -> _item[5]) END AS lines,
   CASE
-    WHEN NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
-    THEN TRANSFORM("_cells_lines", "_item" -> "_item"[5])
-  END AS "lines",
-  CASE
-    WHEN NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0
-    THEN TRANSFORM("_cells_prices", "_item" -> CAST(ROW("_item"[2], "_item"[5]) AS ROW("key" VARCHAR, "value" VARCHAR)))
-  END AS "prices"
-FROM "judged_regular_cells"
+    WHEN NOT COALESCE(CARDINALITY(_cells_prices), 0) = 0
+    THEN TRANSFORM(_cells_prices, _item -> CAST(ROW(_item[2], _item[5]) AS ROW(key VARCHAR, value VARCHAR)))
+  END AS prices
+FROM judged_regular_cells
 WHERE
-  (
-    ("_scope" IS NULL OR "_live"[1] > "_scope")
-    AND ("_live"[2] < -9223372036854775806 OR ("_live"[2] < 0 AND "_live"[2] >= "_clock"))
-  )
-  OR NOT COALESCE(CARDINALITY("_cells_lines"), 0) = 0
-  OR NOT COALESCE(CARDINALITY("_cells_prices"), 0) = 0
+  ((_scope IS NULL OR _live[1] > _scope) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1))
+  OR NOT COALESCE(CARDINALITY(_cells_lines), 0) = 0
+  OR NOT COALESCE(CARDINALITY(_cells_prices), 0) = 0

@@ -1,78 +1,68 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "id",
+    id,
     ELEMENT_AT(
-      ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC)
-        FILTER(WHERE "_live"."written" IS NOT NULL),
+      ARRAY_AGG(ROW(_live.written, _live.rank) ORDER BY _live.written DESC, _live.rank DESC)
+        FILTER(WHERE _live.written IS NOT NULL),
       1
-    ) AS "_live",
+    ) AS _live,
     ELEMENT_AT(
       ARRAY_AGG(
-        ROW("home"."cells"."street"."written", "home"."cells"."street"."rank", "home"."cells"."street"."value") ORDER BY "home"."cells"."street"."written" DESC, "home"."cells"."street"."rank" DESC, "home"."cells"."street"."value" DESC
-      ) FILTER(WHERE "home"."cells"."street"."written" IS NOT NULL),
+        ROW(home.cells.street.written, home.cells.street.rank, home.cells.street.value) ORDER BY home.cells.street.written DESC, home.cells.street.rank DESC, home.cells.street.value DESC
+      ) FILTER(WHERE home.cells.street.written IS NOT NULL),
       1
-    ) AS "_field_home_0",
+    ) AS _field_home_0,
     ELEMENT_AT(
       ARRAY_AGG(
         ROW(
-          "home"."cells"."x__5aip_20_43ode"."written",
-          "home"."cells"."x__5aip_20_43ode"."rank",
-          "home"."cells"."x__5aip_20_43ode"."value" < 0,
-          "home"."cells"."x__5aip_20_43ode"."value"
-        ) ORDER BY "home"."cells"."x__5aip_20_43ode"."written" DESC, "home"."cells"."x__5aip_20_43ode"."rank" DESC, "home"."cells"."x__5aip_20_43ode"."value" < 0 DESC, "home"."cells"."x__5aip_20_43ode"."value" DESC
-      ) FILTER(WHERE "home"."cells"."x__5aip_20_43ode"."written" IS NOT NULL),
+          home.cells.x__5aip_20_43ode.written,
+          home.cells.x__5aip_20_43ode.rank,
+          home.cells.x__5aip_20_43ode.value < 0,
+          home.cells.x__5aip_20_43ode.value
+        ) ORDER BY home.cells.x__5aip_20_43ode.written DESC, home.cells.x__5aip_20_43ode.rank DESC, home.cells.x__5aip_20_43ode.value < 0 DESC, home.cells.x__5aip_20_43ode.value DESC
+      ) FILTER(WHERE home.cells.x__5aip_20_43ode.written IS NOT NULL),
       1
-    ) AS "_field_home_1",
-    MAX("_deleted"."written") AS "_deleted",
-    MAX("home"."deletion"."written") AS "_deletion_home"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id"
-), "covered_rows" AS (
-  /* one row per row key */
+    ) AS _field_home_1,
+    MAX(_deleted.written) AS _deleted,
+    MAX(home.deletion.written) AS _deletion_home
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "id", "_live", "_field_home_0", "_field_home_1", "_deletion_home",
-    "_deleted" AS "_scope",
-    ((CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows"
-), "judged_regular_cells" AS (
-  /* one row per row key */
+    id, _live, _field_home_0, _field_home_1, _deletion_home, _deleted AS _scope,
+    CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows
+), judged_regular_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "id", "_live", "_field_home_0", "_field_home_1", "_scope", "_clock",
+    id, _live, _field_home_0, _field_home_1, _scope, _clock,
     (
-      ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_home"], "_item" -> "_item" IS NOT NULL)) IS NULL
-      OR "_field_home_0"[1] > ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_home"], "_item" -> "_item" IS NOT NULL))
+      ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_home], _item -> _item IS NOT NULL)) IS NULL
+      OR _field_home_0[1] > ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_home], _item -> _item IS NOT NULL))
     )
-    AND ("_field_home_0"[2] < -9223372036854775806 OR ("_field_home_0"[2] < 0 AND "_field_home_0"[2] >= "_clock")) AS "_shows__field_home_0",
+    AND (_field_home_0[2] < -9223372036854775806 OR _field_home_0[2] BETWEEN _clock AND -1) AS _shows__field_home_0,
     (
-      ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_home"], "_item" -> "_item" IS NOT NULL)) IS NULL
-      OR "_field_home_1"[1] > ARRAY_MAX(FILTER(ARRAY["_scope", "_deletion_home"], "_item" -> "_item" IS NOT NULL))
+      ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_home], _item -> _item IS NOT NULL)) IS NULL
+      OR _field_home_1[1] > ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_home], _item -> _item IS NOT NULL))
     )
-    AND ("_field_home_1"[2] < -9223372036854775806 OR ("_field_home_1"[2] < 0 AND "_field_home_1"[2] >= "_clock")) AS "_shows__field_home_1"
-  FROM "covered_rows"
+    AND (_field_home_1[2] < -9223372036854775806 OR _field_home_1[2] BETWEEN _clock AND -1) AS _shows__field_home_1
+  FROM covered_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
-  "id" AS "id",
+  id,
   CASE
-    WHEN "_shows__field_home_0" OR "_shows__field_home_1"
-    THEN CAST(ROW(
-      CASE WHEN "_shows__field_home_0" THEN "_field_home_0"[3] END,
-      CASE WHEN "_shows__field_home_1" THEN "_field_home_1"[4] END
-    ) AS ROW("street" VARCHAR, "x__5aip_20_43ode" INTEGER))
-  END AS "home"
-FROM "judged_regular_cells"
+    WHEN _shows__field_home_0 OR _shows__field_home_1
+    THEN CAST(ROW(CASE WHEN _shows__field_home_0 THEN _field_home_0[3] END, CASE WHEN _shows__field_home_1 THEN _field_home_1[4] END) AS ROW(street VARCHAR, x__5aip_20_43ode INTEGER))
+  END AS home
+FROM judged_regular_cells
 WHERE
-  (
-    ("_scope" IS NULL OR "_live"[1] > "_scope")
-    AND ("_live"[2] < -9223372036854775806 OR ("_live"[2] < 0 AND "_live"[2] >= "_clock"))
-  )
-  OR ("_shows__field_home_0" OR "_shows__field_home_1")
+  ((_scope IS NULL OR _live[1] > _scope) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1))
+  OR (_shows__field_home_0 OR _shows__field_home_1)

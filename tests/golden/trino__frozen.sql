@@ -1,68 +1,52 @@
--- shop.orders: the latest cell of every column of every key (cdc-views, raw layout 1)
--- grain: one row per (id)
--- rules: C2 picks each winner, C4 and D1 hide expired and deleted ones, W2 decides which rows exist (docs/semantics.md)
+-- shop.orders: the latest cell of every column, one row per (id)
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
-CREATE OR REPLACE VIEW "analytics"."orders" AS
-WITH "latest_rows" AS (
-  /* one row per row key */
+CREATE OR REPLACE VIEW analytics.orders AS
+WITH latest_rows AS (
+  /* one row per row key: the latest cell of each column (C2) */
   SELECT
-    "id",
+    id,
     ELEMENT_AT(
-      ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC)
-        FILTER(WHERE "_live"."written" IS NOT NULL),
+      ARRAY_AGG(ROW(_live.written, _live.rank) ORDER BY _live.written DESC, _live.rank DESC)
+        FILTER(WHERE _live.written IS NOT NULL),
       1
-    ) AS "_live",
+    ) AS _live,
     ELEMENT_AT(
-      ARRAY_AGG(
-        ROW("tags"."written", "tags"."rank", "tags"."bytes", "tags"."value") ORDER BY "tags"."written" DESC, "tags"."rank" DESC, "tags"."bytes" DESC
-      ) FILTER(WHERE "tags"."written" IS NOT NULL),
+      ARRAY_AGG(ROW(tags.written, tags.rank, tags.bytes, tags.value) ORDER BY tags.written DESC, tags.rank DESC, tags.bytes DESC) FILTER(WHERE tags.written IS NOT NULL),
       1
-    ) AS "tags",
+    ) AS tags,
     ELEMENT_AT(
-      ARRAY_AGG(
-        ROW("home"."written", "home"."rank", "home"."bytes", "home"."value") ORDER BY "home"."written" DESC, "home"."rank" DESC, "home"."bytes" DESC
-      ) FILTER(WHERE "home"."written" IS NOT NULL),
+      ARRAY_AGG(ROW(home.written, home.rank, home.bytes, home.value) ORDER BY home.written DESC, home.rank DESC, home.bytes DESC) FILTER(WHERE home.written IS NOT NULL),
       1
-    ) AS "home",
-    MAX("_deleted"."written") AS "_deleted"
-  FROM raw_orders AS "_raw"
-  WHERE
-    "_kind" IN ('row', 'partition')
-  GROUP BY
-    "id"
-), "covered_rows" AS (
-  /* one row per row key */
+    ) AS home,
+    MAX(_deleted.written) AS _deleted
+  FROM raw_orders AS _raw
+  WHERE _kind IN ('row', 'partition')
+  GROUP BY id
+), covered_rows AS (
+  /* one row per row key: _scope is the last deletion that covers it (D2) */
   SELECT
-    "id", "_live", "tags", "home",
-    "_deleted" AS "_scope",
-    ((CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) + 1) * 2147483648) + (-9223372036854775807 - 1) AS "_clock"
-  FROM "latest_rows"
-), "judged_regular_cells" AS (
-  /* one row per row key */
+    id, _live, tags, home, _deleted AS _scope,
+    CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+  FROM latest_rows
+), judged_regular_cells AS (
+  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
   SELECT
-    "id", "_live", "tags", "home", "_scope", "_clock",
-    ("_scope" IS NULL OR "tags"[1] > "_scope")
-    AND ("tags"[2] < -9223372036854775806 OR ("tags"[2] < 0 AND "tags"[2] >= "_clock")) AS "_shows_tags",
-    ("_scope" IS NULL OR "home"[1] > "_scope")
-    AND ("home"[2] < -9223372036854775806 OR ("home"[2] < 0 AND "home"[2] >= "_clock")) AS "_shows_home"
-  FROM "covered_rows"
+    id, _live, tags, home, _scope, _clock,
+    (_scope IS NULL OR tags[1] > _scope) AND (tags[2] < -9223372036854775806 OR tags[2] BETWEEN _clock AND -1) AS _shows_tags,
+    (_scope IS NULL OR home[1] > _scope) AND (home[2] < -9223372036854775806 OR home[2] BETWEEN _clock AND -1) AS _shows_home
+  FROM covered_rows
 )
-/* one row per visible row */
+/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
-  "id" AS "id",
-  CASE WHEN "_shows_tags" THEN "tags"[4] END AS "tags",
+  id,
+  CASE WHEN _shows_tags THEN tags[4] END AS tags,
   CASE
-    WHEN "_shows_home"
-    THEN CASE
-      WHEN "home"[4] IS NOT NULL
-      THEN CAST(ROW("home"[4]."street", "home"[4]."x__5aip_20_43ode") AS ROW("street" VARCHAR, "Zip Code" INTEGER))
-    END
-  END AS "home"
-FROM "judged_regular_cells"
+    WHEN _shows_home AND home[4] IS NOT NULL
+    THEN CAST(ROW(home[4].street, home[4].x__5aip_20_43ode) AS ROW(street VARCHAR, "Zip Code" INTEGER))
+  END AS home
+FROM judged_regular_cells
 WHERE
-  (
-    ("_scope" IS NULL OR "_live"[1] > "_scope")
-    AND ("_live"[2] < -9223372036854775806 OR ("_live"[2] < 0 AND "_live"[2] >= "_clock"))
-  )
-  OR "_shows_tags"
-  OR "_shows_home"
+  ((_scope IS NULL OR _live[1] > _scope) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1))
+  OR _shows_tags
+  OR _shows_home

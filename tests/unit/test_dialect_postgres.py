@@ -13,6 +13,7 @@ import pytest
 from helpers.dialect_cases import REAL, Friendly, assert_shown, assert_view, random_table, real_table
 from helpers.dialect_postgres import Server, is_available, plain
 from helpers.schemas import SUBJECTS, Subject
+from helpers.sql_words import answer, in_groups, statement
 from helpers.values import float32
 
 from cdc_views.model.types import EMPTY, Kind, LogicalType, Scalar
@@ -149,3 +150,10 @@ def test_declared_facts_hold(server: Server, sql: str, answer: Any) -> None:
 def test_what_the_dialect_avoids_is_refused(server: Server, sql: str) -> None:
     with pytest.raises(RuntimeError, match="ERROR"):
         server.query(sql)
+
+
+def test_each_word_is_read_as_a_name(server: Server) -> None:
+    own = [row["word"] for row in server.query("SELECT word FROM pg_get_keywords()")]
+    assert len(own) > 300
+    for words in in_groups(own, size=50):
+        assert server.query(statement(words, "postgres")) == [answer(words, "postgres")]

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from cdc_views.model.naming import held_name, physical_name
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf, is_text
-from cdc_views.sql.dialects.base import Sql, function, identifier, number
+from cdc_views.sql.dialects.writing import Sql, function, identifier, number
 
 _BOUNDED = frozenset({Kind.TIMESTAMP, Kind.DATETIME, Kind.INSTANT, Kind.DATE})
 

@@ -15,8 +15,8 @@ from cdc_views.model.schema import TableSchema
 from cdc_views.plan import names
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.rules.facts import FactKind
-from cdc_views.sql.dialects.base import Sql, function, identifier
 from cdc_views.sql.dialects.bigquery import BigQuery
+from cdc_views.sql.dialects.writing import Sql, function, identifier
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
 from cdc_views_bigquery.limits import CLUSTERED

@@ -16,8 +16,8 @@ from cdc_views.plan.parts import Source
 from cdc_views.plan.purge import KnownBy, Purge, facts_in_time, late_facts
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.plan.serving import CHANGES_AT
-from cdc_views.sql.dialects.base import Sql, identifier, number
 from cdc_views.sql.dialects.bigquery import BigQueryState, bucket_of
+from cdc_views.sql.dialects.writing import Sql, identifier, number
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of

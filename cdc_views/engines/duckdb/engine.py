@@ -23,7 +23,7 @@ from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import lowered
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.sql.dialects import dialect
-from cdc_views.sql.dialects.base import identifier
+from cdc_views.sql.dialects.writing import identifier
 from cdc_views.sql.render import Renderer
 
 

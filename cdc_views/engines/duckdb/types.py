@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import pyarrow as pa
+from sqlglot import exp
 
-from cdc_views.sql.dialects.base import identifier
+from cdc_views.sql.dialects.writing import identifier
 
 _SCALARS = {
     pa.int8(): "TINYINT",
@@ -58,7 +59,7 @@ def is_same_type(stored: pa.DataType, expected: pa.DataType) -> bool:
 @lru_cache(maxsize=4096)
 def quoted(name: str) -> str:
     """Return a quoted identifier."""
-    return str(identifier(name).sql(dialect="duckdb"))
+    return str(exp.Identifier(this=identifier(name).this, quoted=True).sql(dialect="duckdb"))
 
 
 def literal(text: str) -> str:

@@ -20,7 +20,7 @@ from cdc_views.plan.rewrites import lower, prune
 from cdc_views.rules.facts import FactKind
 from cdc_views.sql import rows_sql
 from cdc_views.sql.dialects import dialect
-from cdc_views.sql.dialects.base import Sql, function, identifier
+from cdc_views.sql.dialects.writing import Sql, function, identifier
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import Relation
 

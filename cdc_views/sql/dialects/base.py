@@ -16,14 +16,12 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.model.naming import held_name, physical_name
 from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf, is_reshaped
 from cdc_views.plan import expr as e
-from cdc_views.plan.nodes import Node, Scan
+from cdc_views.plan.nodes import Node, OneValue, Scan
 from cdc_views.sql.dialects.decimals import DecimalDialect
 from cdc_views.sql.dialects.lineage import Built, Origins, without_values
 from cdc_views.sql.dialects.traits import ComparingDialect, NamingDialect
-from cdc_views.sql.dialects.traits import identifier as identifier  # modules that write SQL import it from here
-from cdc_views.sql.layout import WIDTH, fitted
-
-Sql = exp.Expr
+from cdc_views.sql.dialects.writing import Sql, descending, function, identifier, is_present, lambda_of, number, only_if, text
+from cdc_views.sql.layout import printed
 
 _BINARY: dict[e.Op, type[exp.Binary]] = {
     e.Op.EQ: exp.EQ,
@@ -36,6 +34,7 @@ _BINARY: dict[e.Op, type[exp.Binary]] = {
     e.Op.DIV: exp.IntDiv,
 }
 
+_ORDERED = (("written", "rank"), ("written", "rank", "value"))
 _FOLDS = {e.Fold.MAX: "MAX", e.Fold.MIN: "MIN", e.Fold.ANY: "ANY_VALUE", e.Fold.TOTAL: "SUM", e.Fold.COUNT: "COUNT"}
 _CANNOT = {
     "keep": "filter an array",
@@ -48,47 +47,16 @@ _CANNOT = {
 }
 
 
-def function(name: str, *args: Sql) -> exp.Anonymous:
-    """Return a call that is printed as it is; sqlglot would translate the functions that it knows."""
-    return exp.Anonymous(this=name, expressions=list(args))
-
-
-def text(value: str) -> Sql:
-    """Return a text as a constant."""
-    return exp.Literal.string(value)
-
-
-def only_if(condition: Sql, value: Sql, otherwise: Sql | None = None) -> Sql:
-    """Return `CASE WHEN condition THEN value ELSE otherwise END`."""
-    return exp.Case(ifs=[exp.If(this=condition, true=value)], default=otherwise)
-
-
-def is_present(value: Sql) -> Sql:
-    """Return `value IS NOT NULL`."""
-    return exp.Is(this=value, expression=exp.Not(this=exp.Null()))
-
-
-def descending(value: Sql) -> exp.Ordered:
-    """Return `value DESC NULLS LAST`."""
-    return exp.Ordered(this=value, desc=True, nulls_first=False)
-
-
 def first_field(struct: e.Expr) -> e.Expr:
     """Return the sort key of an array of such structs: the first field, or a deletion's write time."""
     return struct.parts[0][1] if isinstance(struct, e.Struct) else e.Field(struct, "written")
 
 
-def lambda_of(body: Callable[[Sql], Sql]) -> Sql:
-    """Return `_item -> body`."""
-    item = identifier("_item")
-    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])
-
-
-def number(value: int) -> Sql:
-    """Return an integer as SQL; the least 64-bit integer is a difference, because most dialects have no literal for it."""
-    if value == -(1 << 63):
-        return exp.paren(exp.Sub(this=number(value + 1), expression=exp.Literal.number(1)))
-    return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)
+def stored_cell(value: e.Expr) -> e.Expr | None:
+    """Return the cell that compares like a struct of its fields, because it has the fields in the order of rule C2, or None."""
+    if not isinstance(value, e.Struct) or not value.is_alike:
+        return None
+    return value.stored if tuple(name for name, _ in value.parts) in _ORDERED else None
 
 
 class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
@@ -113,6 +81,8 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
 
     nodes: list[Node]
     node: Node
+    subquery: Callable[[Node], Sql]
+    """Returns the scalar subquery of a node; the renderer of the plan sets it."""
 
     def begin(self, nodes: list[Node]) -> None:
         """Prepare to render a plan; raise `UnsupportedError` if the dialect cannot."""
@@ -132,9 +102,8 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
     def printed(self, query: exp.Query, *, is_pretty: bool = True) -> str:
         """Return a query's text, aligned and with comments, or on one line; the query is not to be used after."""
         if is_pretty:
-            one_line = sqlglot.Dialect.get_or_raise(self.sqlglot_name).generator(comments=False)
-            fitted(query, one_line.generate)
-        return query.sql(dialect=self.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=WIDTH, comments=is_pretty)
+            return printed(query, self.sqlglot_name)
+        return query.sql(dialect=self.sqlglot_name, copy=False, comments=False)
 
     def beside(self, scan: Scan) -> Sql | None:
         """Return a table of one row to cross-join with a scan; None if the engine reads the scan correctly without it."""
@@ -195,6 +164,8 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         if node.op is e.Op.EQ and not self.compares_structs and isinstance(self.lineage.of(node.args[0], self.node), Built):
             return self._same_fields(node.args[0], node.args[1])
         args = [self.render(arg, item) for arg in node.args]
+        if node.op is e.Op.ADD and isinstance(args[1], exp.Neg):
+            return exp.Sub(this=args[0], expression=args[1].this)
         if node.op in _BINARY:
             return _BINARY[node.op](this=_wrapped(args[0]), expression=_wrapped(args[1]))
         write = self._operators().get(node.op)
@@ -208,6 +179,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
             e.Op.OR: lambda args: exp.or_(*args, copy=False),
             e.Op.NOT: lambda args: exp.not_(args[0], copy=False),
             e.Op.IS_NULL: lambda args: exp.Is(this=_wrapped(args[0]), expression=exp.Null()),
+            e.Op.BETWEEN: lambda args: exp.Between(this=args[0], low=args[1], high=args[2]),
             e.Op.IN: lambda args: exp.In(this=args[0], expressions=args[1:]),
             e.Op.LIKE: lambda args: exp.Like(this=args[0], expression=args[1]),
             e.Op.COALESCE: lambda args: function("COALESCE", *args),
@@ -226,6 +198,10 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         """Return CASE WHEN."""
         branches = [exp.If(this=self.render(c, item), true=self.render(v, item)) for c, v in node.branches]
         is_null = isinstance(node.otherwise, e.Lit) and node.otherwise.value is None
+        if is_null and len(branches) == 1 and (inner := _only_branch(branches[0].args["true"])) is not None:
+            outer = branches[0].this
+            both = exp.And(this=exp.paren(outer, copy=False) if isinstance(outer, exp.Or) else outer, expression=inner.this)
+            return only_if(both, inner.args["true"])
         return exp.Case(ifs=branches, default=None if is_null else self.render(node.otherwise, item))
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
@@ -233,13 +209,19 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         if node.fold is e.Fold.COLLECT:
             return self.collect(node)
         value, name = self.render(node.value), _FOLDS[node.fold]
-        if node.where is None or self.has_filter:
+        if node.where is None or (node.fold is e.Fold.MAX and stored_cell(node.value) is not None):
+            return function(name, value)  # an absent cell is null, which no MAX counts
+        if self.has_filter:
             return self.filtered(function(name, value), node)
         return function(name, only_if(self.render(node.where), value))
 
     def filtered(self, call: Sql, node: e.Agg) -> Sql:
         """Return the aggregate over the rows that fulfil its condition, by FILTER."""
         return call if node.where is None else exp.Filter(this=call, expression=exp.Where(this=self.render(node.where)))
+
+    def visit_onevalue(self, node: OneValue, item: Sql | None) -> Sql:
+        """Return a scalar subquery."""
+        return self.subquery(node.node)
 
     def visit_rownumber(self, node: e.RowNumber, item: Sql | None) -> Sql:
         """Return ROW_NUMBER over the key, latest first."""
@@ -289,6 +271,9 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
         """Return a struct of named fields."""
+        stored = stored_cell(node)
+        if stored is not None:
+            return self.render(stored, item)
         return self.struct([(name, self.render(part, item)) for name, part in node.parts])
 
     def visit_keep(self, node: e.Keep, item: Sql | None) -> Sql:
@@ -315,7 +300,11 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
 
     def greatest(self, args: list[Sql]) -> Sql:
         """Return the largest argument that is not null."""
-        return function("GREATEST", *args) if self.greatest_skips_null else self.array_max(exp.Array(expressions=args))
+        if self.greatest_skips_null:
+            return function("GREATEST", *args)
+        if len(args) == 2 and all(isinstance(arg, exp.Column) for arg in args):  # else it is long to write an argument twice
+            return function("COALESCE", function("GREATEST", *args), *(arg.copy() for arg in args))
+        return self.array_max(exp.Array(expressions=args))
 
     def now(self) -> Sql:
         """Return whole UTC seconds since the epoch."""
@@ -366,6 +355,14 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
             f"dialect {self.name} cannot {what} as this table needs it",
             remedy="run the view on duckdb or spark, or materialize there and query the plain serving table",
         )
+
+
+def _only_branch(value: Sql) -> exp.If | None:
+    """The branch of a CASE that has no other and no ELSE, or None."""
+    if not isinstance(value, exp.Case) or value.args.get("default") or len(value.args["ifs"]) != 1:
+        return None
+    branch: exp.If = value.args["ifs"][0]
+    return branch
 
 
 def _wrapped(value: Sql) -> Sql:

@@ -18,10 +18,11 @@ from cdc_views.model.types import Kind, Scalar
 from cdc_views.plan import expr as e
 from cdc_views.plan import names
 from cdc_views.plan.nodes import Join, Node
-from cdc_views.sql.dialects.base import Sql, descending, first_field, function, identifier, is_present, number, text
+from cdc_views.sql.dialects.base import first_field
 from cdc_views.sql.dialects.lineage import Built, Raw
 from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
+from cdc_views.sql.dialects.writing import Sql, descending, function, identifier, is_present, number, text
 
 _DELETIONS = ("_deleted", "deletion")
 """The last names in the paths of the raw layout's deletions: struct(written, at)."""
@@ -117,6 +118,8 @@ class BigQuery(StructDialect):
         return exp.Dot(this=self._first(boxed, [by_text]), expression=identifier("boxed"))
 
     def _counted(self, node: e.Agg) -> Sql:
+        if isinstance(node.value, e.Struct) and node.value.stored is not None and node.fold is e.Fold.MAX:
+            return self.render(node.value.stored)  # an absent cell is null
         value = self.render(node.value)
         return function("IF", self.render(node.where), value, exp.Null()) if node.where is not None else value
 

@@ -16,10 +16,11 @@ from sqlglot import exp
 from cdc_views.model.naming import physical_name
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function, identifier, is_changed, lambda_of, number, text
+from cdc_views.sql.dialects.base import is_changed
 from cdc_views.sql.dialects.lineage import Built, shown_kind, shown_kinds
 from cdc_views.sql.dialects.structs import StructDialect
 from cdc_views.sql.dialects.times import within
+from cdc_views.sql.dialects.writing import Sql, function, identifier, lambda_of, number, text
 
 _SECONDS = (-2_208_988_800, 10_413_791_999)
 """DateTime64: 1900 to 2299; outside it, conversions silently give a wrong instant (run). Source: ClickHouse, DateTime64."""

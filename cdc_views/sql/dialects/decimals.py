@@ -9,8 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from cdc_views.model.types import Kind, Scalar
-
-Sql = exp.Expr
+from cdc_views.sql.dialects.writing import Sql
 
 _LEAST_EXPONENT = 7
 """Texts have the form of Java's `BigDecimal.toString`, which writes an exponent for numbers below 0.000001."""

@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind
 from cdc_views.plan.nodes import Node, Ordered, Scan, Select, UnionAll
-from cdc_views.sql.dialects.base import Sql, function, identifier, number, only_if, text
 from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
+from cdc_views.sql.dialects.writing import Sql, function, identifier, number, only_if, text
 
 _OF_FILES = ("read_parquet(", "(SELECT * FROM read_parquet(")
 

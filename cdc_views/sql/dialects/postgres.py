@@ -18,10 +18,11 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind, LogicalType, Scalar, TupleOf, Udt, carries_comparable
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, descending, first_field, function, identifier, is_present, number, only_if, text
+from cdc_views.sql.dialects.base import first_field
 from cdc_views.sql.dialects.lineage import Built, Raw
 from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, sign, within
+from cdc_views.sql.dialects.writing import Sql, descending, function, identifier, is_present, number, only_if, text
 
 _PLAN_FIELDS = {"written": "DECIMAL(38, 0)", "rank": "BIGINT", "size": "INT", "inclusive": "BOOLEAN", "bytes": "BYTEA"}
 """Types of the fields of every raw table; `numeric` holds both kinds of write times."""

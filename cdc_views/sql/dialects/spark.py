@@ -10,10 +10,10 @@ from sqlglot import exp
 from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
 from cdc_views.rules.codec.times import datetime_text
-from cdc_views.sql.dialects.base import Sql, function, number, text
 from cdc_views.sql.dialects.decimals import fits, refusal
 from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
+from cdc_views.sql.dialects.writing import Sql, function, number, text
 
 _MICROS_FORMAT = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 

@@ -9,8 +9,9 @@ from typing import ClassVar
 from sqlglot import exp
 
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Dialect, Sql, identifier
+from cdc_views.sql.dialects.base import Dialect
 from cdc_views.sql.dialects.lineage import Origin, element
+from cdc_views.sql.dialects.writing import Sql, identifier
 
 
 class StructDialect(Dialect):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from cdc_views.sql.dialects.base import Sql, function, number, only_if, text
+from cdc_views.sql.dialects.writing import Sql, function, number, only_if, text
 
 MICROS_LIMIT = 9_000_000_000_000_000
 """The largest µs that every engine's TIMESTAMP holds (year 2255); beyond it a view shows null, and `query` the exact value."""

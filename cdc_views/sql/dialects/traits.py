@@ -6,16 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
-from sqlglot import exp
-
 from cdc_views.errors import UnsupportedError
-
-
-def identifier(name: str) -> exp.Identifier:
-    """Return a quoted identifier; the printer escapes it. Raises `UnsupportedError` for a NUL, where some engines cut SQL."""
-    if "\0" in name:
-        raise UnsupportedError(f"the name {name!r} holds a NUL, which no SQL engine takes", remedy="rename it at the source")
-    return exp.to_identifier(name, quoted=True)
+from cdc_views.sql.dialects.writing import identifier
 
 
 class NamingDialect:

@@ -11,10 +11,10 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, descending, function, identifier, is_present, number, only_if, text
 from cdc_views.sql.dialects.lineage import Built, shown_kinds
 from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
+from cdc_views.sql.dialects.writing import Sql, descending, function, identifier, is_present, number, only_if, text
 
 _TYPES = {
     Kind.TINYINT: "TINYINT",

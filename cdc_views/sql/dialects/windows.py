@@ -6,7 +6,8 @@ from sqlglot import exp
 
 from cdc_views.plan import expr as e
 from cdc_views.plan import sums
-from cdc_views.sql.dialects.base import Dialect, Sql, function, number, text
+from cdc_views.sql.dialects.base import Dialect
+from cdc_views.sql.dialects.writing import Sql, function, number, text
 
 _FUNCTIONS = {
     e.Window.LARGEST: "MAX",
