@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 
 from cdc_views.plan.expr import AnyOver, Call, Case, Col, Expr, Field, Friendly, Lit, Over, RowNumber, UserSql, both, columns_used
-from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Scan, Select, in_order, noted
+from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Scan, Select, in_order, noted, rebuilt
 
 _MOST_STEPS = 6
 """An expression with fewer steps costs less to compute again than the columns that Spark would read to keep it."""
@@ -20,11 +20,7 @@ _MOST_STEPS = 6
 
 def folded(root: Node) -> Node:
     """Return the plan with each `Select` merged into the `Scan` or unfiltered `Select` below it, where that is cheap."""
-    done: dict[int, Node] = {}
-    for node in in_order(root):
-        over = node.over(tuple(done[id(source)] for source in node.sources()))
-        done[id(node)] = _merged(over) if isinstance(over, Select) else over
-    return done[id(root)]
+    return rebuilt(root, lambda _, new: _merged(new) if isinstance(new, Select) else new)
 
 
 def readable(root: Node, *, nests_aggregates: bool = True) -> Node:
@@ -33,17 +29,16 @@ def readable(root: Node, *, nests_aggregates: bool = True) -> Node:
     A row that stands beside every other becomes a scalar subquery. `nests_aggregates`: any expression may hold an aggregate.
     """
     readers = Counter(id(source) for node in in_order(root) for source in node.sources())
-    done: dict[int, Node] = {}
-    for node in in_order(root):
-        over = node.over(tuple(done[id(source)] for source in node.sources()))
-        if all(readers[id(source)] == 1 for source in node.sources()):
-            over = _with_scalar(over)
-            if not isinstance(over, Select) or not isinstance(over.source, Aggregate):
-                over = _written_once(over)
-            elif nests_aggregates and node is not root:
-                over = _over_groups(over, over.source)
-        done[id(node)] = over
-    return done[id(root)]
+
+    def merged(old: Node, new: Node) -> Node:
+        if any(readers[id(source)] > 1 for source in old.sources()):
+            return new
+        new = _with_scalar(new)
+        if not isinstance(new, Select) or not isinstance(new.source, Aggregate):
+            return _written_once(new)
+        return _over_groups(new, new.source) if nests_aggregates and old is not root else new
+
+    return rebuilt(root, merged)
 
 
 def _with_scalar(node: Node) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
@@ -216,6 +216,14 @@ def beside(name: str, left: Node, right: Node, on: tuple[str, ...], *, grain: st
 def replaced(name: str, source: Node, values: Mapping[str, Expr], *, where: Expr | None = None) -> Select:
     """Return `source` with some of its columns replaced by `values`."""
     return Select(name, source.grain, source, tuple((n, values.get(n, col(n))) for n in source.output()), where)
+
+
+def rebuilt(root: Node, change: Callable[[Node, Node], Node]) -> Node:
+    """Return the plan with `change(old, new)` of each node; `new` is `old` over changed sources. Shared nodes stay shared."""
+    done: dict[int, Node] = {}
+    for node in in_order(root):
+        done[id(node)] = change(node, node.over(tuple(done[id(source)] for source in node.sources())))
+    return done[id(root)]
 
 
 def in_order(root: Node) -> list[Node]:

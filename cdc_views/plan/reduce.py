@@ -38,9 +38,9 @@ from cdc_views.rules.facts import FactKind
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import cell_fields, element_value_type
 
-_LATEST = "the latest cell of each column (C2)"
+_LATEST = "the latest cell of each column by write time, rank and value (C2)"
 _LATEST_STATICS = "the latest cell of each static column (C2)"
-_COVERS = "its last deletion, and its deleted ranges (D2)"
+_COVERS = "the time of its last deletion, and its deleted ranges (D2)"
 _LATEST_ELEMENT = "the latest cell of each element (C2, W4)"
 _GATHERED = "the elements in the order of their paths (W4)"
 
@@ -179,7 +179,8 @@ def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str,
     lists_of = ((cells, collected(request, column)),)
     gathered = Aggregate(f"{cells[1:]}", f"{owners.grain} with elements", elements, keys, lists_of, note=_GATHERED)
     name, on = f"{owners.name}_with_{physical_name(column.name)}", request.identities(kind)
-    return replace(beside(name, owners, gathered, on), is_null_safe=kind is FactKind.ROW)
+    with_elements = beside(name, owners, gathered, on)
+    return replace(with_elements, is_null_safe=kind is FactKind.ROW, note=f"with the elements of {column.name} (W4)")
 
 
 def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> LatestCells:
@@ -188,16 +189,17 @@ def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...
     array = kept_elements(request, column, stored["cells"])
     columns = (*cols(keys), (base, array))
     source = request.facts(f"{base}_facts", kinds=[kind], columns=columns, where=not_null(stored))
-    exploded = Explode(f"{base}_elements", "element fact", source, keys, col(base), names.ELEMENT)
+    note = "the elements that each fact wrote (W4)"
+    exploded = Explode(f"{base}_elements", "element fact", source, keys, col(base), names.ELEMENT, note=note)
     element, paths = col(names.ELEMENT), _shown_paths(column)
     shown = tuple((f"_{name}", element[name]) for name in paths)
     columns = (*cols(keys), (names.PATH_KEY, element[path_key(column)]), *shown, (names.ELEMENT, element))
-    flat = Select(f"{base}_paths", "element fact", exploded, columns)
+    flat = Select(f"{base}_paths", "element fact", exploded, columns, note="_path_key identifies the element in its row (W4, K1)")
     value = element_value_type(column.type)
     fields = cell_fields(value) if value is not None else (WRITTEN, RANK)
     latest = replace(request.reduced("_cell", column, cell=element, kind=value), stored=fields, is_bare=False)
     folds = tuple((f"_{name}", Agg(Fold.MIN, col(f"_{name}"))) for name in paths)
-    grain, by_path = "row key and path", (*keys, names.PATH_KEY)
+    grain, by_path = f"{'row key' if kind is FactKind.ROW else 'partition'} and path", (*keys, names.PATH_KEY)
     return LatestCells(f"latest_{base}_elements", grain, flat, by_path, (latest,), folds, note=_LATEST_ELEMENT)
 
 

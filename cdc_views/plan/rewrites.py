@@ -28,6 +28,7 @@ from cdc_views.plan.nodes import (
     Select,
     UnionAll,
     in_order,
+    rebuilt,
 )
 from cdc_views.plan.order import WRITTEN, precedence_parts
 
@@ -59,12 +60,7 @@ def choose(strategy: str) -> Choice:
 
 def lower(root: Node, *, strategy: str) -> Node:
     """Return the plan with every `LatestCells` computed by `strategy`; shared nodes stay shared."""
-    done: dict[int, Node] = {}
-    for node in in_order(root):
-        sources = tuple(done[id(source)] for source in node.sources())
-        is_lowered = isinstance(node, LatestCells)
-        done[id(node)] = LOWERINGS[strategy](node, source=sources[0]) if is_lowered else node.over(sources)
-    return done[id(root)]
+    return rebuilt(root, lambda _, new: LOWERINGS[strategy](new, source=new.source) if isinstance(new, LatestCells) else new)
 
 
 def lowered(root: Node, *, strategy: str = "aggregate") -> Node:
@@ -81,10 +77,7 @@ def prune(root: Node) -> Node:
         narrow[id(node)] = narrowed = _narrowed(node, needed[id(node)])
         for source, names in zip(node.sources(), _reads(narrowed), strict=True):
             needed.setdefault(id(source), set()).update(names)
-    done: dict[int, Node] = {}
-    for node in ordered:
-        done[id(node)] = narrow[id(node)].over(tuple(done[id(source)] for source in node.sources()))
-    return done[id(root)]
+    return rebuilt(root, lambda old, new: narrow[id(old)].over(new.sources()))
 
 
 def _narrowed(node: Node, needed: set[str]) -> Node:

@@ -34,17 +34,19 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Node, Select, UnionAll, beside, replaced
+from cdc_views.plan.nodes import Node, Select, UnionAll, beside, noted, replaced
 from cdc_views.plan.order import RANK, VALUE, WRITTEN, cell_expiry, elements_expiry, is_eternal, now_rank, shows, survives
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
-_COVERED = "_scope is the last deletion that covers it (D2)"
-_COVERED_BY_TRUNCATE = "_scope is the last deletion or truncate that covers it (D2, S6)"
-_JUDGED = "a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire"
+_COVERED = "_scope: when it was last deleted (D2)"
+_COVERED_BY_TRUNCATE = "_scope: when it was last deleted or truncated (D2, S6)"
+_CLOCK = "_clock: lower ranks have expired (C4)"
+_JUDGED = "a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4)"
 _EXISTS = "a row exists if its marker _live or any cell shows (W2)"
-_EXISTS_BY_MARKER = "a row exists if its last write _live is newer than _scope (S1); so do its cells (D1)"
-_STATIC_ONLY = "a partition's static columns show alone if no row of it exists (W3)"
+_EXISTS_BY_MARKER = "a row exists if its last write is newer than _scope (S1); older cells become null (D1)"
+_STATIC_ONLY = "_has_row tells whether a row of its partition exists (W3)"
+_SHOWN_ALONE = "a partition's static columns show alone if it has no row (W3)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...],
         if not names.cells(column):
             cells = names.cells_of(column.name)
             elements[cells] = Keep(col(cells), _lives(request, Item(), own))
-    judged = replaced(f"judged_{columns[0].role.value if columns else 'no'}_cells", source, elements)
+    judged = replaced(f"judged_{'partitions' if source.grain == 'partition' else 'rows'}", source, elements)
     note = "" if request.relation.is_whole_row else _JUDGED
     return replace(judged, columns=(*judged.columns, *verdicts), note=note)
 
@@ -191,8 +193,11 @@ def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table
     rows, covers = with_covers(request.schema, rows, partitions=partitions, table=table)
     kept = cols(name for name in rows.output() if name not in (names.DELETED, names.RANGES))
     scope = (names.SCOPE, largest(col(names.DELETED), *covers))
-    note = _COVERED if table is None else _COVERED_BY_TRUNCATE
-    return Select("covered_rows", "row key", rows, (*kept, scope, *_clock(request, rows)), note=note)
+    clock = _clock(request, rows)
+    note = noted(
+        _COVERED if table is None else _COVERED_BY_TRUNCATE, "" if request.relation.is_whole_row or not clock else _CLOCK
+    )
+    return Select("covered_rows", "row key", rows, (*kept, scope, *clock), note=note)
 
 
 def _clock(request: Showing, source: Node) -> Named:
@@ -332,15 +337,16 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     every = UnionAll("rows_and_static_rows", "visible row or partition", (visible, candidates))
     has_row = AnyOver(col(names.IS_ROW), tuple(col(names.identity(c)) for c in request.schema.partition))
     columns = (*cols(every.output()), (names.HAS_ROW, has_row))
-    ranked = Select("with_partition", every.grain, every, columns, note=_STATIC_ONLY)
-    return Select("shown_rows", "visible row", ranked, cols(every.output()), either(col(names.IS_ROW), ~col(names.HAS_ROW)))
+    told = Select("rows_and_whether_alone", every.grain, every, columns, note=_STATIC_ONLY)
+    shown = either(col(names.IS_ROW), ~col(names.HAS_ROW))
+    return Select("shown_rows", "visible row", told, cols(every.output()), shown, note=_SHOWN_ALONE)
 
 
 def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) -> Select:
     """Return the row that each partition with live statics shows if it has no other row (W3), in the columns `like`."""
     statics = request.schema.statics
     if clock := _clock(request, partitions):
-        partitions = Select("partitions_now", "partition", partitions, (*cols(partitions.output()), *clock))
+        partitions = Select("partitions_now", "partition", partitions, (*cols(partitions.output()), *clock), note=_CLOCK)
     judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
     live = either(*(_any_shows(c) for c in statics))
     known: dict[str, Expr] = {**dict(shown_keys(request.schema.partition)), **dict(shown_values(request, statics))}

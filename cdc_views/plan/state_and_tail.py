@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.expr import Call, Expr, Lit, Moment, Op, both, col, cols, columns_used, either, is_null
-from cdc_views.plan.nodes import Node, Scan, Select, UnionAll, in_order
+from cdc_views.plan.nodes import Node, Scan, Select, UnionAll, in_order, rebuilt
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.purge import KnownBy, facts_in_time
 from cdc_views.plan.rewrites import lowered
@@ -72,8 +72,4 @@ def _is_in(*parts: Part) -> Expr:
 
 
 def _with_scans(root: Node, replaced: Callable[[Scan], Node]) -> Node:
-    done: dict[int, Node] = {}
-    for node in in_order(root):
-        sources = tuple(done[id(source)] for source in node.sources())
-        done[id(node)] = replaced(node) if isinstance(node, Scan) else node.over(sources)
-    return done[id(root)]
+    return rebuilt(root, lambda _, new: replaced(new) if isinstance(new, Scan) else new)

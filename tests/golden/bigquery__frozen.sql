@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
   SELECT
     id,
     ARRAY_AGG(_live IGNORE NULLS ORDER BY _live.written DESC, _live.rank DESC LIMIT 1)[SAFE_OFFSET(0)] AS _live,
@@ -14,13 +14,13 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: _scope is the last deletion that covers it (D2) */
+  /* one row per row key: _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
   SELECT
     id, _live, tags, home, _deleted AS _scope,
     UNIX_SECONDS(CURRENT_TIMESTAMP()) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows
-), judged_regular_cells AS (
-  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
+), judged_rows AS (
+  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
   SELECT
     id, _live, tags, home, _scope, _clock,
     (_scope IS NULL OR tags.written > _scope)
@@ -37,7 +37,7 @@ SELECT
     WHEN _shows_home AND NOT home.value IS NULL
     THEN STRUCT(home.value.street AS street, home.value.x__5aip_20_43ode AS `Zip Code`)
   END AS home
-FROM judged_regular_cells
+FROM judged_rows
 WHERE
   (
     (_scope IS NULL OR _live.written > _scope)

@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
   SELECT
     id,
     argMaxIf(
@@ -31,13 +31,13 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: _scope is the last deletion or truncate that covers it (D2, S6) */
+  /* one row per row key: _scope: when it was last deleted or truncated (D2, S6) */
   SELECT
     id, _live, state, price,
     arrayReduce('max', [_deleted, (SELECT max(tupleElement(_deleted, 'written')) FROM raw_orders AS _raw WHERE _kind = 'table')]) AS _scope
   FROM latest_rows
 )
-/* one row per visible row: a row exists if its last write _live is newer than _scope (S1); so do its cells (D1) */
+/* one row per visible row: a row exists if its last write is newer than _scope (S1); older cells become null (D1) */
 SELECT
   id,
   CASE WHEN _scope IS NULL OR tupleElement(state, 1) > _scope THEN tupleElement(state, 3) END AS state,

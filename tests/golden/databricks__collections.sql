@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
   SELECT
     id,
     MAX(_live) AS _live,
@@ -14,10 +14,10 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), lines_elements AS (
-  /* one row per element fact */
+  /* one row per element fact: the elements that each fact wrote (W4) */
   SELECT id, EXPLODE(lines.cells) AS _element FROM raw_orders WHERE _kind = 'row' AND lines IS NOT NULL
 ), lines_paths AS (
-  /* one row per element fact */
+  /* one row per element fact: _path_key identifies the element in its row (W4, K1) */
   SELECT
     id,
     _element.key AS _path_key,
@@ -46,16 +46,16 @@ WITH latest_rows AS (
   FROM latest_lines_elements
   GROUP BY id
 ), latest_rows_with_lines AS (
-  /* one row per row key */
+  /* one row per row key: with the elements of lines (W4) */
   SELECT l.id, l._live, l._deleted, l._deletion_lines, l._deletion_prices, r._cells_lines
   FROM latest_rows AS l
   LEFT JOIN cells_lines AS r
     ON l.id IS NOT DISTINCT FROM r.id
 ), prices_elements AS (
-  /* one row per element fact */
+  /* one row per element fact: the elements that each fact wrote (W4) */
   SELECT id, EXPLODE(prices.cells) AS _element FROM raw_orders WHERE _kind = 'row' AND prices IS NOT NULL
 ), prices_paths AS (
-  /* one row per element fact */
+  /* one row per element fact: _path_key identifies the element in its row (W4, K1) */
   SELECT id, _element.path AS _path_key, _element FROM prices_elements
 ), latest_prices_elements AS (
   /* one row per row key and path: the latest cell of each element (C2, W4) */
@@ -78,15 +78,15 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: _scope is the last deletion that covers it (D2) */
+  /* one row per row key: with the elements of prices (W4); _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
   SELECT
     l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _scope,
     UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
     ON l.id IS NOT DISTINCT FROM r.id
-), judged_regular_cells AS (
-  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
+), judged_rows AS (
+  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
   SELECT
     id, _live,
     FILTER(
@@ -110,7 +110,7 @@ SELECT
     WHEN NOT COALESCE(ARRAY_SIZE(_cells_prices), 0) = 0
     THEN MAP_FROM_ENTRIES(TRANSFORM(_cells_prices, _item -> NAMED_STRUCT('key', _item.path, 'value', _item.value)))
   END AS prices
-FROM judged_regular_cells
+FROM judged_rows
 WHERE
   (
     (_scope IS NULL OR _live.written > _scope)

@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column (C2); _scope is the last deletion or truncate that covers it (D2, S6) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _scope: when it was last deleted or truncated (D2, S6) */
   SELECT
     id,
     MAX(_live) AS _live,
@@ -15,7 +15,7 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 )
-/* one row per visible row: a row exists if its last write _live is newer than _scope (S1); so do its cells (D1) */
+/* one row per visible row: a row exists if its last write is newer than _scope (S1); older cells become null (D1) */
 SELECT
   id,
   CASE WHEN _scope IS NULL OR state.written > _scope THEN state.value END AS state,

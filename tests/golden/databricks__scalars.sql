@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
   SELECT
     id, _key_id,
     MAX(_live) AS _live,
@@ -17,13 +17,13 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id, _key_id
 ), covered_rows AS (
-  /* one row per row key: _scope is the last deletion that covers it (D2) */
+  /* one row per row key: _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
   SELECT
     id, _live, state, amount, `at`, _deleted AS _scope,
     UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows
-), judged_regular_cells AS (
-  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
+), judged_rows AS (
+  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
   SELECT
     id, _live, state, amount, `at`, _scope, _clock,
     (_scope IS NULL OR state.written > _scope)
@@ -40,7 +40,7 @@ SELECT
   CASE WHEN _shows_state THEN state.value END AS state,
   CASE WHEN _shows_amount THEN amount.value END AS amount,
   CASE WHEN _shows_at AND `at`.value BETWEEN -9000000000000 AND 9000000000000 THEN TIMESTAMP_MILLIS(`at`.value) END AS `at`
-FROM judged_regular_cells
+FROM judged_rows
 WHERE
   (
     (_scope IS NULL OR _live.written > _scope)

@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
   SELECT
     shop, day,
     MAX(_live) AS _live,
@@ -25,7 +25,7 @@ WITH latest_rows AS (
   FROM raw_orders
   WHERE _kind IN ('partition', 'range', 'static')
 ), latest_partitions AS (
-  /* one row per partition: the latest cell of each static column (C2); its last deletion, and its deleted ranges (D2) */
+  /* one row per partition: the latest cell of each static column (C2); the time of its last deletion, and its deleted ranges (D2) */
   SELECT
     shop,
     MAX(title) AS title,
@@ -34,7 +34,7 @@ WITH latest_rows AS (
   FROM partition_facts
   GROUP BY shop
 ), covered_rows AS (
-  /* one row per row key: _scope is the last deletion that covers it (D2) */
+  /* one row per row key: _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
   SELECT
     l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     GREATEST(
@@ -69,8 +69,8 @@ WITH latest_rows AS (
   FROM latest_rows AS l
   LEFT JOIN latest_partitions AS r
     ON l.shop = r.shop
-), judged_static_cells AS (
-  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
+), judged_rows AS (
+  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
   SELECT
     shop, day, _live, total, title, _scope, _clock,
     (_scope IS NULL OR total.written > _scope)
@@ -85,15 +85,15 @@ WITH latest_rows AS (
     CASE WHEN _shows_total THEN total.value END AS total,
     CASE WHEN _shows_title THEN title.value END AS title,
     TRUE AS _is_row
-  FROM judged_static_cells
+  FROM judged_rows
   WHERE
     (
       (_scope IS NULL OR _live.written > _scope)
       AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
     )
     OR _shows_total
-), judged_static_cells_2 AS (
-  /* one row per partition: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
+), judged_partitions AS (
+  /* one row per partition: _clock: lower ranks have expired (C4); a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
   SELECT
     shop, title,
     (_partition_deleted IS NULL OR title.written > _partition_deleted)
@@ -108,7 +108,7 @@ WITH latest_rows AS (
     shop, shop AS _view_shop, NULL AS day, NULL AS _view_day, NULL AS total,
     CASE WHEN _shows_title THEN title.value END AS title,
     FALSE AS _is_row
-  FROM judged_static_cells_2
+  FROM judged_partitions
   WHERE _shows_title
 ), rows_and_static_rows AS (
   /* one row per visible row or partition */
@@ -120,15 +120,15 @@ WITH latest_rows AS (
     SELECT shop, _view_shop, day, _view_day, total, title, _is_row
     FROM static_rows
   ) AS _parts
-), with_partition AS (
-  /* one row per visible row or partition: a partition's static columns show alone if no row of it exists (W3) */
+), rows_and_whether_alone AS (
+  /* one row per visible row or partition: _has_row tells whether a row of its partition exists (W3) */
   SELECT
     _view_shop, _view_day, total, title, _is_row,
     MAX(CASE WHEN _is_row THEN 1 ELSE 0 END) OVER (PARTITION BY shop) = 1 AS _has_row
   FROM rows_and_static_rows
 )
-/* one row per visible row */
+/* one row per visible row: a partition's static columns show alone if it has no row (W3) */
 SELECT
   _view_shop AS shop, _view_day AS day, title, total
-FROM with_partition
+FROM rows_and_whether_alone
 WHERE _is_row OR NOT _has_row

@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column (C2); _scope is the last deletion that covers it (D2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
   SELECT
     id,
     MAX(_live) AS _live,
@@ -26,8 +26,8 @@ WITH latest_rows AS (
   FROM raw_orders
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
-), judged_regular_cells AS (
-  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
+), judged_rows AS (
+  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
   SELECT
     id, _live, _field_home_0, _field_home_1, _scope, _clock,
     (GREATEST(_scope, _deletion_home) IS NULL OR _field_home_0.written > GREATEST(_scope, _deletion_home))
@@ -48,7 +48,7 @@ SELECT
       CASE WHEN _shows__field_home_1 THEN _field_home_1.value END
     )
   END AS home
-FROM judged_regular_cells
+FROM judged_rows
 WHERE
   (
     (_scope IS NULL OR _live.written > _scope)

@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column (C2); _scope is the last deletion that covers it (D2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
   SELECT
     id,
     MAX(_live) AS _live,
@@ -16,8 +16,8 @@ WITH latest_rows AS (
   FROM raw_orders
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
-), judged_regular_cells AS (
-  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
+), judged_rows AS (
+  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
   SELECT
     id, _live, tags, home, _scope, _clock,
     (_scope IS NULL OR tags.written > _scope)
@@ -34,7 +34,7 @@ SELECT
     WHEN _shows_home AND NOT home.value IS NULL
     THEN NAMED_STRUCT('street', home.value.street, 'Zip Code', home.value.x__5aip_20_43ode)
   END AS home
-FROM judged_regular_cells
+FROM judged_rows
 WHERE
   (
     (_scope IS NULL OR _live.written > _scope)

@@ -81,7 +81,7 @@ def test_googlesql_takes_every_statement(made: Relation, settles: bool) -> None:
 
 @pytest.mark.slow
 def test_a_script_too_long_is_made_dense_and_then_refused() -> None:
-    short, made = Merging("`p.raw.t`", "p.shop", "t", serving="t"), wide(300)
+    short, made = Merging("`p.raw.t`", "p.shop", "t", serving="t"), wide(400)
     dense = run_script(made, short, settles=True)
     assert len(dense.encode()) <= QUERY_BYTES
     assert "/* one row per" not in dense

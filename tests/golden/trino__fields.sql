@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
   SELECT
     id,
     ELEMENT_AT(
@@ -34,13 +34,13 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: _scope is the last deletion that covers it (D2) */
+  /* one row per row key: _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
   SELECT
     id, _live, _field_home_0, _field_home_1, _deletion_home, _deleted AS _scope,
     CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows
-), judged_regular_cells AS (
-  /* one row per row key: a cell shows if newer than _scope (D1) and not expired (C4); ranks from 0 are tombstones, the least ones never expire */
+), judged_rows AS (
+  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
   SELECT
     id, _live, _field_home_0, _field_home_1, _scope, _clock,
     (
@@ -62,7 +62,7 @@ SELECT
     WHEN _shows__field_home_0 OR _shows__field_home_1
     THEN CAST(ROW(CASE WHEN _shows__field_home_0 THEN _field_home_0[3] END, CASE WHEN _shows__field_home_1 THEN _field_home_1[4] END) AS ROW(street VARCHAR, x__5aip_20_43ode INTEGER))
   END AS home
-FROM judged_regular_cells
+FROM judged_rows
 WHERE
   ((_scope IS NULL OR _live[1] > _scope) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1))
   OR (_shows__field_home_0 OR _shows__field_home_1)

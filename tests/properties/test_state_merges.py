@@ -226,8 +226,8 @@ def test_what_is_about_no_row_alone_is_sought_in_no_file_of_plain_rows(kept: Kep
     sources = kept.sources()
     plain = sources.paths(Source.PLAIN)
     assert plain
-    steps = kept.engine.sql(Read(kept.raw, as_of=NOW, sources=sources)).split('), "')
-    (partitions,) = (step for step in steps if step.startswith("partition_facts"))
+    steps = kept.engine.sql(Read(kept.raw, as_of=NOW, sources=sources)).split("), ")
+    (partitions,) = (step for step in steps if step.startswith("partition_facts AS"))
     assert [file for file in sources.paths() if file in partitions] == [file for file in sources.paths() if file not in plain]
     assert kept.is_right()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlglot
 
-from cdc_views.plan.expr import Agg, AnyOver, Call, Case, Fold, Lit, Op, UserSql, col, not_null
+from cdc_views.plan.expr import Agg, AnyOver, Call, Case, Expr, Fold, Lit, Op, UserSql, col, not_null
 from cdc_views.plan.folding import folded, readable
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Scan, Select, UnionAll
+from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Scan, Select, UnionAll
 
 SCAN = Scan("facts", "fact", (("k", col("key")), ("cell", col("c"))), not_null(col("key")))
 
@@ -98,3 +98,49 @@ def test_a_projection_of_a_join_is_the_joins_own() -> None:
     assert found.columns == (("v", col("cell", "r")["value"]),)
     kept = Select("kept", "row", joined, (("k", col("k")),), not_null(col("c")))
     assert isinstance(readable(kept), Select), "the condition is not one of the join's"
+
+
+LATEST = Aggregate("latest", "key", Scan("facts", "fact", (("k", col("k")), ("c", col("c")))), ("k",),
+                   (("most", Agg(Fold.MAX, col("c"))), ("least", Agg(Fold.MIN, col("c")))), note="first")  # fmt: skip
+ONE = Aggregate("one", "table", Scan("others", "fact", (("c", col("c")),)), (), (("last", Agg(Fold.MAX, col("c"))),))
+SIDES = (("k", col("k", "l")), ("most", Call(Op.GREATEST, (col("most", "l"), col("last", "r")))))
+
+
+def test_one_value_beside_each_row_becomes_a_subquery_of_the_groups() -> None:
+    beside = Join("beside", "key", LATEST, ONE, JoinKind.CROSS, (), SIDES, note="second")
+    found = readable(Select("all", "key", beside, (("k", col("k")), ("most", col("most"))), not_null(col("most"))))
+    assert isinstance(found, Select)
+    groups = found.source
+    assert isinstance(groups, Aggregate)
+    assert groups.folds == (("most", Call(Op.GREATEST, (Agg(Fold.MAX, col("c")), OneValue(ONE)))),)
+    assert groups.note == "first; second"
+
+
+def over_groups(*columns: tuple[str, Expr], nests_aggregates: bool = True) -> Node:
+    """The step that computes `columns` from groups, below another step."""
+    root = UnionAll("all", "key", (Select("more", "key", LATEST, columns),))
+    (found,) = readable(root, nests_aggregates=nests_aggregates).sources()
+    return found
+
+
+def test_groups_compute_little_of_their_aggregates_where_an_engine_nests_them() -> None:
+    next_one = ("next", Call(Op.ADD, (col("most"), Lit(1))))
+    assert isinstance(over_groups(("k", col("k")), next_one), Aggregate)
+    assert isinstance(over_groups(("k", col("k")), next_one, nests_aggregates=False), Select)
+
+
+def test_groups_keep_their_keys_and_write_no_aggregate_twice() -> None:
+    assert isinstance(over_groups(("k", col("k")), ("sum", Call(Op.ADD, (col("most"), col("most"))))), Select)
+    assert isinstance(over_groups(("other", col("k")), ("most", col("most"))), Select)
+
+
+def test_rows_of_more_than_one_value_stay_a_join() -> None:
+    two = Aggregate("two", "table", ONE.source, (), (*ONE.folds, ("first", Agg(Fold.MIN, col("c")))))
+    assert isinstance(readable(Join("beside", "key", LATEST, two, JoinKind.CROSS, (), SIDES)), Join)
+
+
+def test_elements_are_read_from_the_table_itself() -> None:
+    facts = Scan("facts", "fact", (("k", col("k")), ("cells", col("c")["cells"])), not_null(col("c")))
+    found = readable(Explode("elements", "element", facts, ("k",), col("cells"), "_element"))
+    assert isinstance(found, Explode)
+    assert (found.array, found.source.output()) == (col("c")["cells"], ("k", "c"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from helpers.golden_cases import CASES, TEXT, key, relation
 from sqlglot import exp
 
+from cdc_views.formats.base import WriteOrder
 from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.plan.build import Ask
@@ -40,10 +42,31 @@ def test_aligned_text_says_what_one_line_says_however_wide(
     assert "".join(aligned.split()) == "".join(text(name, case, is_pretty=False).split())
 
 
-@pytest.mark.parametrize("name", ["duckdb", "spark", "databricks"])
-def test_a_view_of_four_plain_columns_has_at_most_ninety_lines(name: str) -> None:
-    lines = generate(PLAIN, dialect_name=name, strategy="aggregate", view=ViewSql("shop", "orders"), table="raw").splitlines()
-    assert len(lines) <= 90
+MICROS, LOG_POSITION = WriteOrder.MICROS, WriteOrder.LOG_POSITION
+LINES = {"cassandra": (MICROS, 60), "debezium": (LOG_POSITION, 36)}
+
+
+@pytest.mark.parametrize("source", LINES)
+@pytest.mark.parametrize("name", ["duckdb", "spark", "databricks", "bigquery"])
+def test_a_view_of_four_columns_is_short(name: str, source: str) -> None:
+    order, most = LINES[source]
+    made = replace(PLAIN, order=order)
+    lines = generate(made, dialect_name=name, strategy="aggregate", view=ViewSql("shop", "orders"), table="raw").splitlines()
+    assert len(lines) <= most
+
+
+def test_each_step_says_which_rule_it_applies() -> None:
+    text = generate(PLAIN, dialect_name="duckdb", strategy="aggregate", view=ViewSql("shop", "orders"), table="raw")
+    comments = re.findall(r"/\* (.*?) \*/", text)
+    assert len(comments) == text.count("SELECT")
+    assert all(re.search(r"\([A-Z][0-9]", comment) for comment in comments), comments
+
+
+def test_a_stored_cell_is_compared_as_it_is_only_if_its_fields_are_in_the_order_of_the_rule() -> None:
+    text = generate(PLAIN, dialect_name="duckdb", strategy="aggregate", view=ViewSql("shop", "orders"), table="raw")
+    assert "MAX(customer) AS customer" in text
+    assert "negative := placed_at.value < 0" in text, "C3: negatives rank above positives"
+    assert "bytes := amount.bytes, value := amount.value" in text, "C3: decimals compare by their bytes"
 
 
 def test_columns_share_lines_and_long_expressions_are_split() -> None:
