@@ -136,7 +136,7 @@ assert main(["report", "--out", "site", "--format", "csv"]) == 0
 print(template_folder())
 """
     out = run(code, site=unpacked, cwd=tmp_path)
-    assert "CREATE OR REPLACE VIEW `shop`.`orders`" in out
+    assert "CREATE OR REPLACE VIEW shop.orders" in out
     assert re.search(r"^shop\.orders,shop_orders\.html,[1-9]\d*,0,", out, re.MULTILINE)
     assert "<style>:root" in (tmp_path / "site" / "index.html").read_text("utf-8")
     assert Path(out.splitlines()[-1]).is_relative_to(unpacked)
