@@ -38,7 +38,7 @@ class _Aligned(Generator):
         return f"SELECT {self.sql(only)}{written[len(long) :]}" if is_line else written
 
     def order_sql(self, expression: exp.Order, flat: bool = False) -> str:  # noqa: FBT001, FBT002 (the base has this signature)
-        is_own = expression.args.get("this") is None and len(expression.expressions) == 1
+        is_own = not flat and _has_only(expression, "expressions") and len(expression.expressions) == 1
         return f"{self.seg('ORDER BY')} {self.sql(expression.expressions[0])}" if is_own else super().order_sql(expression, flat)
 
     def where_sql(self, expression: exp.Where) -> str:
@@ -46,16 +46,22 @@ class _Aligned(Generator):
         return f"{self.seg('WHERE')} {self.sql(expression, 'this')}" if is_line else super().where_sql(expression)
 
     def group_sql(self, expression: exp.Group) -> str:
-        keys = [self.sql(key) for key in expression.expressions]
-        return f"{self.seg('GROUP BY')} {keys[0]}" if len(keys) == 1 else super().group_sql(expression)
+        is_line = _has_only(expression, "expressions") and len(expression.expressions) == 1
+        return f"{self.seg('GROUP BY')} {self.sql(expression.expressions[0])}" if is_line else super().group_sql(expression)
 
     def case_sql(self, expression: exp.Case) -> str:
         ifs, default = expression.args["ifs"], self.sql(expression, "default")
-        if len(ifs) == 1 or not all(isinstance(part.this, exp.Var) and isinstance(part.args["true"], exp.Var) for part in ifs):
+        are_lines = all(isinstance(part.this, exp.Var) and isinstance(part.args["true"], exp.Var) for part in ifs)
+        if len(ifs) == 1 or not are_lines or not _has_only(expression, "ifs", "default"):
             return super().case_sql(expression)
         branches = [f"WHEN {self.sql(part, 'this')} THEN {self.sql(part, 'true')}" for part in ifs]
         ending = [f"ELSE {default}"] if default else []
         return self.indent("\n".join(["CASE", *branches, *ending, "END"]), skip_first=True, skip_last=True)
+
+
+def _has_only(expression: exp.Expr, *names: str) -> bool:
+    """Whether an expression has no other parts than these; a user's text may have any."""
+    return {name for name, part in expression.args.items() if part} <= {*names}
 
 
 @cache

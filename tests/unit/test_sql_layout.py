@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+import sqlglot
 from helpers.golden_cases import CASES, TEXT, key, relation
 from sqlglot import exp
 
@@ -15,7 +16,7 @@ from cdc_views.model.types import Kind, Scalar
 from cdc_views.plan.build import Ask
 from cdc_views.sql import ViewSql, generate, rows_sql
 from cdc_views.sql.dialects import dialect_names
-from cdc_views.sql.layout import WIDTH, fitted
+from cdc_views.sql.layout import WIDTH, fitted, printed
 
 RENDERED = [(name, case) for name in dialect_names() for case in CASES]
 PLAIN = relation(
@@ -67,6 +68,27 @@ def test_a_stored_cell_is_compared_as_it_is_only_if_its_fields_are_in_the_order_
     assert "MAX(customer) AS customer" in text
     assert "negative := placed_at.value < 0" in text, "C3: negatives rank above positives"
     assert "bytes := amount.bytes, value := amount.value" in text, "C3: decimals compare by their bytes"
+
+
+OF_USERS = [
+    "SELECT a, CASE b WHEN 1 THEN 'one' WHEN 2 THEN 'two' ELSE 'more' END AS c FROM t",
+    "SELECT a, COUNT(*) AS n, SUM(b) AS s, MIN(b) AS m FROM t GROUP BY ALL",
+    "SELECT a, COUNT(*) AS n, SUM(b) AS s, MIN(b) AS m FROM t GROUP BY ROLLUP (a)",
+    "SELECT DISTINCT a FROM t WHERE b IN (SELECT DISTINCT c FROM u ORDER BY c NULLS LAST LIMIT 3)",
+    "SELECT a, ROW_NUMBER() OVER (PARTITION BY b ORDER BY c DESC) AS n FROM t ORDER BY a",
+    "SELECT a, b, c, d, e FROM t WHERE CASE a WHEN 1 THEN b > 2 WHEN 3 THEN b > 4 END AND c BETWEEN 1 AND 2 ORDER BY a LIMIT 5",
+    "WITH u AS (SELECT a FROM t) SELECT MAX(a) AS a FROM u WHERE a > 0 GROUP BY a HAVING COUNT(*) > 1",
+]  # fmt: skip
+"""Clauses that no view of ours has, and that the text of a user's condition may have."""
+
+
+@pytest.mark.parametrize("width", [1, 20, 40, 60])
+@pytest.mark.parametrize("text", OF_USERS)
+def test_whatever_a_user_wrote_keeps_its_clauses(text: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_views.sql.layout.WIDTH", width)
+    monkeypatch.setattr("cdc_views.sql.layout._WIDER", width)
+    flat = sqlglot.parse_one(text, read="duckdb").sql("duckdb")
+    assert "".join(printed(sqlglot.parse_one(text, read="duckdb"), "duckdb").split()) == "".join(flat.split())
 
 
 def test_columns_share_lines_and_long_expressions_are_split() -> None:
