@@ -8,7 +8,7 @@ costs a round trip to the JVM. In SQL, each step that only renames costs its rea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 
 from cdc_views.plan.expr import AnyOver, Call, Case, Col, Expr, Field, Friendly, Lit, Over, RowNumber, UserSql, both, columns_used
@@ -76,19 +76,16 @@ def _written_once(upper: Node) -> Node:
         return upper
     if any(used[name] > 1 and not _is_short(value) for name, value in values.items()):
         return upper
-    if isinstance(lower, Join):
-        return _over_join(upper, lower, values)
     if isinstance(upper, Select):
         return _over(upper, lower, values)
-    return _over_scan(upper, lower, values) if isinstance(lower, Scan) else upper
+    return _over_scan(upper, lower, values, used) if isinstance(lower, Scan) else upper
 
 
-def _over_scan(upper: Aggregate | Explode, lower: Scan, values: Mapping[str, Expr]) -> Node:
+def _over_scan(upper: Aggregate | Explode, lower: Scan, values: Mapping[str, Expr], used: Iterable[str]) -> Node:
     """The step over a scan that computes nothing, if its own columns are columns of the table."""
     kept = upper.keys if isinstance(upper, Aggregate) else upper.keep
     if any(values[name] != Col(name) for name in kept):
         return upper
-    used = dict.fromkeys(name for part in upper.expressions() for name in _uses(part))
     needed = dict.fromkeys([*kept, *(c.name for n in used for c in sorted(columns_used(values[n]), key=lambda c: c.name))])
     scan = replace(lower, columns=tuple((name, Col(name)) for name in needed) or lower.columns)
     if isinstance(upper, Explode):
@@ -128,17 +125,14 @@ def _merged(upper: Select) -> Node:
     return _over(upper, lower, values)
 
 
-def _over(upper: Select, lower: Scan | Select, values: Mapping[str, Expr]) -> Node:
-    columns = tuple((name, _within(value, values)) for name, value in upper.columns)
-    where = both(lower.where, None if upper.where is None else _within(upper.where, values))
-    return replace(lower, name=upper.name, grain=upper.grain, note=noted(lower.note, upper.note), columns=columns, where=where)
-
-
-def _over_join(upper: Select | Aggregate | Explode, lower: Join, values: Mapping[str, Expr]) -> Node:
-    if not isinstance(upper, Select) or upper.where is not None:
+def _over(upper: Select, lower: Scan | Select | Join, values: Mapping[str, Expr]) -> Node:
+    if isinstance(lower, Join) and upper.where is not None:
         return upper
     columns = tuple((name, _within(value, values)) for name, value in upper.columns)
-    return replace(lower, name=upper.name, grain=upper.grain, note=noted(lower.note, upper.note), columns=columns)
+    one = replace(lower, name=upper.name, grain=upper.grain, note=noted(lower.note, upper.note), columns=columns)
+    if isinstance(one, Join):
+        return one
+    return replace(one, where=both(one.where, None if upper.where is None else _within(upper.where, values)))
 
 
 def _has_user_sql(expression: Expr) -> bool:

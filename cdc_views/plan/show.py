@@ -156,8 +156,8 @@ def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...],
     for column in columns:
         own, is_read = _complex_scope(column, scope), column in request.columns
         for name, _, kind in names.cells(column):
-            shown = _shows(request, col(name), kind, deletion=own, is_read=is_read)
-            verdicts.append((names.shows(name), _exists_in_time(request, column, own) or shown))
+            verdict = _exists_in_time(request, column, own) or _shows(request, col(name), kind, deletion=own, is_read=is_read)
+            verdicts.append((names.shows(name), verdict))
         if not names.cells(column):
             cells = names.cells_of(column.name)
             elements[cells] = Keep(col(cells), _lives(request, Item(), own))

@@ -26,7 +26,7 @@ def in_groups(own: Iterable[str], *, size: int = 10) -> list[list[str]]:
 
 
 def statement(words: list[str], name: str) -> str:
-    """Return a query with each word as a column, its alias and a group's key; a table, its alias and a field are words, too."""
+    """Return a query with each word as a column, its alias and a group's key; the first is also a table and a struct's field."""
     target, table, alias, field = dialect(name), words[0], f"{words[-1]}_", words[0]
     columns = [exp.alias_(number(i), identifier(word)) for i, word in enumerate(words)]
     if name in _NAMED_FIELDS:
