@@ -9,12 +9,14 @@ from enum import Enum
 from functools import lru_cache
 
 from cdc_views.engines.base import ViewDefinition
+from cdc_views.engines.view_text import EVENTS_NOTE
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, Role
 from cdc_views.plan.build import Ask
+from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import choose
-from cdc_views.sql import check_names, rows_sql
+from cdc_views.sql import check_names, events_sql, rows_sql
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views_bigquery import limits
@@ -60,13 +62,17 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Full names of one table's raw table and view, and its strategy; the view reads `facts`, if given, instead of raw."""
+    """Full names of one table's raw table and view, and its strategy.
+
+    Instead of raw, the view reads `facts`, if given, or by the plan `events` the external table that is `raw` then.
+    """
 
     relation: Relation
     raw: str
     view: str
     strategy: str = "auto"
     facts: str = ""
+    events: Node | None = None
 
     @property
     def function(self) -> str:
@@ -82,6 +88,9 @@ class Target:
 def target_of(view: ViewDefinition, *, facts: str = "") -> Target:
     """Return the places of a view and its raw table; `facts` is the full name of a view of state and tail to read instead."""
     name = f"{view.schema}.{view.name}"
+    if view.events is not None:
+        found = view.events.location.removeprefix(SCHEME)
+        return Target(view.raw.relation, found, name, view.strategy.value, events=view.events.plan)
     return Target(view.raw.relation, full_name(view.raw), name, view.strategy.value, quoted(facts) if facts else "")
 
 
@@ -129,6 +138,8 @@ def raw_table(target: Target, config: BigQueryConfig) -> Statement:
 def rows_query(target: Target, *, source: str = "", most: int = limits.VIEW_CHARACTERS) -> str:
     """Return the SELECT of all columns; aligned, unless the text then has more than `most` characters."""
     table = source or target.shown
+    if target.events is not None:
+        return events_sql(target.relation, target.events, dialect_name=DIALECT, table=table)
     with not_too_deep(target):
         if len(target.relation.schema.columns) < MOST_ALIGNED:
             text = _rows_text(target.relation, target.strategy, table, is_pretty=True)
@@ -158,7 +169,7 @@ def not_too_deep(target: Target) -> Iterator[None]:
 def view_queries(target: Target) -> list[tuple[str, str]]:
     """Return (full name, SELECT) of the view's parts, if it is too long for one view, and of the view, which is the last."""
     query = rows_query(target)
-    if len(query) <= LONGEST_VIEW:
+    if len(query) <= LONGEST_VIEW or target.events is not None:
         return [(target.view, query)]
     parts = parts_of(target.relation)
     views = [f"{target.view}__part{number}" for number in range(1, len(parts) + 1)]
@@ -195,7 +206,7 @@ def _view(target: Target, query: str, config: BigQueryConfig) -> Statement:
         grain=one_line(", ".join(column.name for column in schema.row_key)),
         has_statics=bool(schema.statics),
         layout=LAYOUT_VERSION,
-        notes=[choose(target.strategy).why],
+        notes=[choose(target.strategy).why if target.events is None else EVENTS_NOTE],
         view=quoted(target.view),
         columns=[{"name": quoted(c.name), "description": text_literal(described(c))} for c in schema.columns],
         description=text_literal(f"{schema.full_name}: the latest cell of every column of every key (cdc-views)"),

@@ -39,7 +39,7 @@ from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
 from cdc_views_bigquery.costs import price
 from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, full_name, not_too_deep, target_of
-from cdc_views_bigquery.external import Adapting
+from cdc_views_bigquery.external import Adapting, columns_of
 from cdc_views_bigquery.incoming import QUARANTINE, Incoming
 from cdc_views_bigquery.landing import BigQueryLanding
 from cdc_views_bigquery.limits import check_statement
@@ -105,6 +105,8 @@ class BigQueryEngine(WarehouseEngine):
 
     def _target(self, view: ViewDefinition) -> tuple[Target, StateStanding | None]:
         """Return the view's places and its state, which the view reads if the state has every column of the schema file."""
+        if view.events is not None:
+            return target_of(view), None
         kept = self.state(view.state, view.raw) if view.state else None
         return target_of(view, facts=kept.facts if kept is not None and kept.is_complete else ""), kept
 
@@ -118,6 +120,8 @@ class BigQueryEngine(WarehouseEngine):
 
     def statements(self, target: Target) -> list[Statement]:
         """Return the statements of one table's datasets, raw table, view and function, in order; all are checked first."""
+        if target.events is not None:
+            return [ddl.dataset(target.view.rpartition(".")[0], self.config), *ddl.views(target, self.config)]
         names = [name.rpartition(".")[0] for name in (target.view, target.raw)]
         made = [ddl.dataset(name, self.config) for name in dict.fromkeys(names)]
         return [*made, ddl.raw_table(target, self.config), *ddl.views(target, self.config), ddl.function(target)]
@@ -216,6 +220,9 @@ class BigQueryEngine(WarehouseEngine):
     ) -> Adaptation:
         decoder = Decoder(derived, format, micros(now), forgotten)
         return Adapting(self._incoming(derived), found.removeprefix(SCHEME), decoder, setting, names).run()
+
+    def columns(self, found: str) -> pa.Schema:
+        return columns_of(self.connection, found.removeprefix(SCHEME))
 
     def waiting(self, raw: RawTable) -> tuple[int, str]:
         name = full_name(raw) + QUARANTINE

@@ -22,12 +22,24 @@ from cdc_views.landing.external.sinks import SinkColumns, arranged, check_is_exa
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent
 from cdc_views.storage.conflicts import retried
+from cdc_views_bigquery.client import Connection
 from cdc_views_bigquery.incoming import TAKEN, Commit, Incoming, rows_that_fit
 from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
 from cdc_views_bigquery.types import quoted
 
 _DIGEST, _OF_ROW = "_cdc_views_digest", "MD5(TO_JSON_STRING(_row))"
 _SETTING = "found"
+
+
+def columns_of(connection: Connection, name: str) -> pa.Schema:
+    """Return the columns of the external table `name`. Raises `UsageError` if there is none."""
+    _check_is_there(connection, name)
+    return connection.rows(f"SELECT * FROM {quoted(name)} LIMIT 0", what=f"reading the columns of {name}").schema
+
+
+def _check_is_there(connection: Connection, name: str) -> None:
+    if connection.deployed(name) is None:
+        raise UsageError(f"{name}: there is no such table; name the one that events land in (`raw: {{table: …}}`)")
 
 
 @dataclass(slots=True)
@@ -42,8 +54,7 @@ class Adapting:
 
     def run(self) -> Adaptation:
         """Adapt; raises `UsageError` if there is no table of events, `UnsupportedError` for values that BigQuery has lost."""
-        if self.incoming.connection.deployed(self.name) is None:
-            raise UsageError(f"{self.name}: there is no such table; name the one that events land in (`raw: {{table: …}}`)")
+        _check_is_there(self.incoming.connection, self.name)
         self.incoming.prepare(takes=True)
         message = f"{self.incoming.name}: other processes kept adapting {self.name}; run it again"
         return retried(self._attempt, what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)

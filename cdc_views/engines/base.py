@@ -147,12 +147,20 @@ class FollowedState:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsRead:
+    """A view's plan over the events of an external table, which its scans read at `location`; see `sql.external`."""
+
+    location: str
+    plan: Node
+
+
+@dataclass(frozen=True, slots=True)
 class ViewDefinition:
     """A view to create.
 
     `schema` is its namespace (DuckDB schema, Spark database), which is created if missing. Engines whose views name files read
     `sources` instead of the raw table, and engines whose views read states read `followed` beside it. `state` is the prefix of
-    the tables of a warehouse's own state; empty for none.
+    the tables of a warehouse's own state; empty for none. `events`: the view reads an external table, and nothing else of this.
     """
 
     schema: str
@@ -162,6 +170,7 @@ class ViewDefinition:
     sources: Sources | None = None
     state: str = ""
     followed: FollowedState | None = None
+    events: EventsRead | None = None
 
 
 def ask_of(read: Read) -> Ask:

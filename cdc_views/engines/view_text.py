@@ -7,10 +7,14 @@ from collections.abc import Callable
 from cdc_views.engines.base import ViewDefinition
 from cdc_views.sql import StateSql, ViewSql, generate
 
+EVENTS_NOTE = "reads the events themselves; cdc-views copies nothing"
+
 
 def view_statement(view: ViewDefinition, *, dialect_name: str, table_sql: Callable[[str], str]) -> str:
     """Return the CREATE VIEW statement; `table_sql` returns the FROM clause of the table at a location."""
-    state, note = None, ""
+    state, note, events = None, "", view.events
+    if events is not None:
+        note = EVENTS_NOTE
     if view.followed is not None:
         state = StateSql(table_sql(view.followed.location), view.followed.reads)
         note = "reads the state, and what landed since it was last brought up to date; `cdc-views materialize` keeps both short"
@@ -19,7 +23,8 @@ def view_statement(view: ViewDefinition, *, dialect_name: str, table_sql: Callab
         dialect_name=dialect_name,
         strategy=view.strategy.value,
         view=ViewSql(view.schema, view.name),
-        table=table_sql(view.raw.location),
+        table=table_sql(view.raw.location if events is None else events.location),
         note=note,
         state=state,
+        events=None if events is None else events.plan,
     )

@@ -231,6 +231,9 @@ class WarehouseEngine(Engine, Protocol):
         `names` are the columns of the sink that hold keys and positions of records; `now` is the new rows' landing time.
         """
 
+    def columns(self, found: str) -> pa.Schema:
+        """Return the columns of an external table. Raises `UsageError` if there is none."""
+
     def waiting(self, raw: RawTable) -> tuple[int, str]:
         """Return the number of events in a raw table's quarantine, and one reason."""
 

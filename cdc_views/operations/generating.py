@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.plugin import EnginePlugin, engine_names, engine_plugin
@@ -17,13 +18,18 @@ from cdc_views.project.paths import is_url
 from cdc_views.sql.dialects import dialect_class
 from cdc_views.storage.relation import RawTable
 
+if TYPE_CHECKING:
+    from cdc_views.operations.external_events import Directly
+
 
 def generate_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
     """Return the statement that creates the view; default dialect: the one of the project's engine."""
     if _may_have_landed(table):
         from cdc_views.operations.ingest import adapted
 
-        adapted(table)
+        # a dialect of an engine that reads the events themselves needs no copy of them
+        if not (table.is_external and _direct(table, engine_of(dialect or table.project.config.engine)).read):
+            adapted(table)
     return view_sql(table, dialect or table.project.config.engine, strategy=strategy_of(table, strategy))
 
 
@@ -37,7 +43,7 @@ def statement_of(table: TableContext, view: ViewDefinition, dialect: str, *, eng
     """Return the statement of a view in a dialect, of `engine` if that has one."""
     if engine is not None and (text := engine.view_sql(table.project.config, view)) is not None:
         return text
-    if view.followed is None and _may_have_landed(table):
+    if view.followed is None and view.events is None and _may_have_landed(table):
         from cdc_views.operations.ingest import check_raw_is_whole
 
         check_raw_is_whole(table, what="a view of raw alone")
@@ -86,10 +92,11 @@ def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> V
 def definition_on(table: TableContext, engine: EnginePlugin | None, *, strategy: Strategy | None = None) -> ViewDefinition:
     """Return the table's view for an engine, None for a dialect without one; otherwise as `definition_of`."""
     strategy = strategy or table.config.view.strategy
+    if table.is_external and (events := _direct(table, engine).read) is not None:
+        return ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy, events=events)
     if table.project.is_remote:
-        schema, state = table.project.warehouse_plugin.view_schema(table.project.config), table.config.slug
-        return ViewDefinition(schema, table.config.view_name, table.raw, strategy, state=state)
-    view = ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy)
+        return ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy, state=table.config.slug)
+    view = ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy)
     if not _may_have_landed(table):
         return view
     from cdc_views.operations.sources import followed_state, sources_for
@@ -97,6 +104,18 @@ def definition_on(table: TableContext, engine: EnginePlugin | None, *, strategy:
     if engine is not None and engine.views_read_states:
         return replace(view, followed=followed_state(table))
     return replace(view, sources=sources_for(table, Read(table.raw, as_of=0)))
+
+
+def _direct(table: TableContext, engine: EnginePlugin | None) -> Directly:
+    from cdc_views.operations.external_events import events_read
+
+    return events_read(table, engine)
+
+
+def _schema_of(table: TableContext) -> str:
+    """The namespace of the table's view."""
+    remote = table.project.is_remote
+    return table.project.warehouse_plugin.view_schema(table.project.config) if remote else table.config.keyspace
 
 
 def _may_have_landed(table: TableContext) -> bool:

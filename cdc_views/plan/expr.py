@@ -311,7 +311,8 @@ def literal(value: Expr | int | str) -> Expr:
 
 def both(*conditions: Expr | None) -> Expr | None:
     """Return the conjunction of the conditions that are not None; None without any."""
-    given = tuple(c for c in conditions if c is not None)
+    parts = (c.args if isinstance(c, Call) and c.op is Op.AND else (c,) for c in conditions if c is not None)
+    given = tuple(part for each in parts for part in each)
     return given[0] if len(given) == 1 else Call(Op.AND, given) if given else None
 
 

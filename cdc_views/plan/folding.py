@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 
+from cdc_views.model.types import Scalar, is_reshaped
 from cdc_views.plan.expr import AnyOver, Call, Case, Col, Expr, Field, Friendly, Lit, Over, RowNumber, UserSql, both, columns_used
 from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Scan, Select, in_order, noted, rebuilt
 
@@ -42,11 +43,13 @@ def readable(root: Node, *, nests_aggregates: bool = True) -> Node:
 
 
 def _with_scalar(node: Node) -> Node:
-    """The node; a cross join with one value becomes a scalar subquery."""
+    """The node; a cross join with one value of the table, or of a step that others read too, becomes a scalar subquery."""
     if not isinstance(node, Join) or node.kind is not JoinKind.CROSS or not isinstance(node.right, Aggregate):
         return node
     one, used = node.right, Counter(c.name for _, value in node.columns for c in _columns(value) if c.of == "r")
-    if one.keys or len(one.folds) != 1 or used[one.folds[0][0]] != 1 or not isinstance(one.source, Scan):
+    if one.keys or len(one.folds) != 1 or used[one.folds[0][0]] != 1:
+        return node
+    if not isinstance(one.source, Scan) and all(step is not one.source for step in in_order(node.left)):
         return node
     values: dict[str, Expr] = {**{name: Col(name) for name in node.left.output()}, one.folds[0][0]: OneValue(one)}
     columns = tuple((name, _within(value, values)) for name, value in node.columns)
@@ -103,8 +106,11 @@ def _uses(expression: Expr) -> Iterator[str]:
 def _columns(expression: Expr) -> Iterator[Col]:
     if isinstance(expression, Col):
         yield expression
+    # the friendly form of a time, or of a decimal, has its value twice
+    kind = expression.kind if isinstance(expression, Friendly) else None
+    places = 2 if isinstance(kind, Scalar) and is_reshaped(kind) else 1
     for child in expression.children():
-        yield from _columns(child)
+        yield from [*_columns(child)] * places
 
 
 def _is_short(value: Expr) -> bool:

@@ -115,7 +115,7 @@ class Aggregate(OfOne):
 
 @dataclass(frozen=True, slots=True)
 class OneValue(Expr):
-    """The one value of the one row of `node`, which reads one scan and nothing else."""
+    """The one value of the one row of `node`, which reads a scan of its own, or a step that others read too."""
 
     node: Aggregate
 

@@ -41,6 +41,14 @@ class Layout(str, Enum):
     AS_FOUND = "as-found"
 
 
+class Reading(str, Enum):
+    """How views read a table that somebody else lands."""
+
+    AUTO = "auto"
+    SQL = "sql"
+    COPY = "copy"
+
+
 def _lateness(value: str) -> str:
     if not _LATENESS.match(value):
         raise ValueError("a whole number and a unit was expected: s, m, h or d, as in 10d")
@@ -65,6 +73,11 @@ class RawConfig(ConfigPart):
     )
     options: SerializeAsAny[FormatOptions] | None = Field(
         default=None, description="How the events were written, in the words of their format; most formats take none."
+    )
+    reading: Reading = Field(
+        default=Reading.AUTO,
+        description="How views of an `as-found` table read it: `sql`: its events themselves; `copy`: facts that cdc-views makes "
+        "of them; `auto`: `sql` where that is exact.",
     )
     kafka_key: Name = Field(
         default="kafkaKey", description="Column of a record's key, as Connect's BigQuery sink has it (kafkaKeyFieldName)."

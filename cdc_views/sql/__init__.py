@@ -9,8 +9,9 @@ from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.build import Ask, build, output_names
+from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Parts, Source
-from cdc_views.plan.rewrites import choose, lowered
+from cdc_views.plan.rewrites import choose, lowered, prune
 from cdc_views.plan.state_and_tail import RAW, STATE, StateAndTail, over_both
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.dialects.writing import identifier
@@ -19,7 +20,7 @@ from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
 
-__all__ = ["StateSql", "ViewSql", "check_names", "generate", "outputs_sql", "query_sql", "rows_sql"]
+__all__ = ["StateSql", "ViewSql", "check_names", "events_sql", "generate", "outputs_sql", "query_sql", "rows_sql"]
 
 
 def query_sql(
@@ -57,17 +58,21 @@ def generate(
     tables: Mapping[Source, str] | None = None,
     split: Parts | None = None,
     state: StateSql | None = None,
+    events: Node | None = None,
 ) -> str:
     """Return the CREATE VIEW statement of a merged view, with a header that explains it.
 
     `note` is a further line of the header; `tables` and `split` belong to a state (`Ask.split`), of which they name files.
-    `state` is one that the view reads by its name, beside what landed since. Raises `UnsupportedError` for names that the
+    `state` is one that the view reads by its name, beside what landed since. `events` is the plan over the events of
+    an external table, `table`. Raises `UnsupportedError` for names that the
     dialect's views cannot hold.
     """
     target = dialect(dialect_name)
     check_names(relation, dialect_name, others=(view.schema, view.name))
     ask = Ask(relation, split=split)
-    if state is None:
+    if events is not None:
+        merged = Renderer(target, table=table).query(prune(events))
+    elif state is None:
         merged = _query(ask, target, strategy, table, tables)
     else:
         plan = over_both(lowered(build(ask), strategy=choose(strategy).strategy), relation, state.reads)
@@ -94,6 +99,13 @@ def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: s
     """
     check_names(ask.relation, dialect_name)
     return _rows(ask, dialect(dialect_name), strategy, table, output_names(ask), clock=clock, is_pretty=is_pretty)
+
+
+def events_sql(relation: Relation, events: Node, *, dialect_name: str, table: str) -> str:
+    """Return the query of a view that reads the events of an external table, `table`, by the plan `events`."""
+    check_names(relation, dialect_name)
+    target, ask = dialect(dialect_name), Ask(relation)
+    return target.printed(_named(ask, Renderer(target, table=table).query(prune(events)), output_names(ask)))
 
 
 def outputs_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, more: Sequence[tuple[str, str]]) -> str:

@@ -141,6 +141,8 @@ def _fit(value: exp.Expr, text: Text) -> exp.Expr:
         value.set("expression", exp.Var(this=where))
     if isinstance(value, exp.Connector):
         _fit_operands(value, text)
+    elif isinstance(value, (exp.Add, exp.Mul)):
+        _fit_parts(value, text)
     elif isinstance(value, exp.IgnoreNulls):
         # `IGNORE NULLS` is written inside the call, so the call stays one
         _fit_parts(value.this, text)

@@ -29,12 +29,13 @@ class Renderer:
         """
         self.dialect, self._tables = dialect, {Source.ALL: table, **(tables or {})}
         self._computes_once, self._inlined = computes_once, set[int]()
+        self._names: dict[int, str] = {}
 
     def query(self, root: Node) -> exp.Select:
         """Return `WITH … SELECT …` of the plan's output columns."""
         root = readable(root, nests_aggregates=self.dialect.greatest_skips_null)
         nodes = in_order(root)
-        names = step_names(nodes, longest=self.dialect.max_name_bytes)
+        names = self._names = step_names(nodes, longest=self.dialect.max_name_bytes)
         within = [node for scalar in _scalars(nodes) for node in in_order(scalar.node)]
         self.dialect.begin([*within, *nodes])
         self.dialect.subquery = self._subquery
@@ -72,8 +73,11 @@ class Renderer:
         return len(readers) == 1 and isinstance(readers[0], (Aggregate, Explode)) and self.dialect.beside(node) is None
 
     def _subquery(self, node: Node) -> Sql:
-        """The one value of a group-by of one scan, in parentheses."""
+        """The one value of a group-by, in parentheses."""
         assert isinstance(node, Aggregate)
+        if id(node.source) in self._names:
+            query = self._aggregate(node, self._names)
+            return query.select(query.selects[0].unalias(), append=False, copy=False).subquery(copy=False)
         assert isinstance(node.source, Scan)
         with self._within(node.source):
             scan = self._scan(node.source, {})

@@ -10,14 +10,15 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from cdc_views.engines.base import Engine, Read, Sources, StateWrite, ViewDefinition, Written, ask_of
+from cdc_views.engines.base import Engine, EventsRead, Read, Sources, StateWrite, ViewDefinition, Written, ask_of
 from cdc_views.engines.duckdb.connections import connect, connect_locked, in_its_words
 from cdc_views.engines.duckdb.masks import mask_of
 from cdc_views.engines.duckdb.state import write_serving, write_state
-from cdc_views.engines.duckdb.tables import REGISTERED, snapshot_of_sources, tables_of
+from cdc_views.engines.duckdb.tables import REGISTERED, files_clause, snapshot_of_sources, tables_of
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
+from cdc_views.landing.external.table import ExternalTable
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import lowered
@@ -25,6 +26,7 @@ from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.dialects.writing import identifier
 from cdc_views.sql.render import Renderer
+from cdc_views.storage.delta_paths import paths_by_name
 
 
 class DuckDbEngine(Engine):
@@ -88,8 +90,8 @@ class DuckDbEngine(Engine):
 
     def apply(self, view: ViewDefinition) -> str:
         # the view reads the files of the current snapshot; its comment names the version
-        snapshot = pinned(view)
-        if snapshot.arrow is not None:
+        snapshot = None if view.events is not None else pinned(view)
+        if snapshot is not None and snapshot.arrow is not None:
             raise EngineError(f"{view.raw.location} holds no files that a view could name; land events, or use `query`")
         statement = view_statement(view, snapshot)
         with _for_views(self, self._database) as connection:
@@ -133,7 +135,9 @@ def _for_views(engine: DuckDbEngine, database: Path | None) -> Iterator[duckdb.D
 
 
 def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> str:
-    """Return the CREATE VIEW statement over the current files of the raw table, or of state and tail."""
+    """Return the CREATE VIEW statement over the current files of the raw table, of state and tail, or of an external table."""
+    if view.events is not None:
+        return _events_statement(view, view.events)
     snapshot = snapshot or pinned(view)
     tables = tables_of(view.raw, view.sources, snapshot)
     return generate(
@@ -145,6 +149,20 @@ def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> st
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         tables=tables,
         split=None if view.sources is None else view.sources.split(),
+    )
+
+
+def _events_statement(view: ViewDefinition, events: EventsRead) -> str:
+    table = ExternalTable.open(events.location)
+    version = table.delta.version()
+    return generate(
+        view.raw.relation,
+        dialect_name="duckdb",
+        strategy=view.strategy.value,
+        view=ViewSql(view.schema, view.name),
+        table=files_clause(tuple(paths_by_name(table.delta).values())),
+        note=f"reads the events themselves, {events.location} at Delta version {version}; run `cdc-views apply` to follow them",
+        events=events.plan,
     )
 
 

@@ -41,7 +41,7 @@ class DuckDbPlugin(EnginePlugin):
         return "delta_scan('" + raw.location.replace("'", "''") + "')"
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
-        if view.sources is None:  # a view over a state names its files
+        if view.sources is None and view.events is None:  # a view over a state names its files
             return None
         from cdc_views.engines.duckdb.engine import view_statement
 

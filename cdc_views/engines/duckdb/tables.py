@@ -131,6 +131,12 @@ def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
     return REGISTERED if snapshot.arrow is not None else _in_layout(_reading(snapshot.files), snapshot.stored, raw)
 
 
+def files_clause(files: Sequence[str]) -> str:
+    """Return a FROM clause of files that somebody else wrote: a column that a file lacks is null, and no folder names one."""
+    listed = ", ".join(map(literal, files))
+    return f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+
+
 def from_row_groups(file: str, ranges: Sequence[range], stored: pa.Schema, raw: RawTable) -> str:
     """Return a FROM clause for some row groups of a file, given as ranges of row numbers; the others are not read."""
     rows = f"SELECT * EXCLUDE (file_row_number) FROM read_parquet([{literal(file)}], file_row_number = true)"

@@ -92,19 +92,19 @@ class Hints:
         return self.scale if self.scale is not None else getattr(kind, "scale", None)
 
 
-_MARK = b"__debezium_unavailable_value"
+MARK = b"__debezium_unavailable_value"
 
 
 MARKS = frozenset(  # the texts that mark a value that was not sent
     {
-        _MARK.decode(),
-        base64.b64encode(_MARK).decode(),
-        base64.urlsafe_b64encode(_MARK).decode(),
-        _MARK.hex(),
-        f"0x{_MARK.hex()}",
+        MARK.decode(),
+        base64.b64encode(MARK).decode(),
+        base64.urlsafe_b64encode(MARK).decode(),
+        MARK.hex(),
+        f"0x{MARK.hex()}",
         # Java's `UUID.nameUUIDFromBytes`: MD5 without a namespace
-        str(uuid.UUID(bytes=hashlib.md5(_MARK, usedforsecurity=False).digest(), version=3)),
-        f'{{"{_MARK.decode()}":"{_MARK.decode()}"}}',
+        str(uuid.UUID(bytes=hashlib.md5(MARK, usedforsecurity=False).digest(), version=3)),
+        f'{{"{MARK.decode()}":"{MARK.decode()}"}}',
     }
 )
 
@@ -120,5 +120,5 @@ def is_unavailable(value: Any) -> bool:
     if isinstance(value, str):
         return value in MARKS
     if isinstance(value, list):
-        return value == list(_MARK) or (len(value) == 1 and isinstance(value[0], str) and value[0] in MARKS)
-    return isinstance(value, dict) and value == {_MARK.decode(): _MARK.decode()}
+        return value == list(MARK) or (len(value) == 1 and isinstance(value[0], str) and value[0] in MARKS)
+    return isinstance(value, dict) and value == {MARK.decode(): MARK.decode()}

@@ -167,10 +167,10 @@ _INFINITIES = {  # µs that mean PostgreSQL's `infinity` and `-infinity`. Source
 }
 _INFINITIES_IN_MILLIS = {(abs(micros) // 1000) * (1 if micros > 0 else -1): named for micros, named in _INFINITIES.items()}
 
-_LEAST_MICROS = 10**14
-_LAST_DAY_IN_MILLIS = range(253_402_214_400_000, 253_402_300_800_000)
-_A_DAY_IN_MILLIS = 86_400_000
-_LONGEST_TIME_IN_MICROS = 3_020_399_999_999  # MySQL's TIME ends at 838:59:59.999999
+LEAST_MICROS = 10**14
+LAST_DAY_IN_MILLIS = range(253_402_214_400_000, 253_402_300_800_000)
+A_DAY_IN_MILLIS = 86_400_000
+LONGEST_TIME_IN_MICROS = 3_020_399_999_999  # MySQL's TIME ends at 838:59:59.999999
 
 
 def instant_micros(kind: Kind, value: Any, hints: Hints) -> int:
@@ -199,7 +199,7 @@ def _instant_unit(number: int) -> Unit:
     10^14 is March 1973 in µs and the year 5138 in ms. So µs of 1966-11-01 to 1973-03-03 except 0 are misread, and ms after 5138.
     The last day of 9999, the usual "never", is still read as ms (at the cost of 86 s in µs on 1978-01-11).
     """
-    is_millis = abs(number) < _LEAST_MICROS or number in _LAST_DAY_IN_MILLIS or number in _INFINITIES_IN_MILLIS
+    is_millis = abs(number) < LEAST_MICROS or number in LAST_DAY_IN_MILLIS or number in _INFINITIES_IN_MILLIS
     return Unit.MILLIS if is_millis else Unit.MICROS
 
 
@@ -217,9 +217,9 @@ def _time_unit(number: int) -> Unit:
 
     Misreads µs of the first 86.4 s of a day except 0, and ns of its first 51 minutes.
     """
-    if abs(number) <= _A_DAY_IN_MILLIS:
+    if abs(number) <= A_DAY_IN_MILLIS:
         return Unit.MILLIS
-    return Unit.MICROS if abs(number) <= _LONGEST_TIME_IN_MICROS else Unit.NANOS
+    return Unit.MICROS if abs(number) <= LONGEST_TIME_IN_MICROS else Unit.NANOS
 
 
 def date_days(value: Any) -> int:

@@ -65,6 +65,11 @@ class Debezium(RawFormat):
         return cls(options)
 
     @property
+    def known(self) -> DebeziumOptions:
+        """What the project file says of the connector."""
+        return self._known
+
+    @property
     def scaled(self) -> frozenset[str]:
         return frozenset(self._known.scales)
 

@@ -14,7 +14,7 @@ POSTGRES = frozenset({"postgresql"})
 MYSQL = frozenset({"mysql", "mariadb"})
 _POSITIONS = range(1 << 64)
 _ORDINALS = range((1 << 32) - 1)
-_POSITION_BITS = 40  # below the 24 bits of the binlog file's number; MySQL rotates files at 1 GiB, or after one transaction
+POSITION_BITS = 40  # below the 24 bits of the binlog file's number; MySQL rotates files at 1 GiB, or after one transaction
 _FILE_NUMBERS = range(1 << 24)
 _SNAPSHOT, _STREAMED = 0, 1
 ORDER = {"epoch": range(1 << 30), "position": _POSITIONS, "ordinal": range(1 << 32)}  # the parts of `source.order`
@@ -60,9 +60,9 @@ def _in_transaction(transaction: Any) -> int:
 def _binlog_order(source: Mapping[str, Any], *, is_snapshot: bool) -> int:
     file = string(member(source, "file", what="source"), what="source.file")
     number = integer(file.rpartition(".")[2], what="the number of source.file", allowed=_FILE_NUMBERS)
-    position = integer(member(source, "pos", what="source"), what="source.pos", allowed=range(1 << _POSITION_BITS))
+    position = integer(member(source, "pos", what="source"), what="source.pos", allowed=range(1 << POSITION_BITS))
     row = integer(source.get("row") or 0, what="source.row", allowed=_ORDINALS)
-    return order_key((number << _POSITION_BITS) | position, ordinal=_SNAPSHOT if is_snapshot else row + 1)
+    return order_key((number << POSITION_BITS) | position, ordinal=_SNAPSHOT if is_snapshot else row + 1)
 
 
 def flat_order(metadata: Mapping[str, Any], *, record: Record, event: SourceLine) -> int:

@@ -177,7 +177,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         return {
             e.Op.AND: lambda args: exp.and_(*args, copy=False),
             e.Op.OR: lambda args: exp.or_(*args, copy=False),
-            e.Op.NOT: lambda args: exp.not_(args[0], copy=False),
+            e.Op.NOT: lambda args: _negated(args[0]),
             e.Op.IS_NULL: lambda args: exp.Is(this=_wrapped(args[0]), expression=exp.Null()),
             e.Op.BETWEEN: lambda args: exp.Between(this=args[0], low=args[1], high=args[2]),
             e.Op.IN: lambda args: exp.In(this=args[0], expressions=args[1:]),
@@ -355,6 +355,10 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
             f"dialect {self.name} cannot {what} as this table needs it",
             remedy="run the view on duckdb or spark, or materialize there and query the plain serving table",
         )
+
+
+def _negated(value: Sql) -> Sql:
+    return exp.NEQ(**value.args) if type(value) is exp.EQ else exp.not_(value, copy=False)
 
 
 def _only_branch(value: Sql) -> exp.If | None:

@@ -19,6 +19,7 @@ from cdc_views.plan import expr as e
 from cdc_views.plan import names
 from cdc_views.plan.nodes import Join, Node
 from cdc_views.sql.dialects.base import first_field
+from cdc_views.sql.dialects.documents import BigQueryDocuments
 from cdc_views.sql.dialects.lineage import Built, Raw
 from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
@@ -29,7 +30,7 @@ _DELETIONS = ("_deleted", "deletion")
 _HEX_DIGITS = 8
 
 
-class BigQuery(StructDialect):
+class BigQuery(BigQueryDocuments, StructDialect):
     """Winners by `ARRAY_AGG(… ORDER BY … LIMIT 1)`: `MAX` takes no STRUCT, and `ANY_VALUE(x HAVING MAX k)` only one key."""
 
     name = "bigquery"

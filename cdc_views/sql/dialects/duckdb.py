@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind
 from cdc_views.plan.nodes import Node, Ordered, Scan, Select, UnionAll
+from cdc_views.sql.dialects.documents import DuckDbDocuments
 from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.sql.dialects.writing import Sql, function, identifier, number, only_if, text
@@ -15,7 +16,7 @@ from cdc_views.sql.dialects.writing import Sql, function, identifier, number, on
 _OF_FILES = ("read_parquet(", "(SELECT * FROM read_parquet(")
 
 
-class DuckDb(WindowDialect):
+class DuckDb(DuckDbDocuments, WindowDialect):
     """Winners by `max` of structs, which compare field by field; `arg_max` would skip nulls (rule C5)."""
 
     name = "duckdb"

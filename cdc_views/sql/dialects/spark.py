@@ -11,6 +11,7 @@ from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
 from cdc_views.rules.codec.times import datetime_text
 from cdc_views.sql.dialects.decimals import fits, refusal
+from cdc_views.sql.dialects.documents import SparkDocuments
 from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.sql.dialects.writing import Sql, function, number, text
@@ -18,7 +19,7 @@ from cdc_views.sql.dialects.writing import Sql, function, number, text
 _MICROS_FORMAT = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 
 
-class Spark(WindowDialect):
+class Spark(SparkDocuments, WindowDialect):
     """Winners by `max` of structs, which compare field by field, nulls first; ties of `max_by` would depend on input order."""
 
     name = "spark"

@@ -14,6 +14,7 @@ class NamingDialect:
     """The allowed names of columns, views and schemas.
 
     Attributes:
+        reads_events: The dialect has what `plan.documents` needs.
         ignores_case: A view cannot have two columns whose names differ only in case.
         holds_any_field: Fields of user types keep their own names in a struct; Delta tables do not allow all of them.
         max_name_bytes: The longest identifier, in UTF-8; some engines silently cut longer ones, so that two become one.
@@ -22,6 +23,7 @@ class NamingDialect:
     """
 
     name: ClassVar[str]
+    reads_events: ClassVar[bool] = False
     ignores_case: ClassVar[bool] = True
     holds_any_field: bool = True
 

@@ -1,0 +1,37 @@
+"""Views on the events of an external table, in SQL alone: nothing is copied, and the view shows what lands as it lands.
+
+`plan_of_events` is exact or raises `NotInSqlError`: then the copying adapter (`landing.external`) reads the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cdc_views.formats.base import RawFormat
+from cdc_views.formats.debezium.format import Debezium
+from cdc_views.landing.external.shapes import Reading, Shape
+from cdc_views.plan.nodes import Node
+from cdc_views.sql.external import relational
+from cdc_views.sql.external.values import NotInSqlError
+from cdc_views.storage.relation import Relation
+
+__all__ = ["NotInSqlError", "plan_of_events"]
+
+
+def plan_of_events(
+    relation: Relation, format: RawFormat, reading: Reading, columns: pa.Schema, *, key: str = "key", sample: Sequence[Any] = ()
+) -> Node:
+    """Return the plan of a view of a table with these columns, of which `key` has the keys of records.
+
+    `sample` has parsed values of some events, which show their form if they are JSON. The outputs are named as those of
+    `plan.build`. Raises `NotInSqlError`.
+    """
+    if not isinstance(format, Debezium):
+        raise NotInSqlError(f"SQL does not read format {format.name}")
+    events = relational.Events.of(columns, value="value" if reading.shape is Shape.LINE else "", key=key, sample=sample)
+    if not events.is_envelope:
+        raise NotInSqlError("SQL does not read unwrapped rows")
+    return relational.envelope(relation.schema, relation.shown, events, format.known).plan()

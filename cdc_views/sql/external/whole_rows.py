@@ -1,0 +1,193 @@
+"""The plan of a view over events that each write a whole row (rules S1 to S6): no step makes facts or cells of them.
+
+What every event has comes from the row's latest event as one value. Only what an event may lack has a latest value of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cdc_views.formats.connect.hints import MARK, Hints
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import Kind, LogicalType, Scalar, carries_comparable
+from cdc_views.plan import names
+from cdc_views.plan.documents import As, Differs, Failure, Physical
+from cdc_views.plan.expr import (
+    TRUE,
+    Agg,
+    Expr,
+    Fold,
+    Friendly,
+    Lit,
+    Named,
+    Struct,
+    both,
+    coalesce,
+    col,
+    either,
+    equal,
+    is_null,
+    largest,
+    when,
+)
+from cdc_views.plan.nodes import Aggregate, Node, Scan, Select, beside
+from cdc_views.plan.order import VALUE, WRITTEN, survives
+from cdc_views.sql.external.values import (
+    Found,
+    Members,
+    NotInSqlError,
+    is_exact_number,
+    is_uuid,
+    physical_of,
+    shown_number,
+    stored_value,
+)
+
+OP, POSITION, ROW = "_op", "_position", "_row"
+"""Columns of an event: `DELETE`, `TRUNCATE` or another letter if it writes its row; its write time, an order in the source's
+log (S2); the row, as written or as deleted."""
+DELETE, TRUNCATE = "d", "t"
+_MARKED = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON, Kind.BLOB, Kind.DECIMAL})
+"""Kinds of values that PostgreSQL may store out of line; Debezium does not send them if they stay (rule S4)."""
+_EXISTS = "a row exists if its last write is newer than _scope (S1); older values become null (D1)"
+_COVERED = "_scope: when it was last deleted or truncated (D2, S6)"
+_MOVES = "an event has no value of key column {name}, or moves its row to another key: set `raw: {{reading: copy}}`"
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRows:
+    """The events of an external table, each about one row, or a truncation.
+
+    Attributes:
+        schema: The source table's.
+        shown: The same with the types that the view shows.
+        events: A step with the columns `OP`, `POSITION`, and those that `row`, `old` and `key` read.
+        row: The row's members.
+        hints_of: What is known about a column's values.
+        marks: Whether events have Debezium's mark in the place of values that they do not send.
+        old: The row before an update, which may have another key; None if events do not have it.
+        key: The members of the record's key; None without one.
+    """
+
+    schema: TableSchema
+    shown: TableSchema
+    events: Scan | Select
+    row: Members
+    hints_of: Callable[[Column], Hints]
+    marks: bool
+    old: Members | None = None
+    key: Members | None = None
+
+    def plan(self) -> Node:
+        """Return the view's rows, with the output names of `plan.build`. Raises `NotInSqlError`."""
+        keyed = self._keyed()
+        rows = self._latest(keyed)
+        is_truncate, last = equal(col(OP), TRUNCATE), (names.TABLE_DELETED, Agg(Fold.MAX, col(POSITION)))
+        table = Aggregate("latest_table", "table", self.events, (), (last,), is_truncate, note="the last truncate (S6)")
+        beside_table = beside("rows_and_table", rows, table, ())
+        kept = tuple((name, col(name)) for name in rows.output() if name != names.DELETED)
+        scope = (names.SCOPE, largest(col(names.DELETED), col(names.TABLE_DELETED)))
+        covered = Select("covered_rows", "row key", beside_table, (*kept, scope), note=_COVERED)
+        return Select("result", "visible row", self._read(covered), self._shown(), note=self._note)
+
+    @property
+    def _whole(self) -> list[Column]:
+        """The columns that every event has."""
+        return [c for c in self.schema.regulars if self._is_sent(c) is None]
+
+    @property
+    def _single(self) -> list[Column]:
+        """The columns that an event may lack."""
+        return [c for c in self.schema.regulars if self._is_sent(c) is not None]
+
+    @property
+    def _note(self) -> str:
+        unknown = sorted(n for n in self.row.names or () if not self.schema.has(n) and self.schema.drop_time(n) is None)
+        return f"the schema file lacks {', '.join(unknown)}" if unknown else ""
+
+    def _keyed(self) -> Select:
+        """The events with their keys, without truncations."""
+        keys = tuple((physical_name(column.name), self._key(column)) for column in self.schema.row_key)
+        columns = ((OP, col(OP)), (POSITION, col(POSITION)), (ROW, col(ROW)), *keys)
+        return Select("keyed", "change of a row", self.events, columns, ~equal(col(OP), TRUNCATE))
+
+    def _latest(self, events: Node) -> Aggregate:
+        is_write, written = ~equal(col(OP), DELETE), (WRITTEN, col(POSITION))
+        keys = tuple(physical_name(column.name) for column in self.schema.row_key)
+        whole = tuple((physical_name(column.name), self._found(column).value) for column in self._whole)
+        folds: list[tuple[str, Expr]] = [(names.LIVE, Agg(Fold.MAX, Struct((written, *whole)), is_write))]
+        for column in self._single:
+            cell = Struct((written, (VALUE, self._found(column).value)))
+            folds.append((physical_name(column.name), Agg(Fold.MAX, cell, both(is_write, self._is_sent(column)))))
+        folds.append((names.DELETED, Agg(Fold.MAX, col(POSITION), equal(col(OP), DELETE))))
+        note = "_live: the latest event that writes the row (S1)"
+        return Aggregate("latest_rows", "row key", events, keys, tuple(folds), note=note)
+
+    def _read(self, covered: Node) -> Select:
+        """The rows that exist, with stored values."""
+        columns: dict[str, Expr] = {name: col(name) for name in (physical_name(c.name) for c in self.schema.row_key)}
+        singles = {column.name for column in self._single}
+        for column in self.schema.regulars:
+            name, is_single = physical_name(column.name), column.name in singles
+            place = col(name)[VALUE] if is_single else col(names.LIVE)[name]
+            value = self._value(column, Found(place, self._found(column).kind))
+            columns[name] = when(survives(col(name)[WRITTEN], col(names.SCOPE)), value) if is_single else value
+        written = survives(col(names.LIVE)[WRITTEN], col(names.SCOPE))
+        return Select("read_rows", "visible row", covered, tuple(columns.items()), written, note=_EXISTS)
+
+    def _shown(self) -> Named:
+        # a value is written twice in some friendly forms: so it has a column first, unless that is all it is
+        columns: list[tuple[str, Expr]] = []
+        for column in self.schema.row_key + self.schema.regulars:
+            name, is_key = physical_name(column.name), column.is_key
+            is_number = not is_key and is_exact_number(self._found(column), self._kind(column))
+            value = col(name) if is_number else Friendly(col(name), self._kind(column))
+            columns.append((names.view_key(column) if is_key else name, value))
+        return tuple(columns)
+
+    def _kind(self, column: Column) -> LogicalType:
+        """The type that the view shows."""
+        return self.shown.column(column.name).type
+
+    def _found(self, column: Column) -> Found:
+        found = self.row.member(column.name)
+        if found is None:
+            raise NotInSqlError(f"column {column.name!r}: the events have it not")
+        return found
+
+    def _is_sent(self, column: Column) -> Expr | None:
+        """Whether an event that writes the row has the column's value; None if every event has."""
+        found, kind = self._found(column), column.type
+        has = self.row.has(column.name)
+        sent = None if has == TRUE else has
+        if not self.marks or not isinstance(kind, Scalar) or kind.kind not in _MARKED or kind.decimal_size is not None:
+            return sent
+        mark = Lit(MARK.decode())
+        is_bytes = kind.kind is Kind.BLOB and not found.is_json
+        return both(sent, Differs(found.value, As(mark, Physical.BYTES) if is_bytes else mark))
+
+    def _value(self, column: Column, found: Found) -> Expr:
+        try:
+            if is_exact_number(found, self._kind(column)):
+                return shown_number(found, self._kind(column))
+            return stored_value(column.type, found, self.hints_of(column))
+        except NotInSqlError as error:
+            raise NotInSqlError(f"column {column.name!r}: {error}") from error
+
+    def _key(self, column: Column) -> Expr:
+        """The value of a key column; fails without one, and for an update that changes it."""
+        name = column.name
+        if carries_comparable(column.type) and not is_uuid(column.type):
+            raise NotInSqlError(f"key column {name!r}: equal values of {column.type} may be written differently")
+        found = [place for part in (self.row, self.key) if part is not None and (place := part.member(name)) is not None]
+        if not found:
+            raise NotInSqlError(f"key column {name!r}: the events have it not")
+        values = [stored_value(column.type, place, self.hints_of(column)) for place in found]
+        missing = Failure(_MOVES.format(name=name), physical_of(column.type))
+        former = None if self.old is None else self.old.member(name)
+        if former is None:
+            return coalesce(*values, missing)
+        stays = either(is_null(former.value), equal(former.value, found[0].value))
+        return coalesce(when(stays, values[0]), *values[1:], missing)
