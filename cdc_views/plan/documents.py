@@ -36,9 +36,10 @@ class Utf8(Expr):
 
 @dataclass(frozen=True, slots=True)
 class JsonObject(Expr):
-    """A text as a JSON object; null for null. Fails for a text that is not JSON."""
+    """A text as a JSON object; null for null. Fails for a text that is not JSON, or is null if `is_lenient`."""
 
     text: Expr
+    is_lenient: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class Op(str, Enum):
     DIV = "//"
     """The whole quotient; engines round it differently for an argument below 0."""
     COALESCE = "coalesce"
+    CONCAT = "||"
     GREATEST = "greatest"
     """The largest argument that is not null; null if all are."""
     NOW = "now"
@@ -318,7 +319,9 @@ def both(*conditions: Expr | None) -> Expr | None:
 
 def either(*conditions: Expr) -> Expr:
     """Return the disjunction; false without conditions."""
-    return conditions[0] if len(conditions) == 1 else Call(Op.OR, conditions) if conditions else FALSE
+    parts = (c.args if isinstance(c, Call) and c.op is Op.OR else (c,) for c in conditions)
+    given = tuple(part for each in parts for part in each)
+    return given[0] if len(given) == 1 else Call(Op.OR, given) if given else FALSE
 
 
 def largest(*values: Expr) -> Expr:

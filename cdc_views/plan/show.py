@@ -177,7 +177,7 @@ def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr, i
 def _exists_in_time(request: Showing, column: Column, deletion: Expr) -> Expr | None:
     """Whether a cell survives, if that alone decides what a view shows: a tombstone's value is null. None if it is not enough."""
     is_enough = request.relation.is_whole_row and deletion != Lit(None) and not request.representation.is_exact
-    return survives(col(physical_name(column.name))[WRITTEN], deletion) if is_enough and _shows_null(column.type) else None
+    return survives(col(physical_name(column.name))[WRITTEN], deletion) if is_enough and shows_null(column.type) else None
 
 
 def _lives(request: Showing, cell: Expr, deletion: Expr) -> Expr:
@@ -283,8 +283,8 @@ def shown_keys(columns: Iterable[Column]) -> Named:
     return tuple(keys.items())
 
 
-def _shows_null(kind: LogicalType) -> bool:
-    """Whether the friendly form of null is null in every dialect. The text of a time is put together from parts."""
+def shows_null(kind: LogicalType) -> bool:
+    """Return whether the friendly form of null is null in every dialect. The text of a time is put together from parts."""
     return isinstance(kind, Scalar) and kind.kind is not Kind.TIME
 
 
@@ -298,7 +298,7 @@ def _value(request: Showing, column: Column) -> Named:
         cell = col(physical_name(column.name))
         values = request.representation.of_cell(column, cell)
         is_value = all(value == Friendly(cell[VALUE], column.type) for _, value in values)
-        if request.is_plain and is_value and _shows_null(column.type):
+        if request.is_plain and is_value and shows_null(column.type):
             return values  # a cell of a plain row shows exactly what is stored
     elif fields := names.cells(column):
         values = request.representation.of_fields(column, [(f, col(n), col(names.shows(n)), kind) for n, f, kind in fields])

@@ -165,7 +165,7 @@ _INFINITIES = {  # µs that mean PostgreSQL's `infinity` and `-infinity`. Source
     **dict.fromkeys((PG_INFINITY, _MAX_LONG), PG_INFINITY),
     **dict.fromkeys((-PG_INFINITY, -9_223_372_036_832_400_000, -_MAX_LONG, -_MAX_LONG - 1), -PG_INFINITY),
 }
-_INFINITIES_IN_MILLIS = {(abs(micros) // 1000) * (1 if micros > 0 else -1): named for micros, named in _INFINITIES.items()}
+INFINITIES_IN_MILLIS = {(abs(micros) // 1000) * (1 if micros > 0 else -1): named for micros, named in _INFINITIES.items()}
 
 LEAST_MICROS = 10**14
 LAST_DAY_IN_MILLIS = range(253_402_214_400_000, 253_402_300_800_000)
@@ -183,7 +183,7 @@ def instant_micros(kind: Kind, value: Any, hints: Hints) -> int:
     number = _whole(value)
     unit = stated_unit(kind, hints) or _instant_unit(number)
     if unit is Unit.MILLIS:
-        return _INFINITIES_IN_MILLIS.get(number, number * 1000)
+        return INFINITIES_IN_MILLIS.get(number, number * 1000)
     return _INFINITIES.get(number, number * unit.nanos // 1000)
 
 
@@ -199,7 +199,7 @@ def _instant_unit(number: int) -> Unit:
     10^14 is March 1973 in µs and the year 5138 in ms. So µs of 1966-11-01 to 1973-03-03 except 0 are misread, and ms after 5138.
     The last day of 9999, the usual "never", is still read as ms (at the cost of 86 s in µs on 1978-01-11).
     """
-    is_millis = abs(number) < LEAST_MICROS or number in LAST_DAY_IN_MILLIS or number in _INFINITIES_IN_MILLIS
+    is_millis = abs(number) < LEAST_MICROS or number in LAST_DAY_IN_MILLIS or number in INFINITIES_IN_MILLIS
     return Unit.MILLIS if is_millis else Unit.MICROS
 
 

@@ -182,6 +182,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
             e.Op.BETWEEN: lambda args: exp.Between(this=args[0], low=args[1], high=args[2]),
             e.Op.IN: lambda args: exp.In(this=args[0], expressions=args[1:]),
             e.Op.LIKE: lambda args: exp.Like(this=args[0], expression=args[1]),
+            e.Op.CONCAT: lambda args: function("CONCAT", *args),
             e.Op.COALESCE: lambda args: function("COALESCE", *args),
             e.Op.GREATEST: self.greatest,
             e.Op.NOW: lambda args: exp.Var(this=self.clock) if self.clock else self.now(),

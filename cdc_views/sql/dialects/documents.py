@@ -25,8 +25,8 @@ class DocumentDialect(Dialect):
     """The engine's names of the stored types."""
 
     @abstractmethod
-    def json_object(self, value: Sql) -> Sql:
-        """Return a text as a JSON object."""
+    def json_object(self, value: Sql, *, is_lenient: bool = False) -> Sql:
+        """Return a text as a JSON object; `is_lenient`: null for another text."""
 
     @abstractmethod
     def json_text(self, of: Sql, name: str) -> Sql:
@@ -70,7 +70,7 @@ class DocumentDialect(Dialect):
 
     def visit_jsonobject(self, node: d.JsonObject, item: Sql | None) -> Sql:
         """Return a text as a JSON object."""
-        return self.json_object(self.render(node.text, item))
+        return self.json_object(self.render(node.text, item), is_lenient=node.is_lenient)
 
     def visit_member(self, node: d.Member, item: Sql | None) -> Sql:
         """Return a member as text."""
@@ -141,8 +141,10 @@ class DuckDbDocuments(DocumentDialect):
         Physical.POSITION: "HUGEINT",
     }
 
-    def json_object(self, value: Sql) -> Sql:
-        return exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.USERDEFINED, kind="JSON"))
+    def json_object(self, value: Sql, *, is_lenient: bool = False) -> Sql:
+        return (exp.TryCast if is_lenient else exp.Cast)(
+            this=value, to=exp.DataType(this=exp.DataType.Type.USERDEFINED, kind="JSON")
+        )
 
     def json_text(self, of: Sql, name: str) -> Sql:
         # the operator binds less tightly than `=`
@@ -189,9 +191,9 @@ class SparkDocuments(DocumentDialect):
         Physical.POSITION: "DECIMAL(38, 0)",
     }
 
-    def json_object(self, value: Sql) -> Sql:
-        fails = function("map", text("mode"), text("FAILFAST"))
-        return function("from_json", value, text("MAP<STRING, STRING>"), fails)
+    def json_object(self, value: Sql, *, is_lenient: bool = False) -> Sql:
+        fails = () if is_lenient else (function("map", text("mode"), text("FAILFAST")),)
+        return function("from_json", value, text("MAP<STRING, STRING>"), *fails)
 
     def json_text(self, of: Sql, name: str) -> Sql:
         return exp.Bracket(this=of, expressions=[text(name)])
@@ -232,9 +234,9 @@ class BigQueryDocuments(DocumentDialect):
         Physical.POSITION: "BIGNUMERIC",
     }
 
-    def json_object(self, value: Sql) -> Sql:
+    def json_object(self, value: Sql, *, is_lenient: bool = False) -> Sql:
         rounds = exp.Kwarg(this=exp.Var(this="wide_number_mode"), expression=text("round"))
-        return function("PARSE_JSON", value, rounds)
+        return function("SAFE.PARSE_JSON" if is_lenient else "PARSE_JSON", value, rounds)
 
     def json_text(self, of: Sql, name: str) -> Sql:
         return function("JSON_VALUE", of, text(f"$.{name}" if _PLAIN.match(name) else '$."{}"'.format(name.replace('"', '\\"'))))

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from cdc_views.formats.base import RawFormat
 from cdc_views.formats.debezium.format import Debezium
+from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.landing.external.shapes import Reading, Shape
 from cdc_views.plan.nodes import Node
-from cdc_views.sql.external import relational
+from cdc_views.sql.external import records, relational
 from cdc_views.sql.external.values import NotInSqlError
 from cdc_views.storage.relation import Relation
 
@@ -29,9 +30,10 @@ def plan_of_events(
     `sample` has parsed values of some events, which show their form if they are JSON. The outputs are named as those of
     `plan.build`. Raises `NotInSqlError`.
     """
+    if isinstance(format, KeyValue):
+        return records.keys_and_rows(relation.schema, relation.shown, columns, sample=sample).plan()
     if not isinstance(format, Debezium):
         raise NotInSqlError(f"SQL does not read format {format.name}")
     events = relational.Events.of(columns, value="value" if reading.shape is Shape.LINE else "", key=key, sample=sample)
-    if not events.is_envelope:
-        raise NotInSqlError("SQL does not read unwrapped rows")
-    return relational.envelope(relation.schema, relation.shown, events, format.known).plan()
+    read = relational.envelope if events.is_envelope else records.unwrapped
+    return read(relation.schema, relation.shown, events, format.known).plan()

@@ -61,7 +61,7 @@ class Events:
     """
 
     event: Members
-    step: Select | None = None
+    step: Scan | Select | None = None
     where: Expr | None = None
     key: Members | None = None
     names: frozenset[str] = frozenset()
@@ -97,7 +97,7 @@ class Events:
         messages = Scan("messages", "message", ((_EVENT, parsed),), where)
         names = frozenset(changes[0])
         if not isinstance(changes[0].get("source"), dict):
-            return cls(Members(col(_EVENT)), Select("opened", "message", messages, ((_EVENT, col(_EVENT)),)), names=names)
+            return cls(Members(col(_EVENT)), messages, names=names)
         parts = (("op", _op_of_json()), *((name, ObjectMember(col(_EVENT), name)) for name in _OBJECTS if name in names))
         kinds = pa.schema([("op", pa.string()), *((name, OBJECT) for name in _OBJECTS if name in names)])
         connector = str(changes[0]["source"].get("connector"))
@@ -119,6 +119,8 @@ class Events:
 def _op_of_json() -> Expr:
     """The operation; null for a heartbeat, a transaction's end or a change of the schema. Fails for what is no event."""
     op, is_notice = Member(col(_EVENT), "op"), either(*(HasMember(col(_EVENT), name) for name in _OF_NOTICES))
+    # a null is no message; its rows are left out, but Spark may look at them first
+    is_notice = either(is_null(col(_EVENT)), is_notice)
     return Case(((either(not_null(op), is_notice), op),), Failure(_NO_EVENT, Physical.TEXT))
 
 
@@ -132,8 +134,9 @@ def envelope(schema: TableSchema, shown: TableSchema, events: Events, options: D
     if before is not None and before.kind != after.kind:
         raise NotInSqlError("the images before and after have different types")
     transaction = event.object("transaction") if "transaction" in (event.names or ()) else None
-    is_snapshot = either(equal(op, "r"), *_is_set(source.member("snapshot")))
-    position = _log_position(source.member, is_snapshot, _in_transaction(transaction), connector=events.connector)
+    total_order = None if transaction is None else transaction.member("total_order")
+    is_snapshot = either(equal(op, "r"), *is_set(source.member("snapshot")))
+    position = log_position(source.member, is_snapshot, in_transaction(total_order), connector=events.connector)
     row = after.of if before is None or before.of is None else Case(((equal(op, DELETE), before.of),), after.of)
     old = () if before is None or before.of is None else ((_OLD, when(equal(op, "u"), before.of)),)
     key = () if events.key is None or events.key.of is None else ((_KEY, events.key.of),)
@@ -143,9 +146,9 @@ def envelope(schema: TableSchema, shown: TableSchema, events: Events, options: D
     return WholeRows(
         schema,
         shown,
-        events.select("events", "change", columns, both(is_change, _is_of(schema, source)), note=_ORDERED),
+        events.select("events", "change", columns, both(is_change, is_of_table(schema, source.member)), note=_ORDERED),
         Members(col(ROW), after.kind),
-        _hints(options, is_mysql=is_mysql),
+        options_hints(options, is_mysql=is_mysql),
         marks=not is_mysql,
         old=Members(col(_OLD), after.kind) if old else None,
         key=Members(col(_KEY), events.key.kind) if key and events.key is not None else None,
@@ -158,7 +161,9 @@ def _known(found: Found | None, name: str) -> Found:
     return found
 
 
-def _hints(options: DebeziumOptions, *, is_mysql: bool) -> Callable[[Column], Hints]:
+def options_hints(options: DebeziumOptions, *, is_mysql: bool) -> Callable[[Column], Hints]:
+    """Return what is known about a column's values."""
+
     def hints_of(column: Column) -> Hints:
         return Hints(
             scale=options.scales.get(column.name),
@@ -172,19 +177,19 @@ def _hints(options: DebeziumOptions, *, is_mysql: bool) -> Callable[[Column], Hi
     return hints_of
 
 
-def _is_of(schema: TableSchema, source: Members) -> Expr | None:
-    """Whether an event is of the source's table; what the events do not show counts as right."""
+def is_of_table(schema: TableSchema, member: Callable[[str], Found | None]) -> Expr | None:
+    """Return whether an event is of the table, by the members that `member` returns; what they do not show counts as right."""
     *outer, table = schema.full_name.split(".")
-    namespaces = [part.text for part in map(source.member, ("schema", "db")) if part is not None]
-    found = source.member("table")
+    namespaces = [part.text for part in map(member, ("schema", "db")) if part is not None]
+    found = member("table")
     is_table = None if found is None else equal(found.text, table)
     if not outer or not namespaces:
         return is_table
     return both(is_table, equal(coalesce(*namespaces) if namespaces[1:] else namespaces[0], outer[-1]))
 
 
-def _is_set(flag: Found | None) -> tuple[Expr, ...]:
-    """Whether a flag is there and not false, or null; nothing if the events have none."""
+def is_set(flag: Found | None) -> tuple[Expr, ...]:
+    """Return whether a flag is there and not false, or null; nothing if the events have none."""
     if flag is None:
         return ()
     if flag.is_of(pa.types.is_boolean):
@@ -192,16 +197,15 @@ def _is_set(flag: Found | None) -> tuple[Expr, ...]:
     return (~Call(Op.IN, (flag.text, *map(Lit, _FALSE))),)
 
 
-def _in_transaction(transaction: Members | None) -> Expr:
-    """The place of a streamed event of PostgreSQL among those of its position: 1, unless Debezium sends it."""
-    order = None if transaction is None else transaction.member("total_order")
+def in_transaction(order: Found | None) -> Expr:
+    """Return the place of a streamed event of PostgreSQL among those of its position: 1, unless Debezium sends it."""
     return Lit(1) if order is None else largest(coalesce(order.whole, Lit(1)), Lit(1))
 
 
-def _log_position(member: Callable[[str], Found | None], is_snapshot: Expr, in_transaction: Expr, *, connector: str = "") -> Expr:
-    """The write time of an event (`formats.debezium.order`), of the members that `member` returns; fails without a position.
+def log_position(member: Callable[[str], Found | None], is_snapshot: Expr, in_transaction: Expr, *, connector: str = "") -> Expr:
+    """Return the write time of an event (`formats.debezium.order`) by its members, which `member` returns.
 
-    `connector` is Debezium's name of the source, if a value must have it.
+    It fails for an event without a position. `connector` is Debezium's name of the source, if a value must have it.
     """
     own, given = member("connector"), member("order")
     if given is not None and not given.is_json:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from cdc_views.formats.connect.hints import Decimals, Hints, Unit
 from cdc_views.formats.connect.scalars import (
     A_DAY_IN_MILLIS,
+    INFINITIES_IN_MILLIS,
     LAST_DAY_IN_MILLIS,
     LEAST_MICROS,
     LONGEST_TIME_IN_MICROS,
@@ -36,8 +37,8 @@ from cdc_views.plan.documents import (
 )
 from cdc_views.plan.expr import TRUE, Call, Case, Expr, Lit, Op, col, either
 
-OBJECT = pa.json_(pa.string())
-"""The type of a column that a step made a JSON object."""
+OBJECT, MEMBER = pa.json_(pa.string()), pa.json_(pa.large_string())
+"""The types of a column that a step made a JSON object, or the text of an object's member."""
 
 
 class NotInSqlError(Exception):
@@ -103,7 +104,8 @@ class Members:
             return Found(Member(self.of, name))
         if name not in (self.names or ()):
             return None
-        return Found(col(name) if self.of is None else self.of[name], self.kind.field(name).type)
+        kind = self.kind.field(name).type
+        return Found(col(name) if self.of is None else self.of[name], None if kind == MEMBER else kind)
 
     def object(self, name: str) -> Members | None:
         """Return the members of a member, which may be JSON as text; None if no event can have it. Raises `NotInSqlError`."""
@@ -217,7 +219,11 @@ def _instant(kind: Scalar, found: Found, hints: Hints) -> Expr:
         raise NotInSqlError("nanoseconds, which SQL would round")
     if unit is not None:
         return number * 1000 if unit is Unit.MILLIS else number
-    is_millis = either(_between(number, range(1 - LEAST_MICROS, LEAST_MICROS)), _between(number, LAST_DAY_IN_MILLIS))
+    is_millis = either(
+        _between(number, range(1 - LEAST_MICROS, LEAST_MICROS)),
+        _between(number, LAST_DAY_IN_MILLIS),
+        Call(Op.IN, (number, *map(Lit, sorted(INFINITIES_IN_MILLIS)))),
+    )
     # no branch for texts in ISO 8601: DuckDB 2.0 computes a cast also for rows of another branch, and fails there
     return Case(((is_millis, number * 1000),), number)
 

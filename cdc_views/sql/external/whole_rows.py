@@ -30,10 +30,12 @@ from cdc_views.plan.expr import (
     equal,
     is_null,
     largest,
+    not_null,
     when,
 )
 from cdc_views.plan.nodes import Aggregate, Node, Scan, Select, beside
 from cdc_views.plan.order import VALUE, WRITTEN, survives
+from cdc_views.plan.show import shows_null
 from cdc_views.sql.external.values import (
     Found,
     Members,
@@ -69,6 +71,8 @@ class WholeRows:
         marks: Whether events have Debezium's mark in the place of values that they do not send.
         old: The row before an update, which may have another key; None if events do not have it.
         key: The members of the record's key; None without one.
+        key_is_first: Whether the key's own columns count before those of the row.
+        has_truncates: Whether an event may be a truncation.
     """
 
     schema: TableSchema
@@ -79,11 +83,17 @@ class WholeRows:
     marks: bool
     old: Members | None = None
     key: Members | None = None
+    key_is_first: bool = False
+    has_truncates: bool = True
 
     def plan(self) -> Node:
         """Return the view's rows, with the output names of `plan.build`. Raises `NotInSqlError`."""
         keyed = self._keyed()
         rows = self._latest(keyed)
+        if not self.has_truncates:
+            renamed = tuple((names.SCOPE if name == names.DELETED else name, col(name)) for name in rows.output())
+            covered = Select("covered_rows", "row key", rows, renamed)
+            return Select("result", "visible row", self._read(covered), self._shown(), note=self._note)
         is_truncate, last = equal(col(OP), TRUNCATE), (names.TABLE_DELETED, Agg(Fold.MAX, col(POSITION)))
         table = Aggregate("latest_table", "table", self.events, (), (last,), is_truncate, note="the last truncate (S6)")
         beside_table = beside("rows_and_table", rows, table, ())
@@ -104,14 +114,19 @@ class WholeRows:
 
     @property
     def _note(self) -> str:
-        unknown = sorted(n for n in self.row.names or () if not self.schema.has(n) and self.schema.drop_time(n) is None)
+        unknown = sorted(n for n in self.row.names or () if not self._is_known(n))
         return f"the schema file lacks {', '.join(unknown)}" if unknown else ""
+
+    def _is_known(self, name: str) -> bool:
+        # metadata of an unwrapped row begins so
+        return self.schema.has(name) or self.schema.drop_time(name) is not None or name.startswith("__")
 
     def _keyed(self) -> Select:
         """The events with their keys, without truncations."""
         keys = tuple((physical_name(column.name), self._key(column)) for column in self.schema.row_key)
-        columns = ((OP, col(OP)), (POSITION, col(POSITION)), (ROW, col(ROW)), *keys)
-        return Select("keyed", "change of a row", self.events, columns, ~equal(col(OP), TRUNCATE))
+        columns = {**{name: col(name) for name in self.events.output()}, **dict(keys)}
+        is_row = ~equal(col(OP), TRUNCATE) if self.has_truncates else None
+        return Select("keyed", "change of a row", self.events, tuple(columns.items()), is_row)
 
     def _latest(self, events: Node) -> Aggregate:
         is_write, written = ~equal(col(OP), DELETE), (WRITTEN, col(POSITION))
@@ -143,7 +158,8 @@ class WholeRows:
         for column in self.schema.row_key + self.schema.regulars:
             name, is_key = physical_name(column.name), column.is_key
             is_number = not is_key and is_exact_number(self._found(column), self._kind(column))
-            value = col(name) if is_number else Friendly(col(name), self._kind(column))
+            value: Expr = col(name) if is_number else Friendly(col(name), self._kind(column))
+            value = value if shows_null(self._kind(column)) else when(not_null(col(name)), value)
             columns.append((names.view_key(column) if is_key else name, value))
         return tuple(columns)
 
@@ -181,7 +197,8 @@ class WholeRows:
         name = column.name
         if carries_comparable(column.type) and not is_uuid(column.type):
             raise NotInSqlError(f"key column {name!r}: equal values of {column.type} may be written differently")
-        found = [place for part in (self.row, self.key) if part is not None and (place := part.member(name)) is not None]
+        parts = (self.key, self.row) if self.key_is_first else (self.row, self.key)
+        found = [place for part in parts if part is not None and (place := part.member(name)) is not None]
         if not found:
             raise NotInSqlError(f"key column {name!r}: the events have it not")
         values = [stored_value(column.type, place, self.hints_of(column)) for place in found]
