@@ -205,7 +205,7 @@ def _view(target: Target, query: str, config: BigQueryConfig) -> Statement:
         table=one_line(schema.full_name),
         grain=one_line(", ".join(column.name for column in schema.row_key)),
         has_statics=bool(schema.statics),
-        layout=LAYOUT_VERSION,
+        layout=LAYOUT_VERSION if target.events is None else None,
         notes=[choose(target.strategy).why if target.events is None else EVENTS_NOTE],
         view=quoted(target.view),
         columns=[{"name": quoted(c.name), "description": text_literal(described(c))} for c in schema.columns],

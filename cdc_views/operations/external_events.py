@@ -17,10 +17,9 @@ from cdc_views.landing.external.shapes import Reading
 from cdc_views.landing.external.table import ExternalTable
 from cdc_views.landing.external.texts import is_text, utf8
 from cdc_views.operations.context import TableContext
-from cdc_views.project.models import Reading as How
+from cdc_views.project.models import ReadBy
 from cdc_views.rules.codec.jsonread import parse_json
-from cdc_views.sql.dialects import dialect_class
-from cdc_views.sql.external import NotInSqlError, plan_of_events
+from cdc_views.sql.external import EventsOf, NotInSqlError, plan_of_events
 
 _SAMPLE = 100
 """The rows whose values show how JSON looks."""
@@ -44,7 +43,7 @@ def events_read(table: TableContext, engine: EnginePlugin | None) -> Directly:
     try:
         return Directly(_read(table, engine))
     except NotInSqlError as error:
-        if table.config.raw.reading is How.SQL:
+        if table.config.raw.reading is ReadBy.SQL:
             raise UsageError(
                 f"{table.project.file}: {table.name}: `reading: sql`, but its view needs a copy of the events: {error}; set "
                 "`raw: {reading: copy}`, or leave `reading` out"
@@ -53,10 +52,10 @@ def events_read(table: TableContext, engine: EnginePlugin | None) -> Directly:
 
 
 def _read(table: TableContext, engine: EnginePlugin | None) -> EventsRead:
-    if table.config.raw.reading is How.COPY:
+    if table.config.raw.reading is ReadBy.COPY:
         raise NotInSqlError("`reading: copy` is set")
-    if engine is None or not dialect_class(engine.name).reads_events:
-        raise NotInSqlError(f"SQL of {'this dialect' if engine is None else engine.title} does not read events")
+    if engine is None:
+        raise NotInSqlError("no engine is known to run this dialect")
     if not table.project.is_remote and Denylist.read(table.forgotten_file).entries:
         raise NotInSqlError("keys were forgotten, and only the copy is without them")
     if engine.views_name_files and Path(table.state_location).exists():
@@ -65,8 +64,8 @@ def _read(table: TableContext, engine: EnginePlugin | None) -> EventsRead:
         return _remote(table)
     columns, partitions = _columns(table, engine)
     reading = Reading.of(table.format.name, table.schema, columns=columns, partitions=partitions, where=table.location)
-    sample = _sample(table.location, columns)
-    return EventsRead(table.location, plan_of_events(table.relation, table.format, reading, columns, sample=sample))
+    sample, of = _sample(table.location, columns), EventsOf(table.relation, table.format, reading, engine.name)
+    return EventsRead(table.location, plan_of_events(of, columns, sample=sample))
 
 
 def _sample(location: str, columns: pa.Schema) -> list[Any]:
@@ -93,7 +92,8 @@ def _remote(table: TableContext) -> EventsRead:
     events = pa.schema([field for field in columns if field.name not in own])
     reading = Reading.of(table.format.name, table.schema, columns=events, partitions=frozenset(), where=table.location)
     key = config.kafka_key if config.kafka_key in own else ""
-    return EventsRead(table.location, plan_of_events(table.relation, table.format, reading, columns, key=key))
+    of = EventsOf(table.relation, table.format, reading, table.project.config.engine)
+    return EventsRead(table.location, plan_of_events(of, columns, key=key))
 
 
 def _columns(table: TableContext, engine: EnginePlugin) -> tuple[pa.Schema, frozenset[str]]:

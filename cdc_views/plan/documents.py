@@ -23,6 +23,8 @@ class Physical(str, Enum):
     INT64 = "int64"
     FLOAT = "float"
     DOUBLE = "double"
+    DECIMAL = "decimal"
+    """A number with digits after the point, of any size."""
     POSITION = "position"
     """A whole number of 38 digits: a position in a log (rule S2)."""
 
@@ -91,7 +93,7 @@ class Differs(Expr):
     right: Expr
 
 
-class Clock(str, Enum):
+class InstantForm(str, Enum):
     """The forms of an instant in an external table."""
 
     ZONED = "zoned"
@@ -107,7 +109,7 @@ class Micros(Expr):
     """The µs since the epoch of an instant; fails for a text that is none."""
 
     value: Expr
-    clock: Clock
+    clock: InstantForm
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Layout(str, Enum):
     AS_FOUND = "as-found"
 
 
-class Reading(str, Enum):
+class ReadBy(str, Enum):
     """How views read a table that somebody else lands."""
 
     AUTO = "auto"
@@ -74,8 +74,8 @@ class RawConfig(ConfigPart):
     options: SerializeAsAny[FormatOptions] | None = Field(
         default=None, description="How the events were written, in the words of their format; most formats take none."
     )
-    reading: Reading = Field(
-        default=Reading.AUTO,
+    reading: ReadBy = Field(
+        default=ReadBy.AUTO,
         description="How views of an `as-found` table read it: `sql`: its events themselves; `copy`: facts that cdc-views makes "
         "of them; `auto`: `sql` where that is exact.",
     )

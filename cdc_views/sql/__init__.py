@@ -67,29 +67,38 @@ def generate(
     an external table, `table`. Raises `UnsupportedError` for names that the
     dialect's views cannot hold.
     """
-    target = dialect(dialect_name)
+    target, ask = dialect(dialect_name), Ask(relation, split=split)
     check_names(relation, dialect_name, others=(view.schema, view.name))
-    ask = Ask(relation, split=split)
     if events is not None:
         merged = Renderer(target, table=table).query(prune(events))
-    elif state is None:
-        merged = _query(ask, target, strategy, table, tables)
+    elif state is not None:
+        merged = _over_state(ask, target, strategy, table, state)
     else:
-        plan = over_both(lowered(build(ask), strategy=choose(strategy).strategy), relation, state.reads)
-        merged = Renderer(target, table=table, tables={STATE: state.table, RAW: table}).query(plan)
-    query = _named(ask, merged, output_names(ask))
+        merged = _query(ask, target, strategy, table, tables)
+    query = target.printed(_named(ask, merged, output_names(ask)))
+    notes, layout = ((note,), None) if events is not None else ((choose(strategy).why, note), LAYOUT_VERSION)
+    return _created(view, target, query, relation=relation, notes=notes, layout=layout)
+
+
+def _created(view: ViewSql, target: Dialect, query: str, *, relation: Relation, notes: Sequence[str], layout: int | None) -> str:
+    """The statement that creates a view of a query."""
     place = exp.Table(this=identifier(view.name), db=identifier(view.schema) if view.schema else None)
     return envelope(
         "create_view.sql.j2",
         view=place.sql(dialect=target.sqlglot_name),
         schema_name=identifier(view.schema).sql(dialect=target.sqlglot_name) if view.schema else "",
-        query=target.printed(query),
+        query=query,
         table=_comment(relation.schema.full_name),
         grain=_comment(", ".join(c.name for c in relation.schema.row_key)),
         has_statics=bool(relation.schema.statics),
-        layout=LAYOUT_VERSION,
-        notes=[_comment(text) for text in (choose(strategy).why, note) if text],
+        layout=layout,
+        notes=[_comment(text) for text in notes if text],
     )
+
+
+def _over_state(ask: Ask, target: Dialect, strategy: str, table: str, state: StateSql) -> exp.Select:
+    plan = over_both(lowered(build(ask), strategy=choose(strategy).strategy), ask.relation, state.reads)
+    return Renderer(target, table=table, tables={STATE: state.table, RAW: table}).query(plan)
 
 
 def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: str, is_pretty: bool = True) -> str:

@@ -113,11 +113,11 @@ WITH latest_rows AS (
 SELECT
   id,
   CASE
-    WHEN NOT COALESCE(ARRAY_LENGTH(_cells_lines), 0) = 0
+    WHEN COALESCE(ARRAY_LENGTH(_cells_lines), 0) <> 0
     THEN ARRAY(SELECT _item.value FROM UNNEST(_cells_lines) AS _item WITH OFFSET AS _offset ORDER BY _offset)
   END AS lines,
   CASE
-    WHEN NOT COALESCE(ARRAY_LENGTH(_cells_prices), 0) = 0
+    WHEN COALESCE(ARRAY_LENGTH(_cells_prices), 0) <> 0
     THEN ARRAY(
       SELECT STRUCT(_item.path AS key, _item.value AS value)
       FROM UNNEST(_cells_prices) AS _item WITH OFFSET AS _offset
@@ -130,5 +130,5 @@ WHERE
     (_scope IS NULL OR _live.written > _scope)
     AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
-  OR NOT COALESCE(ARRAY_LENGTH(_cells_lines), 0) = 0
-  OR NOT COALESCE(ARRAY_LENGTH(_cells_prices), 0) = 0
+  OR COALESCE(ARRAY_LENGTH(_cells_lines), 0) <> 0
+  OR COALESCE(ARRAY_LENGTH(_cells_prices), 0) <> 0

@@ -82,7 +82,7 @@ WITH latest_rows AS (
                 THEN FALSE
                 WHEN l.day < tupleElement(tupleElement(_item, 2), 'day')
                 THEN TRUE
-                WHEN NOT l.day = tupleElement(tupleElement(_item, 2), 'day')
+                WHEN l.day <> tupleElement(tupleElement(_item, 2), 'day')
                 THEN FALSE
                 ELSE tupleElement(tupleElement(_item, 2), 'inclusive')
               END
@@ -95,7 +95,7 @@ WITH latest_rows AS (
                 THEN TRUE
                 WHEN l.day > tupleElement(tupleElement(_item, 3), 'day')
                 THEN TRUE
-                WHEN NOT l.day = tupleElement(tupleElement(_item, 3), 'day')
+                WHEN l.day <> tupleElement(tupleElement(_item, 3), 'day')
                 THEN FALSE
                 ELSE tupleElement(tupleElement(_item, 3), 'inclusive')
               END,

@@ -141,12 +141,12 @@ WITH latest_rows AS (
 SELECT
   id,
   if(
-    NOT COALESCE(length(_cells_lines), 0) = 0,
+    COALESCE(length(_cells_lines), 0) <> 0,
     arrayMap(_item -> tupleElement(_item, 5), _cells_lines),
     defaultValueOfArgumentType(arrayMap(_item -> tupleElement(_item, 5), _cells_lines))
   ) AS lines,
   if(
-    NOT COALESCE(length(_cells_prices), 0) = 0,
+    COALESCE(length(_cells_prices), 0) <> 0,
     arrayMap(
       _item -> CAST(tuple(tupleElement(_item, 2), tupleElement(_item, 5)), 'Tuple(key Nullable(String), value Nullable(String))'),
       _cells_prices
@@ -164,6 +164,6 @@ WHERE
     (_scope IS NULL OR tupleElement(_live, 1) > _scope)
     AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
   )
-  OR NOT COALESCE(length(_cells_lines), 0) = 0
-  OR NOT COALESCE(length(_cells_prices), 0) = 0
+  OR COALESCE(length(_cells_lines), 0) <> 0
+  OR COALESCE(length(_cells_prices), 0) <> 0
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

@@ -94,5 +94,6 @@ WHERE
     (_scope IS NULL OR tupleElement(_live, 1) > _scope)
     AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
   )
-  OR (_shows__field_home_0 OR _shows__field_home_1)
+  OR _shows__field_home_0
+  OR _shows__field_home_1
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

@@ -49,7 +49,7 @@ WITH latest_rows AS (
               WHEN l.day IS NULL AND _item._from.day IS NOT NULL THEN TRUE
               WHEN l.day IS NOT NULL AND _item._from.day IS NULL THEN FALSE
               WHEN l.day < _item._from.day THEN TRUE
-              WHEN NOT l.day = _item._from.day THEN FALSE
+              WHEN l.day <> _item._from.day THEN FALSE
               ELSE _item._from.inclusive
             END
             AND CASE
@@ -57,7 +57,7 @@ WITH latest_rows AS (
               WHEN l.day IS NULL AND _item._to.day IS NOT NULL THEN FALSE
               WHEN l.day IS NOT NULL AND _item._to.day IS NULL THEN TRUE
               WHEN l.day > _item._to.day THEN TRUE
-              WHEN NOT l.day = _item._to.day THEN FALSE
+              WHEN l.day <> _item._to.day THEN FALSE
               ELSE _item._to.inclusive
             END
           ),

@@ -54,4 +54,5 @@ WHERE
     (_scope IS NULL OR _live.written > _scope)
     AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
-  OR (_shows__field_home_0 OR _shows__field_home_1)
+  OR _shows__field_home_0
+  OR _shows__field_home_1

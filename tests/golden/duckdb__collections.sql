@@ -101,9 +101,9 @@ WITH latest_rows AS (
 /* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
   id,
-  CASE WHEN NOT COALESCE(LEN(_cells_lines), 0) = 0 THEN LIST_TRANSFORM(_cells_lines, LAMBDA _item : _item.value) END AS lines,
+  CASE WHEN COALESCE(LEN(_cells_lines), 0) <> 0 THEN LIST_TRANSFORM(_cells_lines, LAMBDA _item : _item.value) END AS lines,
   CASE
-    WHEN NOT COALESCE(LEN(_cells_prices), 0) = 0
+    WHEN COALESCE(LEN(_cells_prices), 0) <> 0
     THEN MAP_FROM_ENTRIES(LIST_TRANSFORM(_cells_prices, LAMBDA _item : STRUCT_PACK(key := _item.path, value := _item.value)))
   END AS prices
 FROM judged_rows
@@ -112,5 +112,5 @@ WHERE
     (_scope IS NULL OR _live.written > _scope)
     AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
-  OR NOT COALESCE(LEN(_cells_lines), 0) = 0
-  OR NOT COALESCE(LEN(_cells_prices), 0) = 0
+  OR COALESCE(LEN(_cells_lines), 0) <> 0
+  OR COALESCE(LEN(_cells_prices), 0) <> 0

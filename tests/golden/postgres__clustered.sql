@@ -65,7 +65,7 @@ WITH latest_rows AS (
                 WHEN l.day IS NULL AND CAST(((_item -> '_from') ->> 'day') AS INT) IS NOT NULL THEN TRUE
                 WHEN l.day IS NOT NULL AND CAST(((_item -> '_from') ->> 'day') AS INT) IS NULL THEN FALSE
                 WHEN l.day < CAST(((_item -> '_from') ->> 'day') AS INT) THEN TRUE
-                WHEN NOT l.day = CAST(((_item -> '_from') ->> 'day') AS INT) THEN FALSE
+                WHEN l.day <> CAST(((_item -> '_from') ->> 'day') AS INT) THEN FALSE
                 ELSE CAST(((_item -> '_from') ->> 'inclusive') AS BOOLEAN)
               END
               AND CASE
@@ -73,7 +73,7 @@ WITH latest_rows AS (
                 WHEN l.day IS NULL AND CAST(((_item -> '_to') ->> 'day') AS INT) IS NOT NULL THEN FALSE
                 WHEN l.day IS NOT NULL AND CAST(((_item -> '_to') ->> 'day') AS INT) IS NULL THEN TRUE
                 WHEN l.day > CAST(((_item -> '_to') ->> 'day') AS INT) THEN TRUE
-                WHEN NOT l.day = CAST(((_item -> '_to') ->> 'day') AS INT) THEN FALSE
+                WHEN l.day <> CAST(((_item -> '_to') ->> 'day') AS INT) THEN FALSE
                 ELSE CAST(((_item -> '_to') ->> 'inclusive') AS BOOLEAN)
               END
             ORDER BY _offset

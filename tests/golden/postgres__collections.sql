@@ -137,7 +137,7 @@ WITH latest_rows AS (
 SELECT
   id,
   CASE
-    WHEN NOT COALESCE(CARDINALITY(_cells_lines), 0) = 0
+    WHEN COALESCE(CARDINALITY(_cells_lines), 0) <> 0
     THEN ARRAY(
       SELECT CAST((_item ->> 'value') AS INT)
       FROM UNNEST(_cells_lines) WITH ORDINALITY AS _items(_item, _offset)
@@ -145,7 +145,7 @@ SELECT
     )
   END AS lines,
   CASE
-    WHEN NOT COALESCE(CARDINALITY(_cells_prices), 0) = 0
+    WHEN COALESCE(CARDINALITY(_cells_prices), 0) <> 0
     THEN ARRAY(
       SELECT JSON_BUILD_OBJECT('key', CAST((_item ->> 'path') AS TEXT), 'value', CAST((_item ->> 'value') AS TEXT))
       FROM UNNEST(_cells_prices) WITH ORDINALITY AS _items(_item, _offset)
@@ -158,5 +158,5 @@ WHERE
     (_scope IS NULL OR (_live).written > _scope)
     AND ((_live).rank < -9223372036854775806 OR (_live).rank BETWEEN _clock AND -1)
   )
-  OR NOT COALESCE(CARDINALITY(_cells_lines), 0) = 0
-  OR NOT COALESCE(CARDINALITY(_cells_prices), 0) = 0
+  OR COALESCE(CARDINALITY(_cells_lines), 0) <> 0
+  OR COALESCE(CARDINALITY(_cells_prices), 0) <> 0

@@ -52,11 +52,7 @@ SELECT
   CASE WHEN _shows_amount THEN (amount).value END AS amount,
   CASE
     WHEN _shows_at AND ("at").value BETWEEN -62135596800000 AND 253402300799999
-    THEN CAST('1970-01-01 00:00:00+00' AS TIMESTAMPTZ) + DIV((
-      "at"
-    ).value, 1000) * CAST('1 second' AS INTERVAL) + MOD((
-      "at"
-    ).value, 1000) * CAST('1 millisecond' AS INTERVAL)
+    THEN CAST('1970-01-01 00:00:00+00' AS TIMESTAMPTZ) + DIV(("at").value, 1000) * CAST('1 second' AS INTERVAL) + MOD(("at").value, 1000) * CAST('1 millisecond' AS INTERVAL)
   END AS "at"
 FROM judged_rows
 WHERE

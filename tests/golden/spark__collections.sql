@@ -105,9 +105,9 @@ WITH latest_rows AS (
 /* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
   id,
-  CASE WHEN NOT COALESCE(ARRAY_SIZE(_cells_lines), 0) = 0 THEN TRANSFORM(_cells_lines, _item -> _item.value) END AS lines,
+  CASE WHEN COALESCE(ARRAY_SIZE(_cells_lines), 0) <> 0 THEN TRANSFORM(_cells_lines, _item -> _item.value) END AS lines,
   CASE
-    WHEN NOT COALESCE(ARRAY_SIZE(_cells_prices), 0) = 0
+    WHEN COALESCE(ARRAY_SIZE(_cells_prices), 0) <> 0
     THEN MAP_FROM_ENTRIES(TRANSFORM(_cells_prices, _item -> NAMED_STRUCT('key', _item.path, 'value', _item.value)))
   END AS prices
 FROM judged_rows
@@ -116,5 +116,5 @@ WHERE
     (_scope IS NULL OR _live.written > _scope)
     AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
-  OR NOT COALESCE(ARRAY_SIZE(_cells_lines), 0) = 0
-  OR NOT COALESCE(ARRAY_SIZE(_cells_prices), 0) = 0
+  OR COALESCE(ARRAY_SIZE(_cells_lines), 0) <> 0
+  OR COALESCE(ARRAY_SIZE(_cells_prices), 0) <> 0

@@ -61,7 +61,7 @@ WITH latest_rows AS (
                 THEN FALSE
                 WHEN l.day < _item[2].day
                 THEN TRUE
-                WHEN NOT l.day = _item[2].day
+                WHEN l.day <> _item[2].day
                 THEN FALSE
                 ELSE _item[2].inclusive
               END
@@ -74,7 +74,7 @@ WITH latest_rows AS (
                 THEN TRUE
                 WHEN l.day > _item[3].day
                 THEN TRUE
-                WHEN NOT l.day = _item[3].day
+                WHEN l.day <> _item[3].day
                 THEN FALSE
                 ELSE _item[3].inclusive
               END

@@ -119,13 +119,13 @@ WITH latest_rows AS (
 /* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
   id,
-  CASE WHEN NOT COALESCE(CARDINALITY(_cells_lines), 0) = 0 THEN TRANSFORM(_cells_lines, _item -> _item[5]) END AS lines,
+  CASE WHEN COALESCE(CARDINALITY(_cells_lines), 0) <> 0 THEN TRANSFORM(_cells_lines, _item -> _item[5]) END AS lines,
   CASE
-    WHEN NOT COALESCE(CARDINALITY(_cells_prices), 0) = 0
+    WHEN COALESCE(CARDINALITY(_cells_prices), 0) <> 0
     THEN TRANSFORM(_cells_prices, _item -> CAST(ROW(_item[2], _item[5]) AS ROW(key VARCHAR, value VARCHAR)))
   END AS prices
 FROM judged_rows
 WHERE
   ((_scope IS NULL OR _live[1] > _scope) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1))
-  OR NOT COALESCE(CARDINALITY(_cells_lines), 0) = 0
-  OR NOT COALESCE(CARDINALITY(_cells_prices), 0) = 0
+  OR COALESCE(CARDINALITY(_cells_lines), 0) <> 0
+  OR COALESCE(CARDINALITY(_cells_prices), 0) <> 0

@@ -65,4 +65,5 @@ SELECT
 FROM judged_rows
 WHERE
   ((_scope IS NULL OR _live[1] > _scope) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1))
-  OR (_shows__field_home_0 OR _shows__field_home_1)
+  OR _shows__field_home_0
+  OR _shows__field_home_1

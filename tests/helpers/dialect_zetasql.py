@@ -207,6 +207,7 @@ def _scalar(arrow: pa.DataType) -> int:
         (pa.types.is_boolean, types.TYPE_BOOL),
         (pa.types.is_decimal, types.TYPE_BIGNUMERIC),
         (pa.types.is_timestamp, types.TYPE_TIMESTAMP),
+        (pa.types.is_date, types.TYPE_DATE),
     ]
     return next(kind for is_one, kind in checks if is_one(arrow))
 

@@ -58,7 +58,7 @@ def test_conditions_of_both_steps_stay() -> None:
     some = Select("some", "row", SCAN, (("v", col("cell")["value"]),), not_null(col("k")))
     found = readable(Select("more", "row", some, (("v", col("v")),), not_null(col("v"))))
     assert isinstance(found, Scan)
-    assert found.where == Call(Op.AND, (Call(Op.AND, (not_null(col("key")), not_null(col("key")))), not_null(col("c")["value"])))
+    assert found.where == Call(Op.AND, (not_null(col("key")), not_null(col("key")), not_null(col("c")["value"])))
 
 
 def test_what_would_be_written_twice_keeps_its_step() -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from sqlglot import exp
 
 from cdc_views.plan import documents as d
-from cdc_views.plan.documents import Clock, Physical
+from cdc_views.plan.documents import InstantForm, Physical
 from cdc_views.sql.dialects.base import Dialect
 from cdc_views.sql.dialects.writing import Sql, function, identifier, text
 
@@ -41,7 +41,7 @@ class DocumentDialect(Dialect):
         """Return whether a JSON object has a member."""
 
     @abstractmethod
-    def micros(self, value: Sql, clock: Clock) -> Sql:
+    def micros(self, value: Sql, clock: InstantForm) -> Sql:
         """Return the µs since the epoch of an instant."""
 
     @abstractmethod
@@ -138,6 +138,7 @@ class DuckDbDocuments(DocumentDialect):
         Physical.INT64: "BIGINT",
         Physical.FLOAT: "FLOAT",
         Physical.DOUBLE: "DOUBLE",
+        Physical.DECIMAL: "DECIMAL(38, 9)",
         Physical.POSITION: "HUGEINT",
     }
 
@@ -156,8 +157,8 @@ class DuckDbDocuments(DocumentDialect):
     def json_has(self, of: Sql, name: str) -> Sql:
         return function("json_exists", of, _path(name))
 
-    def micros(self, value: Sql, clock: Clock) -> Sql:
-        return function("epoch_us", exp.cast(value, "TIMESTAMPTZ") if clock is Clock.TEXT else value)
+    def micros(self, value: Sql, clock: InstantForm) -> Sql:
+        return function("epoch_us", exp.cast(value, "TIMESTAMPTZ") if clock is InstantForm.TEXT else value)
 
     def days(self, value: Sql) -> Sql:
         epoch = exp.cast(text("1970-01-01"), "DATE")
@@ -188,6 +189,7 @@ class SparkDocuments(DocumentDialect):
         Physical.INT64: "BIGINT",
         Physical.FLOAT: "FLOAT",
         Physical.DOUBLE: "DOUBLE",
+        Physical.DECIMAL: "DECIMAL(38, 9)",
         Physical.POSITION: "DECIMAL(38, 0)",
     }
 
@@ -204,10 +206,10 @@ class SparkDocuments(DocumentDialect):
     def json_has(self, of: Sql, name: str) -> Sql:
         return function("map_contains_key", of, text(name))
 
-    def micros(self, value: Sql, clock: Clock) -> Sql:
-        if clock is Clock.LOCAL:  # a cast would take it to be in the session's zone
+    def micros(self, value: Sql, clock: InstantForm) -> Sql:
+        if clock is InstantForm.LOCAL:  # a cast would take it to be in the session's zone
             value = function("concat", self.cast(value, Physical.TEXT), text("Z"))
-        return function("unix_micros", value if clock is Clock.ZONED else exp.cast(value, "TIMESTAMPTZ"))
+        return function("unix_micros", value if clock is InstantForm.ZONED else exp.cast(value, "TIMESTAMPTZ"))
 
     def days(self, value: Sql) -> Sql:
         return function("unix_date", value)
@@ -231,6 +233,7 @@ class BigQueryDocuments(DocumentDialect):
         Physical.INT32: "INT64",
         Physical.INT64: "INT64",
         Physical.DOUBLE: "FLOAT64",
+        Physical.DECIMAL: "NUMERIC",
         Physical.POSITION: "BIGNUMERIC",
     }
 
@@ -251,10 +254,10 @@ class BigQueryDocuments(DocumentDialect):
     def utf8(self, value: Sql) -> Sql:
         return self.cast(value, Physical.TEXT)
 
-    def micros(self, value: Sql, clock: Clock) -> Sql:
-        if clock is Clock.LOCAL:
+    def micros(self, value: Sql, clock: InstantForm) -> Sql:
+        if clock is InstantForm.LOCAL:
             value = function("TIMESTAMP", value)
-        return function("UNIX_MICROS", exp.cast(value, "TIMESTAMPTZ") if clock is Clock.TEXT else value)
+        return function("UNIX_MICROS", exp.cast(value, "TIMESTAMPTZ") if clock is InstantForm.TEXT else value)
 
     def days(self, value: Sql) -> Sql:
         return function("UNIX_DATE", value)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,25 +16,37 @@ from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.landing.external.shapes import Reading, Shape
 from cdc_views.plan.nodes import Node
+from cdc_views.sql.dialects import dialect_class
 from cdc_views.sql.external import records, relational
 from cdc_views.sql.external.values import NotInSqlError
 from cdc_views.storage.relation import Relation
 
-__all__ = ["NotInSqlError", "plan_of_events"]
+__all__ = ["EventsOf", "NotInSqlError", "plan_of_events"]
 
 
-def plan_of_events(
-    relation: Relation, format: RawFormat, reading: Reading, columns: pa.Schema, *, key: str = "key", sample: Sequence[Any] = ()
-) -> Node:
+@dataclass(frozen=True, slots=True)
+class EventsOf:
+    """What an external table holds: events of a format, of the source's table that `relation` has, and how its rows hold them."""
+
+    relation: Relation
+    format: RawFormat
+    reading: Reading
+    dialect_name: str
+
+
+def plan_of_events(of: EventsOf, columns: pa.Schema, *, key: str = "key", sample: Sequence[Any] = ()) -> Node:
     """Return the plan of a view of a table with these columns, of which `key` has the keys of records.
 
     `sample` has parsed values of some events, which show their form if they are JSON. The outputs are named as those of
     `plan.build`. Raises `NotInSqlError`.
     """
+    if not dialect_class(of.dialect_name).reads_events:
+        raise NotInSqlError(f"dialect {of.dialect_name} does not read events")
+    schema, shown, format = of.relation.schema, of.relation.shown, of.format
     if isinstance(format, KeyValue):
-        return records.keys_and_rows(relation.schema, relation.shown, columns, sample=sample).plan()
+        return records.keys_and_rows(schema, shown, columns, sample=sample).plan()
     if not isinstance(format, Debezium):
         raise NotInSqlError(f"SQL does not read format {format.name}")
-    events = relational.Events.of(columns, value="value" if reading.shape is Shape.LINE else "", key=key, sample=sample)
+    events = relational.Events.of(columns, value="value" if of.reading.shape is Shape.LINE else "", key=key, sample=sample)
     read = relational.envelope if events.is_envelope else records.unwrapped
-    return read(relation.schema, relation.shown, events, format.known).plan()
+    return read(schema, shown, events, format.known).plan()

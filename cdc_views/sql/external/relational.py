@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from cdc_views.formats.connect.hints import Hints, Unit
 from cdc_views.formats.debezium.format import DebeziumOptions
+from cdc_views.formats.debezium.notices import is_notice
 from cdc_views.formats.debezium.order import MYSQL, POSITION_BITS, POSTGRES
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind
@@ -90,7 +91,7 @@ class Events:
         # Connect's JSON with schemas has the event as its member `payload`
         has_schemas = any(isinstance(one, dict) and one.keys() == {"schema", "payload"} for one in sample)
         opened = [one["payload"] if has_schemas else one for one in sample if not has_schemas or "payload" in one]
-        changes = [one for one in opened if isinstance(one, dict) and (isinstance(one.get("source"), dict) or "op" not in one)]
+        changes = [one for one in opened if isinstance(one, dict) and not is_notice(one)]
         if not changes:
             raise NotInSqlError("no event shows how they look")
         parsed = ObjectMember(message.of, "payload") if has_schemas else message.of

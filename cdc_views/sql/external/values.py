@@ -24,9 +24,10 @@ from cdc_views.model.types import Kind, LogicalType, Scalar
 from cdc_views.plan.documents import (
     As,
     AsDecimal,
-    Clock,
     Days,
+    Failure,
     HasMember,
+    InstantForm,
     JsonObject,
     LowerCase,
     Member,
@@ -35,8 +36,9 @@ from cdc_views.plan.documents import (
     Physical,
     Utf8,
 )
-from cdc_views.plan.expr import TRUE, Call, Case, Expr, Lit, Op, col, either
+from cdc_views.plan.expr import TRUE, Call, Case, Expr, Lit, Op, col, either, equal, is_null
 
+_TOO_LONG = "a number does not fit decimal({}, {}): update the schema file"
 OBJECT, MEMBER = pa.json_(pa.string()), pa.json_(pa.large_string())
 """The types of a column that a step made a JSON object, or the text of an object's member."""
 
@@ -138,14 +140,17 @@ def is_exact_number(found: Found, shown: LogicalType) -> bool:
 
 
 def shown_number(found: Found, shown: LogicalType) -> Expr:
-    """Return a found number in the DECIMAL that a view shows. Raises `NotInSqlError`."""
+    """Return a found number in the DECIMAL that a view shows; fails for one that has more digits."""
     assert isinstance(shown, Scalar)
     assert shown.decimal_size is not None
     assert found.kind is not None
     precision, scale = shown.decimal_size
-    if found.kind.scale > scale or found.kind.precision - found.kind.scale > precision - scale:
-        raise NotInSqlError(f"{found.kind} may not fit {shown} of the schema")
-    return found.value if found.kind == pa.decimal128(precision, scale) else AsDecimal(found.value, precision, scale)
+    number = AsDecimal(found.value, precision, scale)
+    if found.kind.scale <= scale and found.kind.precision - found.kind.scale <= precision - scale:
+        return number
+    # a cast rounds digits after the point, and fails for too many before it
+    fits = either(is_null(found.value), equal(number, found.value))
+    return Case(((fits, number),), Failure(_TOO_LONG.format(precision, scale), Physical.DECIMAL))
 
 
 def physical_of(kind: LogicalType) -> Physical:
@@ -211,9 +216,9 @@ def _date(kind: Scalar, found: Found, hints: Hints) -> Expr:
 
 def _instant(kind: Scalar, found: Found, hints: Hints) -> Expr:
     if found.kind is not None and pa.types.is_timestamp(found.kind):
-        return Micros(found.value, Clock.LOCAL if found.kind.tz is None else Clock.ZONED)
+        return Micros(found.value, InstantForm.LOCAL if found.kind.tz is None else InstantForm.ZONED)
     if kind.kind is Kind.INSTANT and (found.is_json or found.is_of(_is_string)):
-        return Micros(found.text, Clock.TEXT)
+        return Micros(found.text, InstantForm.TEXT)
     unit, number = stated_unit(kind.kind, hints), found.whole
     if unit is Unit.NANOS:
         raise NotInSqlError("nanoseconds, which SQL would round")

@@ -1,0 +1,96 @@
+"""A view that reads the events of an external table in SQL shows the rows of the view of the facts that the adapter makes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from random import Random
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import pytest
+from helpers.dialect_zetasql import GoogleSql
+from helpers.event_tables import event_tables, random_events
+
+if TYPE_CHECKING:
+    from cdc_views_spark.engine import SparkEngine
+
+TABLES = event_tables()
+HISTORIES = int(os.environ.get("CDC_VIEWS_HISTORIES", "300"))
+OF_BIGQUERY = event_tables(without=("r", "f", "ts", "dt"))
+"""BigQuery has no floats of 32 bits, and no columns of times before year 1 or after 9999, as the captured events have."""
+
+
+def on_duckdb(sql: str, tables: Mapping[str, pa.Table]) -> list[str]:
+    with duckdb.connect() as connection:
+        connection.execute("SET timezone = 'UTC'")
+        for name, rows in tables.items():
+            connection.register(name, rows)
+        return sorted(map(repr, connection.sql(sql).fetchall()))
+
+
+def on_googlesql(sql: str, tables: Mapping[str, pa.Table]) -> list[str]:
+    engine = googlesql()
+    for name, rows in tables.items():
+        engine.register(name, rows)
+    return sorted(map(repr, engine.query(sql)))
+
+
+_ENGINES: list[GoogleSql] = []
+
+
+def googlesql() -> GoogleSql:
+    if not _ENGINES:
+        _ENGINES.append(GoogleSql())
+    return _ENGINES[0]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_duckdb_shows_what_the_copy_shows(name: str) -> None:
+    TABLES[name].check("duckdb", on_duckdb)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_googlesql_shows_what_the_copy_shows(name: str) -> None:
+    OF_BIGQUERY[name].check("bigquery", on_googlesql)
+
+
+@pytest.mark.parametrize("is_typed", [False, True])
+def test_random_events_on_duckdb(is_typed: bool) -> None:
+    rng = Random(26)
+    for _ in range(HISTORIES // 4):
+        random_events(rng, count=rng.randrange(1, 30), is_typed=is_typed).check("duckdb", on_duckdb)
+
+
+@pytest.mark.parametrize("is_typed", [False, True])
+def test_random_events_on_googlesql(is_typed: bool) -> None:
+    rng = Random(27)
+    for _ in range(HISTORIES // 20):
+        random_events(rng, count=rng.randrange(1, 20), is_typed=is_typed).check("bigquery", on_googlesql)
+
+
+def test_the_check_notices_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = Random(28)
+    tables = [random_events(rng, count=30, is_typed=True) for _ in range(5)]
+
+    def oldest(sql: str, given: Mapping[str, pa.Table]) -> list[str]:
+        return on_duckdb(sql.replace("* 4294967296", "* -4294967296") if "found" in given else sql, given)
+
+    with pytest.raises(AssertionError):
+        [table.check("duckdb", oldest) for table in tables]
+
+
+@pytest.mark.spark
+def test_spark_shows_what_the_copy_shows(spark_engine: SparkEngine) -> None:
+    session = spark_engine.session
+
+    def show(sql: str, tables: Mapping[str, pa.Table]) -> list[str]:
+        for name, rows in tables.items():
+            session.createDataFrame(rows).createOrReplaceTempView(name)
+        return sorted(row[0] for row in session.sql(f"SELECT to_json(struct(*)) FROM ({sql})").collect())
+
+    rng = Random(29)
+    random = [random_events(rng, count=40, is_typed=n % 2 == 0) for n in range(6)]
+    for table in [*TABLES.values(), *random]:
+        table.check("spark", show)
