@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from enum import Flag, auto
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine
 from cdc_views.engines.plugin import engine_plugin
 from cdc_views.engines.warehouses import Estimate
 from cdc_views.errors import CheckFailedError, ConfigError
 from cdc_views.landing import create_raw, exists, open_raw
+from cdc_views.landing.external.table import ExternalTable
 from cdc_views.operations.applied import applied_file, followed_by, note_applied, note_followed
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.generating import definition_of, definition_on, statement_of
+from cdc_views.operations.generating import definition_of, definition_on, reads_directly, statement_of
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
 from cdc_views.operations.known_raw import remember
 from cdc_views.operations.sources import followed_state
@@ -54,6 +56,8 @@ class Changed(Flag):
     """Facts landed."""
     STATE = auto()
     """The state covers more of raw, or another generation of it is read."""
+    READING = auto()
+    """The view of an external table may no longer read its events themselves, or may now."""
 
 
 def apply_view(table: TableContext, *, engine: str | None = None) -> str:
@@ -61,7 +65,8 @@ def apply_view(table: TableContext, *, engine: str | None = None) -> str:
     over files waits for the first landing (`refresh_view`); then the statement is empty.
     """
     _check_view_name(table)
-    adapted(table)
+    if not reads_directly(table, engine_plugin(engine) if engine else table.project.engine_plugin):
+        adapted(table)
     if table.project.is_remote:
         with table.project.engine(engine) as remote:
             return remote.apply(definition_of(table))
@@ -71,6 +76,11 @@ def apply_view(table: TableContext, *, engine: str | None = None) -> str:
 
 def _apply_on(engine: Engine, table: TableContext) -> str:
     plugin = engine_plugin(engine.name)
+    if reads_directly(table, plugin):
+        statement = engine.apply(definition_on(table, plugin))
+        note_followed(table, None)
+        note_applied(table, _planned(table))
+        return statement
     raw = create_raw(table.raw, format_name=table.format.name)
     remember(table)
     definition = definition_on(table, plugin)
@@ -90,9 +100,9 @@ def refresh_view(table: TableContext, changed: Changed = Changed.RAW, *, engine:
     `engine` is an open one; it is used if it is the project's.
     """
     plugin, record = table.project.engine_plugin, applied_file(table)
-    is_stale = Changed.RAW in changed and plugin.views_name_files
+    is_stale = (Changed.RAW in changed and plugin.views_name_files) or (Changed.READING in changed and table.is_external)
     if Changed.STATE in changed and plugin.views_read_states and record.exists():
-        is_stale = followed_state(table) != followed_by(table)
+        is_stale = is_stale or followed_state(table) != followed_by(table)
     if not (is_stale and record.exists()):
         return False
     if engine is not None and engine.name == plugin.name:
@@ -124,7 +134,9 @@ def missed_by_view(table: TableContext, *, through: int | None) -> CheckFailedEr
 
 def plan_view(table: TableContext) -> TablePlan:
     """Return what `apply` would change, and how much data a read has to scan."""
-    adapted(table)
+    is_direct = reads_directly(table, table.project.engine_plugin)
+    if not is_direct:
+        adapted(table)
     if table.project.is_remote:
         definition = definition_of(table)
         with table.project.remote() as opened:
@@ -138,7 +150,7 @@ def plan_view(table: TableContext) -> TablePlan:
     names = (f"{table.name} (applied)", f"{table.name} (planned)")
     diff = "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm=""))
     change = "none" if before == after else "replace" if before else "create"
-    version, rows, size = _extent(table.raw)
+    version, rows, size = _extent_of(ExternalTable.open(table.location).delta) if is_direct else _extent(table.raw)
     return TablePlan(table.name, _view_name(table.config), change, version, rows, size, diff)
 
 
@@ -154,7 +166,10 @@ def _planned(table: TableContext) -> str:
 def _extent(raw: RawTable) -> tuple[int | None, int, int]:
     if not exists(raw):
         return None, 0, 0
-    table = open_raw(raw)
+    return _extent_of(open_raw(raw))
+
+
+def _extent_of(table: DeltaTable) -> tuple[int, int, int]:
     files = pa.table(table.get_add_actions(flatten=True))
     sizes = {name: files.column(name).to_pylist() for name in ("num_records", "size_bytes")}
     return table.version(), sum(count or 0 for count in sizes["num_records"]), sum(sizes["size_bytes"])

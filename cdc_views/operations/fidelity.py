@@ -21,10 +21,29 @@ class FidelityLine:
 
 
 def fidelity_of(table: TableContext) -> list[FidelityLine]:
-    """Return one verdict per column, in schema order; verdicts on whole rows (`*`) come first."""
+    """Return one verdict per column, in schema order; verdicts on whole rows (`*`) come first.
+
+    For an external table the first one says whether views read its events themselves, or a copy, and which column is why.
+    """
     waive = table.config.fidelity.waive
     table.check_columns("fidelity.waive", [name for name in waive if name != "*"])
-    return [
+    lines = [
         FidelityLine(table.name, line.column, line.verdict, line.reason, line.case, waive.get(line.column, ""))
         for line in table.format.fidelity(table.schema)
     ]
+    return _of_reading(table, waive.get("*", "")) + lines
+
+
+def _of_reading(table: TableContext, waived: str) -> list[FidelityLine]:
+    # what is in a warehouse costs a job to look at
+    if not table.is_external or table.project.is_remote:
+        return []
+    from cdc_views.landing.raw_table import is_delta
+    from cdc_views.operations.external_events import events_read
+
+    if not is_delta(table.location):
+        return []
+    engine = table.project.engine_plugin
+    found = events_read(table, engine)
+    how = "the events themselves, in SQL" if found.read else f"a copy of the facts: {found.why}"
+    return [FidelityLine(table.name, "*", Verdict.EXACT, f"views on {engine.title} read {how}", "S1", waived)]

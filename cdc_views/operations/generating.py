@@ -27,8 +27,7 @@ def generate_view(table: TableContext, dialect: str | None = None, *, strategy: 
     if _may_have_landed(table):
         from cdc_views.operations.ingest import adapted
 
-        # a dialect of an engine that reads the events themselves needs no copy of them
-        if not (table.is_external and _direct(table, engine_of(dialect or table.project.config.engine)).read):
+        if not reads_directly(table, engine_of(dialect or table.project.config.engine)):
             adapted(table)
     return view_sql(table, dialect or table.project.config.engine, strategy=strategy_of(table, strategy))
 
@@ -104,6 +103,11 @@ def definition_on(table: TableContext, engine: EnginePlugin | None, *, strategy:
     if engine is not None and engine.views_read_states:
         return replace(view, followed=followed_state(table))
     return replace(view, sources=sources_for(table, Read(table.raw, as_of=0)))
+
+
+def reads_directly(table: TableContext, engine: EnginePlugin | None) -> bool:
+    """Return whether views on an engine read an external table's events themselves, so that they need no copy of them."""
+    return table.is_external and _direct(table, engine).read is not None
 
 
 def _direct(table: TableContext, engine: EnginePlugin | None) -> Directly:

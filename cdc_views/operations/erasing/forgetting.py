@@ -24,7 +24,7 @@ from cdc_views.landing.denylist import Denylist, Entry, ErasedKey, add, latest_w
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
 from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_all
-from cdc_views.operations.applying import refresh_view
+from cdc_views.operations.applying import Changed, refresh_view
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.events import Attributed, Letters, attributed, empty, letters_about
 from cdc_views.operations.erasing.places import ErasableTable, Holds, places_of
@@ -161,7 +161,7 @@ class _Forgetting:
         if serving is not None and is_delta(state):  # built from the state, which has nothing of the key any more
             with self.table.project.engine(engine) as opened:
                 serve(opened, self.table.raw, state, serving, now=epoch_seconds(now))
-        refresh_view(self.table)
+        refresh_view(self.table, Changed.RAW | Changed.READING)  # a view of events in SQL knows no forgotten keys
         return erasure
 
     def _remembered(self, places: list[ErasableTable]) -> ValuesToErase:
