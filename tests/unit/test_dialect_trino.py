@@ -12,7 +12,9 @@ from helpers.schemas import BLOB, FLOAT, INT, Subject, every_kind, table
 from services import trino
 
 from cdc_views.model.types import ListOf, MapOf, SetOf, TupleOf, VectorOf
-from cdc_views.plan.build import Ask
+from cdc_views.plan.build import Ask, output_names
+from cdc_views.rules.cells import Liveness
+from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.sql import query_sql
 
 live = pytest.mark.live
@@ -62,8 +64,13 @@ def test_the_least_spelling_of_any_nested_key_is_found(tables: TrinoTables) -> N
     kinds = [ListOf(every), SetOf(TupleOf((every, BLOB))), MapOf(BLOB, every), VectorOf(FLOAT, 2), TupleOf((BLOB, BLOB))]
     keys = {f"k{i}": kind for i, kind in enumerate(kinds)}
     relation = Subject(table("nested", partition={"case": INT}, clustering=keys, regulars={"v": INT})).relation
-    tables.load("raw_t", relation.rows([], landed_at=0))
-    assert tables.query(query_sql(Ask(relation, as_of=1), dialect_name="trino", strategy="aggregate", table="raw_t")) == []
+    nulls = tuple(None for _ in every.fields)
+    clustering = ((nulls,), ((nulls, b"x"),), ((b"x", nulls),), (1.0, 2.0), (b"a", None))
+    facts = [Fact(FactKind.ROW, (1,), clustering, Liveness(at)) for at in (1, 2)]
+    tables.load("raw_t", relation.rows(facts, landed_at=0))
+    ask = Ask(relation, as_of=1)
+    (row,) = tables.query(query_sql(ask, dialect_name="trino", strategy="aggregate", table="raw_t"))
+    assert row[dict(output_names(ask))["k4"]] == {"f0": b"a", "f1": None}
 
 
 def test_a_changed_jar_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -90,15 +90,16 @@ class Trino(StructDialect):
             case ListOf() | SetOf() | VectorOf():
                 return self.each(base, lambda item: self._as_json(item, kind.element))
             case MapOf():
-                fields = [("key", kind.key), ("value", kind.value)]
+                return self.each(base, lambda item: self._parts(item, [("key", kind.key), ("value", kind.value)]))
             case TupleOf():
-                fields = [(f"f{i}", part) for i, part in enumerate(kind.fields)]
+                return self._parts(base, [(f"f{i}", part) for i, part in enumerate(kind.fields)])
             case Udt():
-                fields = [(physical_name(name), part) for name, part in kind.fields]
-            case _:
-                return base
-        parts = [self._as_json(exp.Dot(this=base.copy(), expression=identifier(name)), part) for name, part in fields]
-        return function("ROW", *parts)
+                return self._parts(base, [(physical_name(name), part) for name, part in kind.fields])
+        return base
+
+    def _parts(self, base: Sql, fields: list[tuple[str, LogicalType]]) -> Sql:
+        places = [(exp.Dot(this=base.copy(), expression=identifier(name)), kind) for name, kind in fields]
+        return function("ROW", *(self._as_json(place, kind) for place, kind in places))
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
         # a shown row has names of fields
