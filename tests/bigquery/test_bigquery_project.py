@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.bigquery_project]
 HISTORIES = 29
-"""Of each subject, as in tests/unit/test_dialect_bigquery.py."""
+"""Of each subject, as in tests/helpers/dialect_engines.py."""
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -146,31 +147,60 @@ def run_duckdb(connection: Any, made: Relation, view: ViewSql, note: str) -> tup
     return [d[0] for d in found.description], [list(row) for row in found.fetchall()]
 
 
-@pytest.fixture
-def clickhouse() -> Iterator[Any]:
-    session = pytest.importorskip("chdb.session").Session()
-    yield session
-    session.close()
-
-
 @pytest.mark.slow
-def test_clickhouse_runs_them(clickhouse: Any, tmp_path: Any) -> None:
-    import pyarrow.parquet as pq
+def test_clickhouse_runs_them(tmp_path: Path) -> None:
+    from helpers.dialect_clickhouse import clickhouse
 
     made, names = of_names(dialect("clickhouse"), fields=True)
-    pq.write_table(raw_rows(made), tmp_path / "raw.parquet")
-    clickhouse.query("CREATE DATABASE d ENGINE = Atomic")  # chdb's default one looks for files, with globs
-    source = f"file('{tmp_path / 'raw.parquet'}')"
-    clickhouse.query(statement("clickhouse", made, ViewSql("d", "v"), table=source))
-    found = clickhouse.query("SELECT * FROM d.v", "ArrowTable")
-    assert found.column_names == names
-    assert list(found.to_pylist()[0].values())[:-1] == expected_row(made)[:-1]
+    with clickhouse(tmp_path) as session:
+        source = session.load(raw_rows(made))
+        (found,) = session.view_rows(statement("clickhouse", made, ViewSql("d", "v"), table=source), "v")
+        assert [*found] == names
+        assert list(found.values())[:-1] == expected_row(made)[:-1]
+        small = relation(key("id", INT), Column("v", TEXT))
+        session.load(raw_rows(small))
+        for hostile in HOSTILE:
+            text = statement("clickhouse", small, ViewSql("d", f"v{hostile}"), table=source, note=hostile)
+            assert session.view_rows(text, f"v{hostile}") == [{"id": 7, "v": "t"}]
+
+
+@pytest.mark.live
+def test_postgres_runs_them() -> None:
+    from helpers.dialect_postgres import database
+
+    with database() as tables:
+        created_views("postgres", tables, tables.execute)
+
+
+@pytest.mark.live
+def test_trino_runs_them() -> None:
+    from helpers.dialect_trino import TrinoTables
+    from services.trino import running
+
+    with running() as server:
+        created_views("trino", TrinoTables(server), server.sql)
+
+
+def created_views(name: str, tables: Any, execute: Callable[[str], object]) -> None:
+    """Create the view of hostile columns, and one of each hostile name in a schema of that name; compare their rows."""
+    made, names = of_names(dialect(name), fields=True)
+    tables.load("raw_orders", raw_rows(made))
+    execute("CREATE SCHEMA s")
+    execute(statement(name, made, ViewSql("s", "v"), note="x\n*/", table=RAW[name]))
+    (found,) = tables.query("SELECT * FROM s.v")
+    assert [*found] == names
+    assert list(found.values()) == expected_row(made)
     small = relation(key("id", INT), Column("v", TEXT))
-    pq.write_table(raw_rows(small), tmp_path / "raw.parquet")
-    for hostile in HOSTILE:
-        clickhouse.query(statement("clickhouse", small, ViewSql("d", f"v{hostile}"), table=source, note=hostile))
-        quoted = hostile.replace("\\", "\\\\").replace("`", "\\`")
-        assert clickhouse.query(f"SELECT * FROM d.`v{quoted}`", "ArrowTable").to_pylist() == [{"id": 7, "v": "t"}]
+    execute("DROP VIEW s.v")
+    tables.load("raw_orders", raw_rows(small))
+    for hostile in [n for n in HOSTILE if dialect(name).relation_name.match(n)]:
+        quoted = '"' + hostile.replace('"', '""') + '"'
+        execute(f"CREATE SCHEMA IF NOT EXISTS {quoted}")  # Trino has one of names that differ in case
+        execute(statement(name, small, ViewSql(hostile, hostile), note=hostile, table=RAW[name]))
+        assert tables.query(f"SELECT * FROM {quoted}.{quoted}") == [{"id": 7, "v": "t"}]
+
+
+RAW = {"postgres": "public.raw_orders", "trino": "memory.default.raw_orders"}
 
 
 @pytest.mark.slow

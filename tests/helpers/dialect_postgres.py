@@ -1,18 +1,17 @@
-"""A private PostgreSQL server in a temporary folder, spoken to through `psql`."""
+"""Tables of a PostgreSQL of the tests' own, and answers as JSON tells them."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
+from services.postgres import running
 
-_BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: int(p.parent.name))
 _SCALARS = [
     (pa.types.is_int8, "smallint"),
     (pa.types.is_int16, "smallint"),
@@ -28,59 +27,39 @@ _SCALARS = [
 ]
 
 
-def is_available() -> bool:
-    """Whether a server can be started here: its binaries are there, and it need not run as root."""
-    return bool(_BINARIES) and shutil.which("psql") is not None and (os.geteuid() != 0 or shutil.which("su") is not None)
+class Database:
+    """One database, in a collation that is not "C"."""
 
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection, self._types = connection, count()
 
-class Server:
-    """One database of one server, in a collation that is not "C"; `stop` it at the end."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._types = folder, count()
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.geteuid() == 0:
-            shutil.chown(folder, "postgres")
-        collation = "--locale-provider=icu --icu-locale=en-US --locale=C.UTF-8"
-        self._as_owner(f"initdb -D {folder}/data -U postgres -A trust -E UTF8 {collation}")
-        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
-        self._as_owner(f'pg_ctl -D {folder}/data -w -l {folder}/log -o "{options}" start')
-
-    def _as_owner(self, command: str) -> None:
-        line = f"cd {self._folder} && {_BINARIES[-1]}/{command}"
-        run = ["su", "postgres", "-s", "/bin/sh", "-c", line] if os.geteuid() == 0 else ["sh", "-c", line]
-        # pg_ctl leaves a server behind that would keep a pipe open
-        with (self._folder.parent / f"{self._folder.name}.log").open("ab") as log:
-            subprocess.run(run, check=True, stdout=log, stderr=log, timeout=120)
-
-    def stop(self) -> None:
-        self._as_owner(f"pg_ctl -D {self._folder}/data -m immediate stop")
-
-    def execute(self, sql: str) -> str:
-        """Run statements and return psql's unaligned output; raises with PostgreSQL's words."""
-        run = ["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", str(self._folder), "-U", "postgres"]
-        done = subprocess.run(run, input="SET TimeZone = 'UTC';\n" + sql, text=True, capture_output=True, timeout=300)
-        if done.returncode:
-            raise RuntimeError(done.stderr[:2000])
-        return done.stdout
+    def execute(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run statements; return the rows of the last one."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql.encode())  # bytes: not a template
+            while cursor.nextset():
+                pass
+            return list(cursor.fetchall()) if cursor.description else []
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a SELECT, as JSON tells them."""
-        text = self.execute(f"SELECT row_to_json(_row) FROM (\n{sql}\n) AS _row;")
-        return [json.loads(line, parse_int=_number) for line in text.split("\n") if line]
+        found = self.execute(f"SELECT row_to_json(_row)::text FROM (\n{sql}\n) AS _row;")
+        return [json.loads(line, parse_int=_number) for (line,) in found]
 
     def load(self, name: str, rows: pa.Table) -> None:
         """Make the rows a table, with a composite type for each struct."""
         types: list[str] = []
         columns = ", ".join(f'"{f.name}" {self._type(f.type, types)}' for f in rows.schema)
-        self.execute(f"DROP TABLE IF EXISTS {name}; {' '.join(types)} CREATE TABLE {name} ({columns});")
-        path = self._folder.parent / f"{name}.jsonl"
-        path.write_text("".join(json.dumps(plain(row)) + "\n" for row in rows.to_pylist()))
-        self.execute(
-            "CREATE TEMP TABLE lines (line text);\n"
-            f"\\copy lines FROM '{path}' WITH (FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02')\n"
-            f"INSERT INTO {name} SELECT r.* FROM lines, json_populate_record(NULL::{name}, line::json) AS r;"
-        )
+        self.execute(f"DROP TABLE IF EXISTS {name} CASCADE; {' '.join(types)} CREATE TABLE {name} ({columns});")
+        self.execute("CREATE TEMP TABLE IF NOT EXISTS lines (line text); TRUNCATE lines")
+        with self._connection.cursor() as cursor, cursor.copy("COPY lines FROM STDIN") as lines:
+            for row in rows.to_pylist():
+                lines.write_row([json.dumps(plain(row))])
+        self.execute(f"INSERT INTO {name} SELECT r.* FROM lines, json_populate_record(NULL::{name}, line::json) AS r;")
+
+    def keywords(self) -> list[str]:
+        """PostgreSQL's own."""
+        return [word for (word,) in self.execute("SELECT word FROM pg_get_keywords()")]
 
     def _type(self, arrow: pa.DataType, types: list[str]) -> str:
         if pa.types.is_list(arrow):
@@ -97,6 +76,7 @@ def _number(text: str) -> int | float:
 
 
 def plain(value: Any) -> Any:
+    """A value as JSON holds it."""
     match value:
         case dict():
             return {name: plain(part) for name, part in value.items()}
@@ -109,3 +89,14 @@ def plain(value: Any) -> Any:
         case bool() | int() | float() | str() | None:
             return value
     return str(value)
+
+
+@contextmanager
+def database() -> Iterator[Database]:
+    """A database of a new server, gone at the end."""
+    with running() as server:
+        server.sql("CREATE DATABASE dialects TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'")
+        with psycopg.connect(
+            host="127.0.0.1", port=server.port, user="postgres", dbname="dialects", autocommit=True, options="-c TimeZone=UTC"
+        ) as connection:
+            yield Database(connection)

@@ -1,29 +1,18 @@
-"""BigQuery's SQL in GoogleSQL's reference implementation: the oracle's rows, and the facts the dialect declares."""
+"""The facts that BigQuery's dialect declares, in GoogleSQL's reference implementation. `tests/properties/test_dialects.py` runs
+its text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.dialect_cases import REAL, Friendly, Table, assert_exact, assert_shown, assert_view, random_table, real_table
-from helpers.reading import STRATEGIES
-from helpers.schemas import SUBJECTS, Subject
-from helpers.tiers import often
-
-from cdc_views.plan.rewrites import LOWERINGS
 
 if TYPE_CHECKING:
     from helpers.dialect_zetasql import GoogleSql
 
-slow = pytest.mark.slow
-HISTORIES = 29
-"""Of each of the seven subjects: 203 random histories, run by every strategy in `make test-long`."""
-
-FRIENDLY = Friendly(range(-62_135_596_800_000_000, 253_402_300_800_000_000), range(-719_162, 2_932_897), nulls_are_empty=True)
 FIRST = "ARRAY_AGG(IF({}, v, NULL) IGNORE NULLS ORDER BY v DESC LIMIT 1)[SAFE_OFFSET(0)]"
-by_strategy = pytest.mark.parametrize("strategy", LOWERINGS)
 
 
 @pytest.fixture(scope="module")
@@ -31,45 +20,6 @@ def engine() -> Iterator[GoogleSql]:
     from helpers.dialect_zetasql import GoogleSql
 
     return GoogleSql()
-
-
-def _register(engine: GoogleSql, table: Table) -> None:
-    engine.register("raw_t", table.relation.rows(table.facts, landed_at=0))
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("strategy", often(LOWERINGS, "aggregate"))
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
-def test_random_histories_give_the_oracles_rows(engine: GoogleSql, subject: Subject, strategy: str) -> None:
-    table = random_table(subject, cases=HISTORIES)
-    assert len({fact.partition[0] for fact in table.facts if fact.partition}) == HISTORIES
-    _register(engine, table)
-    assert_exact(table, engine.query, dialect="bigquery", strategy=strategy, source="raw_t")
-
-
-def test_make_test_runs_200_random_histories_by_every_strategy() -> None:
-    marks = test_random_histories_give_the_oracles_rows.pytestmark  # type: ignore[attr-defined]
-    assert not {mark.name for mark in marks} & {"slow", "spark", "live"}
-    assert len(SUBJECTS) * HISTORIES >= 200
-    assert {strategy.value for strategy in STRATEGIES} == set(LOWERINGS)
-
-
-@slow
-@by_strategy
-@pytest.mark.parametrize("case", REAL)
-def test_real_cases_give_the_oracles_rows(engine: GoogleSql, cassandra_cases: Path, case: str, strategy: str) -> None:
-    table = real_table(cassandra_cases, case)
-    _register(engine, table)
-    assert_exact(table, engine.query, dialect="bigquery", strategy=strategy, source="raw_t")
-    assert_shown(table, engine.query, FRIENDLY, dialect="bigquery", strategy=strategy, source="raw_t")
-
-
-@slow
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
-def test_the_view_shows_friendly_values_by_the_engines_clock(engine: GoogleSql, subject: Subject) -> None:
-    table = random_table(subject, cases=40, seed=2)
-    _register(engine, table)
-    assert_view(table, engine.query, FRIENDLY, dialect="bigquery", strategy="aggregate", source="raw_t")
 
 
 @pytest.mark.heavy

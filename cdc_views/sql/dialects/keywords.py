@@ -21,5 +21,6 @@ xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xm
 """
 KEYWORDS = frozenset(_WORDS.split())
 """In lower case. Sources: duckdb_keywords() and pg_get_keywords() without unreserved words; the reserved words of Spark (ANSI),
-GoogleSQL and Trino; ClickHouse's words that begin a clause, and its names of numbers. tests/unit/test_sql_names.py asks engines.
+GoogleSQL and Trino; ClickHouse's words that begin a clause, and its names of numbers. Engines are asked about each word by
+tests/properties/test_dialects.py.
 """

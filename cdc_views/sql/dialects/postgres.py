@@ -1,4 +1,4 @@
-"""PostgreSQL 13 and newer. Facts marked *run* were checked in PostgreSQL 15 (tests/unit/test_dialect_postgres.py).
+"""PostgreSQL 13 and newer. Facts marked *run* were checked in PostgreSQL 17 (tests/unit/test_dialect_postgres.py).
 
 The raw table has the columns of `storage.relation`. Structs are values of composite types with the same field names
 (`CREATE TYPE cell_text AS (written bigint, rank bigint, value text)`), and arrays are arrays of such types. Floats and blobs are

@@ -1,4 +1,4 @@
-"""Trino 400 and newer: rendered and parsed, but never run.
+"""Trino 400 and newer. Facts marked *run*: Trino 435 (tests/unit/test_dialect_trino.py).
 
 The raw table has the columns of `storage.relation` as ROW and ARRAY types, as the Delta and Iceberg connectors give them.
 """
@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
+from cdc_views.model.naming import physical_name
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.lineage import Built, shown_kinds
@@ -31,6 +32,7 @@ _TYPES = {
     Kind.DATETIME: "TIMESTAMP(6)",
 }
 """Types of friendly values; the others are VARCHAR."""
+_NESTED = ListOf | SetOf | MapOf | VectorOf | TupleOf | Udt
 
 
 class Trino(StructDialect):
@@ -45,9 +47,9 @@ class Trino(StructDialect):
     compares_structs = False
     """See the class."""
     greatest_skips_null = False
-    """`greatest` returns null for any null argument. Source: Trino, Comparison functions."""
+    """`greatest` returns null for any null argument (run)."""
     compares_comparables_alone = True
-    """NaN = NaN is false, and comparing a ROW with a null inside fails. Source: Trino, Comparison functions."""
+    """NaN = NaN is false, and comparing a ROW with a null inside fails (run)."""
 
     _functions: ClassVar = {
         "keep": "filter",
@@ -70,11 +72,34 @@ class Trino(StructDialect):
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
         origin = self.origin(node.value)
+        if node.fold is e.Fold.MIN and isinstance(kind := self.lineage.kind(origin), _NESTED):
+            # the least text: `min` fails for a null inside, and no bytes become JSON (run)
+            least = function("json_format", exp.cast(self._as_json(self.render(node.value), kind), "JSON"))
+            return self.filtered(function("min_by", self.render(node.value), least), node)
         if node.fold is e.Fold.COLLECT or not isinstance(origin, Built):
             return super().visit_agg(node, item)
         order = [descending(self.render(part)) for part in origin.order(node.value)] if node.fold is e.Fold.MAX else []
         listed = self.filtered(function("array_agg", ordered(self.render(node.value), order)), node)
         return function("element_at", listed, number(1))
+
+    def _as_json(self, base: Sql, kind: LogicalType) -> Sql:
+        """A stored value of which each part has a cast to JSON."""
+        match kind:
+            case Scalar(Kind.BLOB):
+                return function("to_hex", base)
+            case ListOf() | SetOf() | VectorOf():
+                return self.each(base, lambda item: self._as_json(item, kind.element))
+            case MapOf():
+                return self.each(base, lambda item: self._parts(item, [("key", kind.key), ("value", kind.value)]))
+            case TupleOf():
+                return self._parts(base, [(f"f{i}", part) for i, part in enumerate(kind.fields)])
+            case Udt():
+                return self._parts(base, [(physical_name(name), part) for name, part in kind.fields])
+        return base
+
+    def _parts(self, base: Sql, fields: list[tuple[str, LogicalType]]) -> Sql:
+        places = [(exp.Dot(this=base.copy(), expression=identifier(name)), kind) for name, kind in fields]
+        return function("ROW", *(self._as_json(place, kind) for place, kind in places))
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
         # a shown row has names of fields
