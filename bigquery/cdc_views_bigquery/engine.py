@@ -99,7 +99,7 @@ class BigQueryEngine(WarehouseEngine):
         statements = self.statements(target)
         for made in statements:
             self._make(made, target.relation)
-        if self.config.authorize_views:
+        if self.config.authorize_views and target.events is None:  # another's dataset gets no rights from here
             self._authorize([s.name for s in statements if s.kind in (ddl.Kind.VIEW, ddl.Kind.PART)], target)
         return next(made.sql for made in statements if made.kind is ddl.Kind.VIEW)
 
@@ -155,7 +155,7 @@ class BigQueryEngine(WarehouseEngine):
         diff += _diff(target.view, deployed, query)
         # BigQuery can be asked about a view of parts only once the parts are there
         query = ddl.rows_query(target) if parts else query
-        lines = _raw_lines(target, raw)
+        lines = _raw_lines(target, raw) if target.events is None else []
         asked = None if raw is None or lines else self.connection.dry_run(query, what=f"planning {target.view}")
         if asked is not None and deployed is not None:
             lines += _view_lines(target, deployed, asked.fields)

@@ -22,7 +22,7 @@ from cdc_views.landing.external.sinks import SinkColumns, arranged, check_is_exa
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent
 from cdc_views.storage.conflicts import retried
-from cdc_views_bigquery.client import Connection
+from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.incoming import TAKEN, Commit, Incoming, rows_that_fit
 from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
 from cdc_views_bigquery.types import quoted
@@ -32,14 +32,18 @@ _SETTING = "found"
 
 
 def columns_of(connection: Connection, name: str) -> pa.Schema:
-    """Return the columns of the external table `name`. Raises `UsageError` if there is none."""
-    _check_is_there(connection, name)
-    return connection.rows(f"SELECT * FROM {quoted(name)} LIMIT 0", what=f"reading the columns of {name}").schema
+    """Return the columns of the external table `name`, JSON as that type. Raises `UsageError` if there is no such table."""
+    deployed = _check_is_there(connection, name)
+    found = connection.rows(f"SELECT * FROM {quoted(name)} LIMIT 0", what=f"reading the columns of {name}").schema
+    documents = {field.name for field in deployed.fields if field.kind == "JSON"}
+    return pa.schema([pa.field(f.name, pa.json_(pa.string()) if f.name in documents else f.type) for f in found])
 
 
-def _check_is_there(connection: Connection, name: str) -> None:
-    if connection.deployed(name) is None:
+def _check_is_there(connection: Connection, name: str) -> Deployed:
+    deployed = connection.deployed(name)
+    if deployed is None:
         raise UsageError(f"{name}: there is no such table; name the one that events land in (`raw: {{table: …}}`)")
+    return deployed
 
 
 @dataclass(slots=True)

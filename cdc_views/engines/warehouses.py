@@ -232,7 +232,7 @@ class WarehouseEngine(Engine, Protocol):
         """
 
     def columns(self, found: str) -> pa.Schema:
-        """Return the columns of an external table. Raises `UsageError` if there is none."""
+        """Return the columns of an external table, JSON as Arrow's type of that name. Raises `UsageError` if there is none."""
 
     def waiting(self, raw: RawTable) -> tuple[int, str]:
         """Return the number of events in a raw table's quarantine, and one reason."""

@@ -89,7 +89,8 @@ def _remote(table: TableContext) -> EventsRead:
         columns = warehouse.columns(table.location)
     config = table.config.raw
     own = {name for name in (config.kafka_key, config.kafka_data) if not table.schema.has(name)}
-    events = pa.schema([field for field in columns if field.name not in own])
+    texts = {pa.json_(pa.string()): pa.string()}
+    events = pa.schema([pa.field(field.name, texts.get(field.type, field.type)) for field in columns if field.name not in own])
     reading = Reading.of(table.format.name, table.schema, columns=events, partitions=frozenset(), where=table.location)
     key = config.kafka_key if config.kafka_key in own else ""
     of = EventsOf(table.relation, table.format, reading, table.project.config.engine)

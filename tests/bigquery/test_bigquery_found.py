@@ -7,12 +7,14 @@ import shutil
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from cdc_views_bigquery.merging.columns import _type
 from helpers.bigquery_warehouses import WAREHOUSE, Served
+from helpers.event_tables import random_events
 from helpers.found_tables import DATA, Event, as_columns, as_records, cells_type, connect_type
 
 from cdc_views import Project
@@ -337,3 +339,41 @@ def test_a_found_table_may_not_be_the_derived_one(tmp_path: Path) -> None:
     loaded = project(tmp_path, "http://127.0.0.1:1", "ks.kv2", "schema.cql", "key-value", table="shop_raw.ks_kv2")
     with pytest.raises(UsageError, match="where cdc-views keeps what it derives"):
         loaded.tables[0].query()
+
+
+def orders_events(server: Served, rng: Random, *, json_columns: bool) -> None:
+    """Random events of `shop.orders` as the sink lands them: their members as columns, keys and places beside them."""
+    events = random_events(rng, count=20, is_typed=not json_columns).rows
+    if json_columns:
+        values = [json.loads(value) for value in events.column("value").to_pylist() if value and '"op"' in value]
+        columns = {name: [value[name] for value in values] for name in ("op", "ts_ms")}
+        columns |= {n: [value[n] and json.dumps(value[n]) for value in values] for n in ("source", "before", "after")}
+        events = pa.table(columns)
+    keys = [{"id": 0}] * events.num_rows
+    find(server, with_kafka(events, keys), json_columns=("source", "before", "after") if json_columns else ())
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("json_columns", [False, True])
+def test_a_view_of_what_the_sink_lands_needs_no_copy_and_shows_the_same(
+    server: Served, tmp_path: Path, capsys: Captured, json_columns: bool
+) -> None:
+    found = random_events(Random(5), count=1, is_typed=False)
+    orders_events(server, Random(30), json_columns=json_columns)
+
+    def rows(reading: str) -> list[str]:
+        options = {"options": {"decimals": "string"}} if json_columns else {}
+        loaded = project(tmp_path, server.url, "shop.orders", "schema.sql", "debezium", reading=reading, **options)
+        (tmp_path / "schema.sql").write_text(found.ddl)
+        for command in ("plan", "apply", "status"):
+            assert main([command, "--project", str(loaded.file), "--format", "jsonl"]) == 0, capsys.readouterr().err
+        assert "shop_raw" not in capsys.readouterr().out or reading == "copy"
+        with Project.load(loaded.file).remote() as warehouse:
+            view = warehouse.connection.deployed("my-project.shop.orders")
+            return sorted(map(repr, warehouse.connection.rows(view.query, what="reading the view").to_pylist()))
+
+    direct = rows("sql")
+    assert not any(name.startswith("my-project.shop_raw") for name in server.store.things)
+    assert direct == rows("copy")
+    assert any(name.startswith("my-project.shop_raw") for name in server.store.things)
+    assert len(direct) > 1

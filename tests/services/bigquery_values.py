@@ -114,9 +114,9 @@ def _scalar(cell: Any, which: str, *, micros: bool) -> str:
             return str(total) if micros else f"{total // 10**6}.{total % 10**6:06d}"
         case "datetime_value":
             return _datetime(cell.datetime_value)
-        case "bignumeric_value":
-            scaled = Decimal(int.from_bytes(cell.bignumeric_value, "little", signed=True))
-            return f"{scaled.scaleb(-38, _EXACT).normalize(_EXACT):f}"
+        case "numeric_value" | "bignumeric_value":
+            scaled = Decimal(int.from_bytes(getattr(cell, which), "little", signed=True))
+            return f"{scaled.scaleb(-9 if which == 'numeric_value' else -38, _EXACT).normalize(_EXACT):f}"
     raise ResultError(f"the stand-in has no way to write {which}")
 
 

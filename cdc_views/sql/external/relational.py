@@ -13,7 +13,7 @@ from cdc_views.formats.debezium.format import DebeziumOptions
 from cdc_views.formats.debezium.notices import is_notice
 from cdc_views.formats.debezium.order import MYSQL, POSITION_BITS, POSTGRES
 from cdc_views.model.schema import Column, TableSchema
-from cdc_views.model.types import Kind
+from cdc_views.model.types import Kind, Scalar
 from cdc_views.plan.documents import Failure, HasMember, LastNumber, Member, ObjectMember, Physical
 from cdc_views.plan.expr import (
     Call,
@@ -143,13 +143,15 @@ def envelope(schema: TableSchema, shown: TableSchema, events: Events, options: D
     key = () if events.key is None or events.key.of is None else ((_KEY, events.key.of),)
     columns: Named = ((OP, op), (POSITION, position), (ROW, row), *old, *key)
     is_change = Call(Op.IN, (op, *map(Lit, _OPS)))
-    is_mysql = events.connector in MYSQL if events.connector else "lsn" not in (source.names or ())
+    # JSON that nobody looked at may be of either
+    is_known = bool(events.connector) or source.names is not None
+    is_mysql = events.connector in MYSQL if events.connector else is_known and "lsn" not in (source.names or ())
     return WholeRows(
         schema,
         shown,
         events.select("events", "change", columns, both(is_change, is_of_table(schema, source.member)), note=_ORDERED),
         Members(col(ROW), after.kind),
-        options_hints(options, is_mysql=is_mysql),
+        options_hints(options, is_mysql=is_mysql, is_known=is_known),
         marks=not is_mysql,
         old=Members(col(_OLD), after.kind) if old else None,
         key=Members(col(_KEY), events.key.kind) if key and events.key is not None else None,
@@ -162,10 +164,12 @@ def _known(found: Found | None, name: str) -> Found:
     return found
 
 
-def options_hints(options: DebeziumOptions, *, is_mysql: bool) -> Callable[[Column], Hints]:
-    """Return what is known about a column's values."""
+def options_hints(options: DebeziumOptions, *, is_mysql: bool, is_known: bool = True) -> Callable[[Column], Hints]:
+    """Return what is known about a column's values; `is_known`: whether `is_mysql` is known at all."""
 
     def hints_of(column: Column) -> Hints:
+        if not is_known and column.type == Scalar(Kind.TIME) and column.name not in options.units:
+            raise NotInSqlError("the unit of its numbers depends on the source: say it (`units`)")
         return Hints(
             scale=options.scales.get(column.name),
             unit=options.units.get(column.name),
@@ -206,22 +210,31 @@ def in_transaction(order: Found | None) -> Expr:
 def log_position(member: Callable[[str], Found | None], is_snapshot: Expr, in_transaction: Expr, *, connector: str = "") -> Expr:
     """Return the write time of an event (`formats.debezium.order`) by its members, which `member` returns.
 
-    It fails for an event without a position. `connector` is Debezium's name of the source, if a value must have it.
+    It fails for an event without a position. `connector` is Debezium's name of the source, if it is known; else JSON shows it.
     """
-    own, given = member("connector"), member("order")
+    given = member("order")
     if given is not None and not given.is_json:
         raise NotInSqlError("the events have an order of their own, `source.order`")
-    is_own = () if own is None or not connector else (equal(own.text, connector), is_null(given.value) if given else None)
-    file, pos, row = (member(name) for name in ("file", "pos", "row"))
-    if (lsn := member("lsn")) is not None and connector not in MYSQL:
+    file, pos, row, lsn = (member(name) for name in ("file", "pos", "row", "lsn"))
+    branches: list[tuple[Expr, Expr]] = []
+    if lsn is not None and connector not in MYSQL:
         ordinal = Case(((is_snapshot, Lit(0)),), in_transaction)
-        place, at = lsn, lsn.as_type(Physical.POSITION) * _ORDINALS + ordinal
-    elif file is not None and pos is not None and connector not in POSTGRES:
+        branches.append((_has(lsn, given, member, connector or POSTGRES), lsn.as_type(Physical.POSITION) * _ORDINALS + ordinal))
+    if file is not None and pos is not None and connector not in POSTGRES:
         ordinal = Case(((is_snapshot, Lit(0)),), literal(1) if row is None else coalesce(row.whole, Lit(0)) + 1)
         number = LastNumber(file.text) * (1 << POSITION_BITS)
-        place, at = pos, (number + pos.as_type(Physical.POSITION)) * _ORDINALS + ordinal
-    else:
+        at = (number + pos.as_type(Physical.POSITION)) * _ORDINALS + ordinal
+        branches.append((_has(pos, given, member, connector or MYSQL), at))
+    if not branches:
         raise NotInSqlError("the events have no position in a log")
-    has_place = both(*is_own, not_null(place.value))
-    assert has_place is not None
-    return Case(((has_place, at),), Failure(_NO_POSITION, Physical.POSITION))
+    return Case(tuple(branches), Failure(_NO_POSITION, Physical.POSITION))
+
+
+def _has(place: Found, given: Found | None, member: Callable[[str], Found | None], connector: str | frozenset[str]) -> Expr:
+    """Whether an event has its position in one member, and comes from one of these connectors, as far as it says."""
+    own = member("connector")
+    known = [connector] if isinstance(connector, str) else sorted(connector)
+    of = None if own is None else equal(own.text, known[0]) if not known[1:] else Call(Op.IN, (own.text, *map(Lit, known)))
+    found = both(of, None if given is None else is_null(given.value), not_null(place.value))
+    assert found is not None
+    return found
