@@ -219,35 +219,44 @@ _ORDER = created(
     {"id": "int primary key", "state": "text", "price": "numeric(12,2)", "note": "text", "at": "timestamp(6)", "n": "bigint",
      "day": "date", "seen": "timestamptz"},
 )  # fmt: skip
+_ORDER_OF_MYSQL = created(
+    "shop.orders",
+    {"id": "int primary key auto_increment", "state": "varchar(20)", "price": "decimal(12,2)", "note": "text",
+     "at": "datetime(6)", "n": "bigint", "day": "date", "seen": "timestamp(6)"},
+)  # fmt: skip
+_SOURCES = {
+    "postgresql": _SOURCE,
+    "mysql": pa.struct([("connector", pa.string()), ("snapshot", pa.string()), ("db", pa.string()), ("table", pa.string()),
+                        ("file", pa.string()), ("pos", pa.int64()), ("row", pa.int32())]),
+}  # fmt: skip
 _COLUMNS = {"id": pa.int32(), "state": pa.string(), "price": pa.decimal128(12, 2), "note": pa.string(), "at": pa.int64(),
             "n": pa.int64(), "day": pa.date32(), "seen": pa.timestamp("us", tz="UTC")}  # fmt: skip
 _LSN = 26_912_616
 _INSTANTS = (None, 0, 1704164645123, 1704164645123456, -62_135_596_800_000_000, 253402300799999, 9223372036825200000)
 
 
-def random_events(rng: Random, *, count: int, is_typed: bool) -> EventTable:
+def random_events(rng: Random, *, count: int, is_typed: bool, of: str = "postgresql") -> EventTable:
     """Events of a few keys: late, twice, of other tables, without values that did not change; and truncations."""
-    events = [_change(rng, position, is_typed=is_typed) for position in range(1, count + 1)]
+    events = [_change(rng, position, of=of, is_typed=is_typed) for position in range(1, count + 1)]
     events += rng.sample(events, k=count // 4)
     rng.shuffle(events)
+    ddl = _ORDER if of == "postgresql" else _ORDER_OF_MYSQL
     if is_typed:
-        return EventTable(_ORDER, as_columns(events, envelope(_COLUMNS)), "shop.orders")
-    others: list[Any] = [
-        None,
-        {"ts_ms": 5},
-        {"status": "BEGIN", "id": "7", "event_count": None, "data_collections": None, "ts_ms": 5},
-    ]
+        return EventTable(ddl, as_columns(events, envelope(_COLUMNS, source=_SOURCES[of])), "shop.orders")
+    begin = {"status": "BEGIN", "id": "7", "event_count": None, "data_collections": None, "ts_ms": 5}
+    others: list[Any] = [None, {"ts_ms": 5}, begin]
     records = [{"key": {"id": 0}, "value": event, "topic": "lab.shop.orders"} for event in [*events, *others]]
-    return EventTable(_ORDER, as_records(records), "shop.orders", options={"decimals": "string"})
+    return EventTable(ddl, as_records(records), "shop.orders", options={"decimals": "string"})
 
 
-def _change(rng: Random, position: int, *, is_typed: bool) -> Event:
+def _change(rng: Random, position: int, *, of: str, is_typed: bool) -> Event:
     op = rng.choices(("c", "u", "r", "d", "t"), (4, 6, 1, 3, 0.3))[0]
+    marks = (MARK,) if of == "postgresql" else ()
     row: dict[str, Any] = {
         "id": rng.randrange(4),
-        "state": rng.choice((None, "", "new", "paid", "☃", MARK)),
+        "state": rng.choice((None, "", "new", "paid", "☃", *marks)),
         "price": rng.choice((None, "0.00", "-1.50", "9999999999.99")),
-        "note": rng.choice((None, "x", "y" * 30, MARK)),
+        "note": rng.choice((None, "x", "y" * 30, *marks)),
         "at": rng.choice(_INSTANTS),
         "n": rng.choice((None, 0, -1, 9_007_199_254_740_993, -(1 << 63))),
         "day": rng.choice((None, 0, -1, 19_782)),
@@ -259,10 +268,24 @@ def _change(rng: Random, position: int, *, is_typed: bool) -> Event:
         row["seen"] = f"{datetime_text(row['seen'])}Z".replace(" ", "T")
     if is_typed and row["price"] is not None:
         row["price"] = _base64(row["price"])
-    source = {"connector": "postgresql", "db": "lab", "schema": "shop", "table": "orders", "lsn": _LSN + position * 8, "ts_ms": 5,
-              "snapshot": "true" if op == "r" else "false"}  # fmt: skip
     images = {"before": row if op == "d" else None, "after": row if op in "cur" else None}
-    return {**images, "source": source, "op": op, "ts_ms": 5, **({} if is_typed else {"transaction": None})}
+    return {
+        **images,
+        "source": _place(position, of=of, op=op),
+        "op": op,
+        "ts_ms": 5,
+        **({} if is_typed else {"transaction": None}),
+    }
+
+
+def _place(position: int, *, of: str, op: str) -> dict[str, Any]:
+    common = {"connector": of, "table": "orders", "snapshot": "true" if op == "r" else "false"}
+    if of == "postgresql":
+        return {**common, "db": "lab", "schema": "shop", "lsn": _LSN + position * 8, "ts_ms": 5}
+    # a file's number counts, not its text; one statement writes several rows, and a snapshot reads a row once
+    row = position % 3
+    place = {"file": f"binlog.{9 + position // 12:06}", "pos": position // 3 * 100 + (row if op == "r" else 4), "row": row}
+    return {**common, "db": "shop", **place}
 
 
 def _base64(text: str) -> str:

@@ -56,18 +56,26 @@ def test_googlesql_shows_what_the_copy_shows(name: str) -> None:
     OF_BIGQUERY[name].check("bigquery", on_googlesql)
 
 
+@pytest.mark.parametrize("of", ["postgresql", "mysql"])
 @pytest.mark.parametrize("is_typed", [False, True])
-def test_random_events_on_duckdb(is_typed: bool) -> None:
+def test_random_events_on_duckdb(is_typed: bool, of: str) -> None:
     rng = Random(26)
     for _ in range(HISTORIES // 4):
-        random_events(rng, count=rng.randrange(1, 30), is_typed=is_typed).check("duckdb", on_duckdb)
+        random_events(rng, count=rng.randrange(1, 30), is_typed=is_typed, of=of).check("duckdb", on_duckdb)
 
 
+@pytest.mark.parametrize("of", ["postgresql", "mysql"])
 @pytest.mark.parametrize("is_typed", [False, True])
-def test_random_events_on_googlesql(is_typed: bool) -> None:
+def test_random_events_on_googlesql(is_typed: bool, of: str) -> None:
     rng = Random(27)
-    for _ in range(HISTORIES // 20):
-        random_events(rng, count=rng.randrange(1, 20), is_typed=is_typed).check("bigquery", on_googlesql)
+    for _ in range(HISTORIES // 25):
+        random_events(rng, count=rng.randrange(1, 20), is_typed=is_typed, of=of).check("bigquery", on_googlesql)
+
+
+def test_a_source_whose_events_have_every_column_takes_a_window() -> None:
+    text = random_events(Random(5), count=3, is_typed=True, of="mysql").check("duckdb", on_duckdb)
+    assert "ROW_NUMBER() OVER (PARTITION BY id ORDER BY _position DESC)" in text
+    assert "MAX(STRUCT_PACK" not in text
 
 
 def test_the_check_notices_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +99,7 @@ def test_spark_shows_what_the_copy_shows(spark_engine: SparkEngine) -> None:
         return sorted(row[0] for row in session.sql(f"SELECT to_json(struct(*)) FROM ({sql})").collect())
 
     rng = Random(29)
-    random = [random_events(rng, count=40, is_typed=n % 2 == 0) for n in range(6)]
+    sources = ("postgresql", "mysql")
+    random = [random_events(rng, count=40, is_typed=n % 2 == 0, of=of) for n in range(4) for of in sources]
     for table in [*TABLES.values(), *random]:
         table.check("spark", show)

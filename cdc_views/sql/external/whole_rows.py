@@ -22,6 +22,7 @@ from cdc_views.plan.expr import (
     Friendly,
     Lit,
     Named,
+    RowNumber,
     Struct,
     both,
     coalesce,
@@ -55,6 +56,7 @@ _MARKED = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON, Kind.BLOB, Kind.DECIMAL})
 """Kinds of values that PostgreSQL may store out of line; Debezium does not send them if they stay (rule S4)."""
 _EXISTS = "a row exists if its last write is newer than _scope (S1); older values become null (D1)"
 _COVERED = "_scope: when it was last deleted or truncated (D2, S6)"
+_NEWEST = "_newest"
 _MOVES = "an event has no value of key column {name}, or moves its row to another key: set `raw: {{reading: copy}}`"
 
 
@@ -89,18 +91,18 @@ class WholeRows:
     def plan(self) -> Node:
         """Return the view's rows, with the output names of `plan.build`. Raises `NotInSqlError`."""
         keyed = self._keyed()
-        rows = self._latest(keyed)
-        if not self.has_truncates:
-            renamed = tuple((names.SCOPE if name == names.DELETED else name, col(name)) for name in rows.output())
-            covered = Select("covered_rows", "row key", rows, renamed)
-            return Select("result", "visible row", self._read(covered), self._shown(), note=self._note)
+        rows = self._latest(keyed) if self._single else self._newest(keyed)
+        covered = self._covered(rows) if self.has_truncates else _renamed(rows)
+        return Select("result", "visible row", self._read(covered), self._shown(), note=self._note)
+
+    def _covered(self, rows: Node) -> Node:
+        """The rows with the largest deletion that covers each."""
         is_truncate, last = equal(col(OP), TRUNCATE), (names.TABLE_DELETED, Agg(Fold.MAX, col(POSITION)))
         table = Aggregate("latest_table", "table", self.events, (), (last,), is_truncate, note="the last truncate (S6)")
-        beside_table = beside("rows_and_table", rows, table, ())
         kept = tuple((name, col(name)) for name in rows.output() if name != names.DELETED)
-        scope = (names.SCOPE, largest(col(names.DELETED), col(names.TABLE_DELETED)))
-        covered = Select("covered_rows", "row key", beside_table, (*kept, scope), note=_COVERED)
-        return Select("result", "visible row", self._read(covered), self._shown(), note=self._note)
+        own = (col(names.DELETED),) if names.DELETED in rows.output() else ()
+        scope = (names.SCOPE, largest(*own, col(names.TABLE_DELETED)))
+        return Select("covered_rows", "row key", beside("rows_and_table", rows, table, ()), (*kept, scope), note=_COVERED)
 
     @property
     def _whole(self) -> list[Column]:
@@ -140,6 +142,18 @@ class WholeRows:
         note = "_live: the latest event that writes the row (S1)"
         return Aggregate("latest_rows", "row key", events, keys, tuple(folds), note=note)
 
+    def _newest(self, events: Node) -> Select:
+        """The newest event of each key, if it is no deletion: it has every column."""
+        keys = [col(physical_name(column.name)) for column in self.schema.row_key]
+        columns = tuple((name, col(name)) for name in events.output())
+        number = (_NEWEST, RowNumber(tuple(keys), (col(POSITION),)))
+        last = "_newest: 1 for the last change of a row (S1)"
+        numbered = Select("numbered", "change of a row", events, (*columns, number), note=last)
+        whole = tuple((physical_name(column.name), self._found(column).value) for column in self._whole)
+        live = (names.LIVE, Struct(((WRITTEN, col(POSITION)), *whole)))
+        is_there = both(equal(col(_NEWEST), 1), ~equal(col(OP), DELETE))
+        return Select("newest_rows", "row key", numbered, (*((key.name, key) for key in keys), live), is_there)
+
     def _read(self, covered: Node) -> Select:
         """The rows that exist, with stored values."""
         columns: dict[str, Expr] = {name: col(name) for name in (physical_name(c.name) for c in self.schema.row_key)}
@@ -149,8 +163,9 @@ class WholeRows:
             place = col(name)[VALUE] if is_single else col(names.LIVE)[name]
             value = self._value(column, Found(place, self._found(column).kind))
             columns[name] = when(survives(col(name)[WRITTEN], col(names.SCOPE)), value) if is_single else value
-        written = survives(col(names.LIVE)[WRITTEN], col(names.SCOPE))
-        return Select("read_rows", "visible row", covered, tuple(columns.items()), written, note=_EXISTS)
+        is_covered = names.SCOPE in covered.output()
+        written = survives(col(names.LIVE)[WRITTEN], col(names.SCOPE)) if is_covered else None
+        return Select("read_rows", "visible row", covered, tuple(columns.items()), written, note=_EXISTS if is_covered else "")
 
     def _shown(self) -> Named:
         # a value is written twice in some friendly forms: so it has a column first, unless that is all it is
@@ -208,3 +223,9 @@ class WholeRows:
             return coalesce(*values, missing)
         stays = either(is_null(former.value), equal(former.value, found[0].value))
         return coalesce(when(stays, values[0]), *values[1:], missing)
+
+
+def _renamed(rows: Node) -> Node:
+    """The rows, of which no deletion covers more than one."""
+    columns = tuple((names.SCOPE if name == names.DELETED else name, col(name)) for name in rows.output())
+    return Select("covered_rows", "row key", rows, columns)
