@@ -48,7 +48,8 @@ class Ask:
 
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names, empty for all; `where` uses physical
     names. `is_exact` asks for the exact forms that `query` prints instead of friendly types; `is_ordered` for its order.
-    `split` has the parts of a state with a base. `is_history` asks for one row per version of a row, up to `as_of`.
+    `split` has the parts of a state with a base. `is_history` asks for one row per version of a row, up to `as_of`. `is_raw`: no
+    fact comes from a state.
     """
 
     relation: Relation
@@ -63,6 +64,12 @@ class Ask:
     split: Parts | None = None
     tells: Tells = Tells.NOTHING
     is_history: bool = False
+    is_raw: bool = False
+
+    @property
+    def is_of_events(self) -> bool:
+        """Whether each fact is an event that writes a whole row, or deletes (S1)."""
+        return self.is_raw and self.relation.is_whole_row
 
 
 def build(ask: Ask, *, joins_fully: bool = False) -> Node:
@@ -85,6 +92,7 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
         partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
         skips_unwanted=ask.relation.is_whole_row,  # S1: its rows exist by their markers alone
         split=ask.split,
+        is_of_events=ask.is_of_events,
     )
     now: Expr = col(names.CLOCK) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation, needed, now, representation, tells_expiry=Tells.EXPIRY in ask.tells)

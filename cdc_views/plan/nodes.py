@@ -91,11 +91,16 @@ class CellColumn:
 
 @dataclass(frozen=True, slots=True)
 class LatestCells(OfOne):
-    """The winner of each cell column by rule C2, again as a cell (rule M1); `folds` are further aggregates of the groups."""
+    """The winner of each cell column by rule C2, again as a cell (rule M1); `folds` are further aggregates of the groups.
+
+    `is_of_events`: each fact is an event of a whole-row source (S1), so that its cells and its marker have one write time, and a
+    deletion has neither. Facts of a state are not: each column's cell may be of another event.
+    """
 
     keys: tuple[str, ...]
     cells: tuple[CellColumn, ...]
     folds: Named = ()
+    is_of_events: bool = False
 
     def output(self) -> tuple[str, ...]:
         return self.keys + tuple(c.name for c in self.cells) + tuple(name for name, _ in self.folds)

@@ -45,7 +45,7 @@ class Reduction:
     `split` has the parts of a state with a base: only keys that newer facts touch need reducing. A fact about a row touches that
     row, any other fact its whole partition; no newer fact is about the whole table. None: all facts are in one place.
     `rows_from` is the source of all facts about rows that need reducing (None: raw, or the parts of `split`); `others_from`
-    the source of facts about more than a row (None: every part that may hold some).
+    the source of facts about more than a row (None: every part that may hold some). `is_of_events`: see `LatestCells`.
     """
 
     relation: Relation
@@ -59,6 +59,7 @@ class Reduction:
     rows_from: Source | None = None
     others_from: Source | None = None
     is_whole: bool = False
+    is_of_events: bool = False
 
     @property
     def schema(self) -> TableSchema:

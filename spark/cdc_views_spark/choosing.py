@@ -99,6 +99,7 @@ def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
 
     Raises `UnsupportedError` if the kernel is asked for, and executors cannot run it.
     """
+    of_events = facts.raw.relation.is_whole_row and (facts.sources is None or facts.sources.is_raw)
     if strategy not in (Strategy.AUTO, Strategy.KERNEL):
         return choose(strategy.value)
     no_kernel = (_why_not(facts, kernel_bytes) if strategy is Strategy.AUTO else "") or why_no_duckdb(facts.session)
@@ -107,7 +108,7 @@ def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
         return Choice(Strategy.KERNEL.value, f"strategy kernel: DuckDB's SQL in {_where(facts)}, {how}")
     if strategy is Strategy.KERNEL:
         raise UnsupportedError(f"strategy kernel cannot run: {no_kernel}", remedy="install it there, or choose auto")
-    plan = choose(strategy.value)
+    plan = choose(strategy.value, of_events=of_events)
     return Choice(plan.strategy, f"{plan.why}; not the kernel, since {no_kernel}")
 
 

@@ -20,6 +20,7 @@ class DuckDb(WindowDialect):
 
     name = "duckdb"
     sqlglot_name = "duckdb"
+    runs_by_event = True
     joins_fully = True
     _functions: ClassVar = {
         "keep": "list_filter",
