@@ -49,7 +49,7 @@ class Ask:
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names, empty for all; `where` uses physical
     names. `is_exact` asks for the exact forms that `query` prints instead of friendly types; `is_ordered` for its order.
     `split` has the parts of a state with a base. `is_history` asks for one row per version of a row, up to `as_of`. `is_raw`: no
-    fact comes from a state.
+    fact comes from a state; `partial` are the columns that an event of a whole row may leave out (S4; None: any).
     """
 
     relation: Relation
@@ -65,6 +65,7 @@ class Ask:
     tells: Tells = Tells.NOTHING
     is_history: bool = False
     is_raw: bool = False
+    partial: frozenset[str] | None = None
 
     @property
     def is_of_events(self) -> bool:
@@ -93,6 +94,7 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
         skips_unwanted=ask.relation.is_whole_row,  # S1: its rows exist by their markers alone
         split=ask.split,
         is_of_events=ask.is_of_events,
+        partial=ask.partial,
     )
     now: Expr = col(names.CLOCK) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation, needed, now, representation, tells_expiry=Tells.EXPIRY in ask.tells)

@@ -65,25 +65,39 @@ def is_by_event(node: LatestCells) -> bool:
 
 
 def by_event(node: LatestCells, *, source: Node, reads: Reads) -> Node:
-    """Reduce by a window over whole events, and a group-by of the others."""
-    marker, *cells = node.cells
-    newest, partial = _newest_events(node, source, reads), _partial_events(node, source, reads)
-    written, is_kept = col(names.EVENT, "l"), is_null(col(names.DELETED, "l"))
-    live = largest(col(names.EVENT, "r"), when(is_kept, written))
-    columns: list[tuple[str, Expr]] = [(key, coalesce(col(key, "l"), col(key, "r"))) for key in node.keys]
-    columns += [(marker.name, Struct(((WRITTEN, live), (RANK, _MARKER_RANK)))), (names.DELETED, col(names.DELETED, "l"))]
-    columns += [(cell.name, _later(cell, reads)) for cell in cells]
+    """Reduce by a window over whole events, and a group-by of the others, if there can be any."""
+    newest, written, deleted = _newest_events(node, source, reads), col(names.EVENT), col(names.DELETED)
+    if not _tested(node):
+        kept = ((cell.name, when(is_null(deleted), _whole(cell, reads))) for cell in node.cells[1:])
+        live = _marker(when(is_null(deleted), written))
+        columns = (*cols(node.keys), (names.LIVE, live), (names.DELETED, deleted), *kept)
+        return Select(node.name, node.grain, newest, columns)
+    ours, theirs = col(names.EVENT, "l"), col(names.EVENT, "r")
+    keys = tuple((key, coalesce(col(key, "l"), col(key, "r"))) for key in node.keys)
+    live = _marker(largest(theirs, when(is_null(col(names.DELETED, "l")), ours)))
+    cells = ((cell.name, _later(cell, reads)) for cell in node.cells[1:])
+    columns = (*keys, (names.LIVE, live), (names.DELETED, col(names.DELETED, "l")), *cells)
+    partial = _partial_events(node, source, reads)
     # keys of facts are never null, and a full join on equality needs no sort after the window
-    return Join(node.name, node.grain, newest, partial, JoinKind.FULL, node.keys, tuple(columns), note=_LAID_OVER)
+    return Join(node.name, node.grain, newest, partial, JoinKind.FULL, node.keys, columns, note=_LAID_OVER)
+
+
+def _marker(written: Expr) -> Expr:
+    return Struct(((WRITTEN, written), (RANK, _MARKER_RANK)))
+
+
+def _whole(cell: CellColumn, reads: Reads, *, side: str = "") -> Expr:
+    """The cell of a whole event."""
+    ours = col(cell.name, side)
+    return Struct(((WRITTEN, col(names.EVENT, side)), *((name, ours[name]) for name in _fields(cell, reads))))
 
 
 def _later(cell: CellColumn, reads: Reads) -> Expr:
     """The cell of a later partial event, else of the whole one, which may be a deletion."""
-    written, ours, theirs, fields = col(names.EVENT, "l"), col(cell.name, "l"), col(cell.name, "r"), _fields(cell, reads)
-    whole = Struct(((WRITTEN, written), *((name, ours[name]) for name in fields)))
-    partial = Struct(((WRITTEN, theirs[WRITTEN]), *((name, theirs[name]) for name in fields)))
+    written, theirs = col(names.EVENT, "l"), col(cell.name, "r")
+    partial = Struct(((WRITTEN, theirs[WRITTEN]), *((name, theirs[name]) for name in _fields(cell, reads))))
     is_later = either(theirs[WRITTEN] > written, is_null(written))
-    return Case(((is_later, partial),), when(is_null(col(names.DELETED, "l")), whole))
+    return Case(((is_later, partial),), when(is_null(col(names.DELETED, "l")), _whole(cell, reads, side="l")))
 
 
 def _newest_events(node: LatestCells, source: Node, reads: Reads) -> Node:
@@ -95,7 +109,7 @@ def _newest_events(node: LatestCells, source: Node, reads: Reads) -> Node:
     )
     number = RowNumber(tuple(map(col, node.keys)), (written, deleted))
     kept: Named = (*cols(node.keys), (names.EVENT, written), (names.DELETED, deleted), *values)
-    is_whole = either(not_null(deleted), _wrote(node) & _has_all(node))
+    is_whole = either(not_null(deleted), _has_all(node))
     numbered = Select("whole_events", "event", source, (*kept, (_NEWEST, number)), is_whole)
     return Select("newest_events", node.grain, numbered, cols(name for name, _ in kept), equal(col(_NEWEST), 1), note=_WHOLE)
 
@@ -122,10 +136,14 @@ def _wrote(node: LatestCells) -> Expr:
     return not_null(node.cells[0].cell[WRITTEN])
 
 
+def _tested(node: LatestCells) -> list[CellColumn]:
+    """The cells that an event may leave out."""
+    return [cell for cell in node.cells[1:] if not cell.is_in_each]
+
+
 def _has_all(node: LatestCells) -> Expr:
-    has_all = both(*map(_is_present, node.cells[1:]))
-    assert has_all is not None, "a table with columns"
-    return has_all
+    """Whether an event tells every column."""
+    return both(_wrote(node), *map(_is_present, _tested(node))) or _wrote(node)
 
 
 def _is_present(cell: CellColumn) -> Expr:

@@ -78,7 +78,8 @@ class CellColumn:
     """A column of cells to reduce. `kind` is None for cells without a value (a set's elements, a row marker).
 
     `payload` names the fields (`value`, `bytes`) that the plan reads afterwards besides `written` and `rank`. `stored` names the
-    fields of the cell in the raw table; `is_bare`: it has no others, as an element has its path.
+    fields of the cell in the raw table; `is_bare`: it has no others, as an element has its path. `is_in_each`: each event that
+    writes a row has the cell.
     """
 
     name: str
@@ -87,6 +88,7 @@ class CellColumn:
     payload: tuple[str, ...] = ("value",)
     stored: tuple[str, ...] = ()
     is_bare: bool = True
+    is_in_each: bool = False
 
 
 @dataclass(frozen=True, slots=True)
