@@ -6,7 +6,7 @@ Three strategies give equal rows, and a fourth, `kernel`, is no rewrite: an engi
 - `window`: rank each column's cells within the key, then gather the first ones.
 - `self_join`: find each column's latest order key and join back on it, as WePay's view did (there on time alone).
 
-What an engine runs at once may also be reduced `by event` (`plan.events`). That is faster for whole rows, and longer to read.
+What an engine runs at once may also be reduced `by_event` (`plan.events`). That is faster for whole rows, and longer to read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Choice:
     why: str
 
 
-BY_EVENT = "by event"
+BY_EVENT = "by_event"
 """What `auto` takes for events of whole rows; no name that a user can ask for."""
 
 
@@ -66,9 +66,8 @@ def choose(strategy: str, *, of_events: bool = False) -> Choice:
             )
         return Choice(strategy, f"strategy {strategy}, as asked for")
     if of_events:
-        return Choice(
-            BY_EVENT, "by event: a window for the newest whole row, and a group-by of events that leave columns out (S1, S4)"
-        )
+        why = "a window for the newest whole row of each key, and a group-by of events that leave a column out (S1, S4)"
+        return Choice(BY_EVENT, f"strategy {BY_EVENT}: {why}")
     return Choice("aggregate", "strategy aggregate: one scan and one group-by, the fastest exact one on every engine measured")
 
 
