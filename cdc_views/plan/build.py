@@ -49,7 +49,8 @@ class Ask:
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names, empty for all; `where` uses physical
     names. `is_exact` asks for the exact forms that `query` prints instead of friendly types; `is_ordered` for its order.
     `split` has the parts of a state with a base. `is_history` asks for one row per version of a row, up to `as_of`. `is_raw`: no
-    fact comes from a state; `partial` are the columns that an event of a whole row may leave out (S4; None: any).
+    fact comes from a state; then `partial` are the columns that an event of a whole row may leave out (S4; None: any), and
+    `has_truncates`: some fact may be about the whole table (S6).
     """
 
     relation: Relation
@@ -66,6 +67,7 @@ class Ask:
     is_history: bool = False
     is_raw: bool = False
     partial: frozenset[str] | None = None
+    has_truncates: bool = True
 
     @property
     def is_of_events(self) -> bool:
@@ -95,6 +97,7 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
         split=ask.split,
         is_of_events=ask.is_of_events,
         partial=ask.partial,
+        has_truncates=ask.has_truncates,
     )
     now: Expr = col(names.CLOCK) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation, needed, now, representation, tells_expiry=Tells.EXPIRY in ask.tells)
@@ -124,7 +127,8 @@ def _shown(reduction: Reduction, showing: Showing, *, joins_fully: bool) -> Node
         # the footers of state and tail may show that no fact covers more than a row
         has_none = split is not None and not split.of(Source.ALL).statistics.has_scopes
         partitions = None if has_none and not reduction.schema.statics else reduce_partitions(reduction)
-        table = reduce_table(reduction) if reduction.relation.is_whole_row else None  # S6
+        has_table = reduction.relation.is_whole_row and reduction.has_truncates
+        table = reduce_table(reduction) if has_table else None  # S6
         parts.insert(0, show(showing, rows=reduce_rows(reduction), partitions=partitions, table=table))
     return together("touched_and_untouched", parts)
 

@@ -46,7 +46,7 @@ class Reduction:
     row, any other fact its whole partition; no newer fact is about the whole table. None: all facts are in one place.
     `rows_from` is the source of all facts about rows that need reducing (None: raw, or the parts of `split`); `others_from`
     the source of facts about more than a row (None: every part that may hold some). `is_of_events`: see `LatestCells`.
-    `partial` are the columns that an event may leave out (S4; None: any).
+    `partial` are the columns that an event may leave out (S4; None: any). `has_truncates`: some may be about all rows (S6).
     """
 
     relation: Relation
@@ -62,6 +62,7 @@ class Reduction:
     is_whole: bool = False
     is_of_events: bool = False
     partial: frozenset[str] | None = None
+    has_truncates: bool = True
 
     @property
     def schema(self) -> TableSchema:

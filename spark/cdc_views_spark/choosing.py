@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_views.engines.base import Read, Sources
 from cdc_views.engines.buckets import digits_of_base
-from cdc_views.engines.footers import with_partial
+from cdc_views.engines.footers import with_footers
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan.build import Ask
@@ -91,7 +91,7 @@ class Facts:
 
     def known(self, ask: Ask) -> Ask:
         """Return `ask` with what the footers of raw files tell, if the driver sees the files."""
-        return with_partial(ask, () if self.files is None or not self.files.are_plain else self.files.paths)
+        return with_footers(ask, () if self.files is None or not self.files.are_plain else self.files.paths)
 
     def as_one(self) -> DataFrame:
         """Return all facts, for the kernel; with the part of each, where its SQL tells parts apart."""

@@ -13,13 +13,13 @@ from helpers.timeline import written_by
 
 from cdc_views.engines.base import Engine, Read, ask_of
 from cdc_views.engines.duckdb.engine import DuckDbEngine
-from cdc_views.engines.footers import partial_columns
+from cdc_views.engines.footers import Told, told_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.formats.base import order_key
 from cdc_views.plan.build import build
 from cdc_views.plan.nodes import Aggregate, Node, in_order
 from cdc_views.plan.rewrites import choose, lowered
-from cdc_views.rules.facts import Fact
+from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.storage.relation import RawTable
 
@@ -27,11 +27,17 @@ if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
 
 SCHEMA, COLUMNS = LOGGED.schema, {column.name for column in LOGGED.schema.regulars}
-LEFT_OUT = (frozenset(), frozenset({"r_text"}), frozenset(sorted(COLUMNS)[:3]), frozenset(COLUMNS))
-"""The columns that events may leave out."""
+TABLES = (
+    Told(set()),
+    Told(set(), has_truncates=True),
+    Told({"r_text"}),
+    Told(set(sorted(COLUMNS)[:3]), has_truncates=True),
+    Told(set(COLUMNS)),
+)
+"""Tables by what their footers tell."""
 
 
-def completed(fact: Fact, full: Fact, left_out: frozenset[str]) -> Fact:
+def completed(fact: Fact, full: Fact, left_out: set[str]) -> Fact:
     """The event with a cell for each column that it may not leave out, taken from an event that has all."""
     if fact.liveness is None:
         return fact
@@ -40,19 +46,24 @@ def completed(fact: Fact, full: Fact, left_out: frozenset[str]) -> Fact:
     return replace(fact, cells={**fact.cells, **told})
 
 
-def made_of(left_out: frozenset[str]) -> Histories:
-    """Random histories whose events leave out no other columns."""
+def made_of(told: Told) -> Histories:
+    """Random histories of which footers tell that."""
     random = histories(LOGGED, cases=CASES, seed=SEED)
     full = next(fact for fact in random.facts if fact.cells.keys() == COLUMNS)
-    early, late = (tuple(completed(fact, full, left_out) for fact in facts) for facts in (random.early, random.late))
-    return Histories(LOGGED, early, late)
+    batches = (
+        tuple(completed(f, full, told.partial) for f in facts if told.has_truncates or f.kind is not FactKind.TABLE)
+        for facts in (random.early, random.late)
+    )
+    return Histories(LOGGED, *batches)
 
 
-@pytest.fixture(scope="module", params=LEFT_OUT, ids=lambda left_out: f"{len(left_out)}-left-out")
+@pytest.fixture(
+    scope="module", params=TABLES, ids=lambda told: f"{len(told.partial)}-left-out{'-truncated' * told.has_truncates}"
+)
 def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Histories, RawTable]:
     made = made_of(request.param)
     raw = land(tmp_path_factory.mktemp("whole"), LOGGED.relation, made.early, made.late)
-    assert partial_columns(raw.relation, snapshot_of(raw).files) == request.param
+    assert told_of(raw.relation, snapshot_of(raw).files) == request.param
     return made, raw
 
 
