@@ -82,6 +82,7 @@ lint: $(STAMP) ## ruff, mypy --strict, import-linter
 
 bench: $(BENCH_STAMP) ## 6 M raw rows: exact views against a full scan, per engine and strategy; then bench-state
 	@$(BIN)/python tests/bench/run.py
+	@$(BIN)/python tests/bench/relational.py
 	@$(BENCH_STATE)
 
 bench-state: $(BENCH_STAMP) ## what a state costs to keep and to read, on each engine

@@ -188,6 +188,7 @@ def ask_of(read: Read) -> Ask:
         is_ordered=read.is_ordered,
         is_history=read.is_history,
         split=read.sources.split() if read.sources is not None else None,
+        is_raw=read.sources is None or read.sources.is_raw,
     )
 
 
@@ -213,7 +214,7 @@ class Engine(Protocol):
 
     def choice(self, read: Read) -> Choice:
         """Return the strategy that `read` takes, with the reason."""
-        return choose(read.strategy.value)
+        return choose(read.strategy.value, of_events=ask_of(read).is_of_events)
 
     def write_state(self, write: StateWrite) -> Written:
         """Compact facts into new files of a state, without a commit."""

@@ -75,7 +75,7 @@ def _written_once(upper: Node) -> Node:
         return upper
     lower = upper.source
     values, used = dict(lower.columns), Counter(name for part in upper.expressions() for name in _uses(part))
-    if any(map(_has_user_sql, upper.expressions())) or any(map(_has_window, values.values())):
+    if any(map(_has_user_sql, upper.expressions())) or any(map(has_window, values.values())):
         return upper
     if any(used[name] > 1 and not _is_short(value) for name, value in values.items()):
         return upper
@@ -146,9 +146,9 @@ def _has_user_sql(expression: Expr) -> bool:
     return isinstance(expression, UserSql) or any(map(_has_user_sql, expression.children()))
 
 
-def _has_window(expression: Expr) -> bool:
-    """Whether a part of the expression reads other rows, which a condition or a group-by above it would change."""
-    return isinstance(expression, (RowNumber, AnyOver, Over)) or any(map(_has_window, expression.children()))
+def has_window(expression: Expr) -> bool:
+    """Return whether a part of the expression reads other rows, which a condition or a group-by above it would change."""
+    return isinstance(expression, (RowNumber, AnyOver, Over)) or any(map(has_window, expression.children()))
 
 
 def _steps(expression: Expr) -> int:

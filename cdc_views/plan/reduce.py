@@ -65,7 +65,8 @@ def reduce_single_cells(request: Reduction) -> LatestCells:
     source = request.facts("row_facts", kinds=request.row_kinds, columns=columns)
     # D2: the largest deletion counts
     folds = (*display_folds(schema.row_key, keys), *maxima(names.DELETED), *simple.folds)
-    return LatestCells("latest_rows", "row key", source, keys, (live, *simple.cells), folds, note=_LATEST)
+    cells = (live, *simple.cells)
+    return LatestCells("latest_rows", "row key", source, keys, cells, folds, request.is_of_events, note=_LATEST)
 
 
 def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node | None:

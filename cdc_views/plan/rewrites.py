@@ -5,6 +5,8 @@ Three strategies give equal rows, and a fourth, `kernel`, is no rewrite: an engi
 - `aggregate`: one group-by; each column's winner is the maximum of a struct that starts with rule C2's order.
 - `window`: rank each column's cells within the key, then gather the first ones.
 - `self_join`: find each column's latest order key and join back on it, as WePay's view did (there on time alone).
+
+What an engine runs at once may also be reduced `by_event` (`plan.events`). That is faster for whole rows, and longer to read.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from cdc_views.errors import UnsupportedError, did_you_mean
 from cdc_views.model.strategy import Strategy
+from cdc_views.plan.events import by_event, is_by_event, reads_of
 from cdc_views.plan.expr import Agg, Expr, Fold, RowNumber, Struct, col, cols, columns_used, equal, not_null
 from cdc_views.plan.nodes import (
     Aggregate,
@@ -41,8 +44,15 @@ class Choice:
     why: str
 
 
-def choose(strategy: str) -> Choice:
-    """Return the strategy of a plan or view to use; with `auto`, the fastest one. Raises `UnsupportedError`."""
+BY_EVENT = "by_event"
+"""What `auto` takes for events of whole rows; no name that a user can ask for."""
+
+
+def choose(strategy: str, *, of_events: bool = False) -> Choice:
+    """Return the strategy of a plan or view to use; with `auto`, the fastest one. Raises `UnsupportedError`.
+
+    `of_events`: an engine runs the plan at once, over events of whole rows; nobody needs to read its text.
+    """
     if strategy != Strategy.AUTO.value:
         known = [Strategy.AUTO.value, *LOWERINGS]
         if strategy == Strategy.KERNEL.value:
@@ -55,12 +65,24 @@ def choose(strategy: str) -> Choice:
                 f"there is no strategy {strategy!r}{did_you_mean(strategy, known)}", remedy=f"choose one of {', '.join(known)}"
             )
         return Choice(strategy, f"strategy {strategy}, as asked for")
+    if of_events:
+        why = "a window for the newest whole row of each key, and a group-by of events that leave a column out (S1, S4)"
+        return Choice(BY_EVENT, f"strategy {BY_EVENT}: {why}")
     return Choice("aggregate", "strategy aggregate: one scan and one group-by, the fastest exact one on every engine measured")
 
 
 def lower(root: Node, *, strategy: str) -> Node:
     """Return the plan with every `LatestCells` computed by `strategy`; shared nodes stay shared."""
-    return rebuilt(root, lambda _, new: LOWERINGS[strategy](new, source=new.source) if isinstance(new, LatestCells) else new)
+    reads = reads_of(root) if strategy == BY_EVENT else frozenset()
+
+    def lowered_node(_: Node, new: Node) -> Node:
+        if not isinstance(new, LatestCells):
+            return new
+        if strategy == BY_EVENT and is_by_event(new):
+            return by_event(new, source=new.source, reads=reads)
+        return LOWERINGS.get(strategy, aggregate)(new, source=new.source)
+
+    return rebuilt(root, lowered_node)
 
 
 def lowered(root: Node, *, strategy: str = "aggregate") -> Node:

@@ -28,7 +28,9 @@ def query_sql(
 ) -> str:
     """Return the SQL of `ask` over FROM clauses of the raw table and its parts; if not `is_pretty`: one line, no comments."""
     target = dialect(dialect_name)
-    return target.printed(_query(ask, target, strategy, table, tables, joins_fully=target.joins_fully), is_pretty=is_pretty)
+    strategy = choose(strategy, of_events=ask.is_of_events and target.runs_by_event).strategy
+    plan = lowered(build(ask, joins_fully=target.joins_fully), strategy=strategy)
+    return target.printed(Renderer(target, table=table, tables=tables).query(plan), is_pretty=is_pretty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +132,8 @@ def _rows(
     return target.printed(_named(ask, _query(ask, target, strategy, table), names), is_pretty=is_pretty)
 
 
-def _query(
-    ask: Ask, target: Dialect, strategy: str, table: str, tables: Mapping[Source, str] | None = None, *, joins_fully: bool = False
-) -> exp.Select:
-    plan = lowered(build(ask, joins_fully=joins_fully), strategy=choose(strategy).strategy)
+def _query(ask: Ask, target: Dialect, strategy: str, table: str, tables: Mapping[Source, str] | None = None) -> exp.Select:
+    plan = lowered(build(ask), strategy=choose(strategy).strategy)
     return Renderer(target, table=table, tables=tables).query(plan)
 
 

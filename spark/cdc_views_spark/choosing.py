@@ -10,8 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc_views.engines.base import Read, Sources
 from cdc_views.engines.buckets import digits_of_base
+from cdc_views.engines.footers import with_footers
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.strategy import Strategy
+from cdc_views.plan.build import Ask
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import Choice, choose
 from cdc_views.storage.relation import RawTable
@@ -87,6 +89,10 @@ class Facts:
             return {Source.ALL: lambda: raw_facts(self.session, self.raw, self.files)}
         return parts_of_sources(self.session, self.sources)
 
+    def known(self, ask: Ask) -> Ask:
+        """Return `ask` with what the footers of raw files tell, if the driver sees the files."""
+        return with_footers(ask, () if self.files is None or not self.files.are_plain else self.files.paths)
+
     def as_one(self) -> DataFrame:
         """Return all facts, for the kernel; with the part of each, where its SQL tells parts apart."""
         if self.sources is None or (self.sources.is_raw and self.sources.late_by is None):
@@ -99,6 +105,7 @@ def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
 
     Raises `UnsupportedError` if the kernel is asked for, and executors cannot run it.
     """
+    of_events = facts.raw.relation.is_whole_row and (facts.sources is None or facts.sources.is_raw)
     if strategy not in (Strategy.AUTO, Strategy.KERNEL):
         return choose(strategy.value)
     no_kernel = (_why_not(facts, kernel_bytes) if strategy is Strategy.AUTO else "") or why_no_duckdb(facts.session)
@@ -107,7 +114,7 @@ def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
         return Choice(Strategy.KERNEL.value, f"strategy kernel: DuckDB's SQL in {_where(facts)}, {how}")
     if strategy is Strategy.KERNEL:
         raise UnsupportedError(f"strategy kernel cannot run: {no_kernel}", remedy="install it there, or choose auto")
-    plan = choose(strategy.value)
+    plan = choose(strategy.value, of_events=of_events)
     return Choice(plan.strategy, f"{plan.why}; not the kernel, since {no_kernel}")
 
 

@@ -72,7 +72,7 @@ class SparkEngine(StreamingEngine, FrameEngine):
             if facts.are_opened:
                 return InPlace(read, facts.files).dataframe(self._session, spread_of(facts))
             return Kernel(read).dataframe(facts.as_one(), tasks=tasks_of(facts))
-        return Compiler(facts.by_source()).dataframe(lowered(build(ask_of(read)), strategy=choice.strategy))
+        return Compiler(facts.by_source()).dataframe(lowered(build(facts.known(ask_of(read))), strategy=choice.strategy))
 
     def choice(self, read: Read) -> Choice:
         return self._choice(Facts.of(self._session, read), read)
@@ -85,7 +85,7 @@ class SparkEngine(StreamingEngine, FrameEngine):
         if read.strategy is Strategy.KERNEL:
             shown = self._kernel_frame(facts, read)
         else:  # `auto` too: Spark pushes filters and columns of a frame into a plan
-            plan = lowered(build(ask), strategy=choose(read.strategy.value).strategy)
+            plan = lowered(build(facts.known(ask)), strategy=choose(read.strategy.value, of_events=ask.is_of_events).strategy)
             shown = Compiler(facts.by_source()).dataframe(plan)
         casts = {user: kind.sql(dialect="spark") for user, kind in casts_of(read.raw.relation).items()}
         columns = ((user, column_of(name)) for user, name in output_names(ask))

@@ -55,7 +55,9 @@ class Kernel:
 
     @cached_property
     def _plan(self) -> Node:
-        return lowered(build(ask_of(self.read), joins_fully=DuckDb.joins_fully), strategy=choose(Strategy.AUTO.value).strategy)
+        ask = ask_of(self.read)
+        strategy = choose(Strategy.AUTO.value, of_events=ask.is_of_events).strategy
+        return lowered(build(ask, joins_fully=DuckDb.joins_fully), strategy=strategy)
 
     @cached_property
     def _tables(self) -> dict[Source, str]:

@@ -15,6 +15,7 @@ from cdc_views.engines.duckdb.connections import connect, connect_locked, in_its
 from cdc_views.engines.duckdb.masks import mask_of
 from cdc_views.engines.duckdb.state import write_serving, write_state
 from cdc_views.engines.duckdb.tables import REGISTERED, files_clause, snapshot_of_sources, tables_of
+from cdc_views.engines.footers import with_footers
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
@@ -174,7 +175,7 @@ def pinned(asked: Read | ViewDefinition, *, version: int | None = None) -> Snaps
 def sql_over(snapshot: Snapshot, read: Read, *, is_exact: bool = True, is_pretty: bool = True) -> str:
     """Return the SQL text of a read over the files of its snapshot; `is_exact`: see `Ask`."""
     tables, strategy = tables_of(read.raw, read.sources, snapshot), read.strategy.value
-    ask = replace(ask_of(read), is_exact=is_exact)
+    ask = with_footers(replace(ask_of(read), is_exact=is_exact), snapshot.files)
     return query_sql(ask, dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty)
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from sqlglot import exp
 
 from cdc_views.model.types import Kind
+from cdc_views.plan.folding import has_window
 from cdc_views.plan.nodes import Node, Ordered, Scan, Select, UnionAll
 from cdc_views.sql.dialects.documents import DuckDbDocuments
 from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
@@ -21,6 +22,7 @@ class DuckDb(DuckDbDocuments, WindowDialect):
 
     name = "duckdb"
     sqlglot_name = "duckdb"
+    runs_by_event = True
     joins_fully = True
     _functions: ClassVar = {
         "keep": "list_filter",
@@ -96,6 +98,6 @@ class DuckDb(DuckDbDocuments, WindowDialect):
 def _uncut(root: Node) -> set[int]:
     """The ids of the scans whose rows reach the result one by one: no step before it gathers them."""
     if isinstance(root, Scan):
-        return {id(root)}
+        return set() if any(has_window(value) for _, value in root.columns) else {id(root)}
     passes = isinstance(root, Select | Ordered | UnionAll)
     return {scan for source in root.sources() for scan in _uncut(source)} if passes else set()

@@ -24,6 +24,7 @@ class Spark(SparkDocuments, WindowDialect):
 
     name = "spark"
     sqlglot_name = "spark"
+    runs_by_event = True
     column_name = re.compile(r"(?s)(?!.*\$\{).+\Z")
     """Spark replaces `${…}` anywhere in SQL text before it parses it. Source: Spark 4.2, `spark.sql.variable.substitute`."""
 

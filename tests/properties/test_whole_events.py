@@ -1,0 +1,107 @@
+"""Reads of whole rows by event (`plan.events`) agree with the oracle, whichever columns events leave out (rules S1 to S4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.histories import LATE_LANDING, NOW, Histories, histories
+from helpers.reading import CASES, SEED, assert_same, land, read_rows
+from helpers.schemas import LOGGED
+from helpers.timeline import written_by
+
+from cdc_views.engines.base import Engine, Read, ask_of
+from cdc_views.engines.duckdb.engine import DuckDbEngine
+from cdc_views.engines.footers import Told, told_of
+from cdc_views.engines.snapshot import snapshot_of
+from cdc_views.formats.base import order_key
+from cdc_views.plan.build import build
+from cdc_views.plan.nodes import Aggregate, Node, in_order
+from cdc_views.plan.rewrites import choose, lowered
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.storage.relation import RawTable
+
+if TYPE_CHECKING:
+    from cdc_views_spark.engine import SparkEngine
+
+SCHEMA, COLUMNS = LOGGED.schema, {column.name for column in LOGGED.schema.regulars}
+TABLES = (
+    Told(set()),
+    Told(set(), has_truncates=True),
+    Told({"r_text"}),
+    Told(set(sorted(COLUMNS)[:3]), has_truncates=True),
+    Told(set(COLUMNS)),
+)
+"""Tables by what their footers tell."""
+
+
+def completed(fact: Fact, full: Fact, left_out: set[str]) -> Fact:
+    """The event with a cell for each column that it may not leave out, taken from an event that has all."""
+    if fact.liveness is None:
+        return fact
+    written = fact.liveness.written
+    told = {name: replace(full.cells[name], written=written) for name in COLUMNS - left_out - fact.cells.keys()}
+    return replace(fact, cells={**fact.cells, **told})
+
+
+def made_of(told: Told) -> Histories:
+    """Random histories of which footers tell that."""
+    random = histories(LOGGED, cases=CASES, seed=SEED)
+    full = next(fact for fact in random.facts if fact.cells.keys() == COLUMNS)
+    batches = (
+        tuple(completed(f, full, told.partial) for f in facts if told.has_truncates or f.kind is not FactKind.TABLE)
+        for facts in (random.early, random.late)
+    )
+    return Histories(LOGGED, *batches)
+
+
+@pytest.fixture(
+    scope="module", params=TABLES, ids=lambda told: f"{len(told.partial)}-left-out{'-truncated' * told.has_truncates}"
+)
+def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Histories, RawTable]:
+    made = made_of(request.param)
+    raw = land(tmp_path_factory.mktemp("whole"), LOGGED.relation, made.early, made.late)
+    assert told_of(raw.relation, snapshot_of(raw).files) == request.param
+    return made, raw
+
+
+def check(trial: tuple[Histories, RawTable], engine: Engine, facts: tuple[Fact, ...] | list[Fact], **asked: Any) -> None:
+    made, raw = trial
+    expected = latest_rows(SCHEMA, facts, now=NOW)
+    if columns := asked.get("columns"):
+        expected = [{name: row[name] for name in columns} for row in expected]
+    assert_same(expected, read_rows(engine, raw, as_of=NOW, **asked), of=made, how=f"{engine.name}, {asked}")
+
+
+def test_duckdb_shows_what_the_oracle_shows(duckdb_engine: DuckDbEngine, trial: tuple[Histories, RawTable]) -> None:
+    made, _ = trial
+    check(trial, duckdb_engine, made.facts)
+    check(trial, duckdb_engine, made.facts, columns=("case", "r_text", "r_datetime"))
+    check(trial, duckdb_engine, made.facts, columns=("case", "num"))
+    check(trial, duckdb_engine, made.early, landed_as_of=LATE_LANDING - 1)
+    for limit in (order_key(2, ordinal=1), order_key(2, epoch=1)):
+        check(trial, duckdb_engine, written_by(made.facts, limit), written_as_of=limit)
+
+
+@pytest.mark.spark
+def test_spark_shows_what_the_oracle_shows(spark_engine: SparkEngine, trial: tuple[Histories, RawTable]) -> None:
+    check(trial, spark_engine, trial[0].facts)
+
+
+def reduced(partial: frozenset[str] | None) -> Node:
+    ask = replace(ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW)), partial=partial)
+    return lowered(build(ask), strategy=choose("auto", of_events=ask.is_of_events).strategy)
+
+
+@pytest.mark.parametrize(("partial", "scans"), [(frozenset(), 0), (frozenset({"r_text"}), 1), (None, 1)])
+def test_events_are_grouped_only_where_one_may_leave_a_column_out(partial: frozenset[str] | None, scans: int) -> None:
+    grouped = [node for node in in_order(reduced(partial)) if isinstance(node, Aggregate) and node.keys]
+    assert len(grouped) == scans
+
+
+def test_facts_of_a_state_are_no_events() -> None:
+    ask = replace(ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW)), is_raw=False)
+    assert not ask.is_of_events
+    assert choose("auto", of_events=ask.is_of_events).strategy == "aggregate"
