@@ -17,6 +17,7 @@ from cdc_views.plan.compact import Step
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import FileSet, Part, Parts, Source
 from cdc_views.plan.purge import KnownBy
+from cdc_views.plan.reduction import WholeEvents
 from cdc_views.plan.rewrites import Choice, choose
 from cdc_views.plan.state_and_tail import StateAndTail
 from cdc_views.plan.where import parse_where
@@ -118,7 +119,8 @@ class Read:
     `as_of` (epoch seconds) is the clock of rule C4 and drops nothing; `landed_as_of` and `written_as_of` (µs) drop facts that
     landed or were written later. `columns` are user names, empty for all; `where` is a boolean expression over the view's
     columns in DuckDB's dialect. `is_ordered` sorts rows as `query` prints them. `sources` None means the raw table's newest
-    facts. `is_history` returns versions of rows with their validity (`plan.history`), read from raw alone.
+    facts. `is_history` returns versions of rows with their validity (`plan.history`), read from raw alone. `is_positioned`: two
+    events of a key never have one write time, as where each has its position in the source's log (`RawFormat.is_positioned`).
     """
 
     raw: RawTable
@@ -132,6 +134,7 @@ class Read:
     is_ordered: bool = True
     sources: Sources | None = None
     is_history: bool = False
+    is_positioned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,10 @@ class ViewDefinition:
     events: EventsRead | None = None
 
 
+def _are_events(read: Read) -> bool:
+    return read.is_positioned and read.raw.relation.is_whole_row and (read.sources is None or read.sources.is_raw)
+
+
 def ask_of(read: Read) -> Ask:
     """Return `read` as an `Ask` in exact form."""
     schema = read.raw.relation.shown
@@ -188,7 +195,7 @@ def ask_of(read: Read) -> Ask:
         is_ordered=read.is_ordered,
         is_history=read.is_history,
         split=read.sources.split() if read.sources is not None else None,
-        is_raw=read.sources is None or read.sources.is_raw,
+        events=WholeEvents() if _are_events(read) else None,
     )
 
 
@@ -214,7 +221,7 @@ class Engine(Protocol):
 
     def choice(self, read: Read) -> Choice:
         """Return the strategy that `read` takes, with the reason."""
-        return choose(read.strategy.value, of_events=ask_of(read).is_of_events)
+        return choose(read.strategy.value, of_events=_are_events(read))
 
     def write_state(self, write: StateWrite) -> Written:
         """Compact facts into new files of a state, without a commit."""

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from cdc_views.model.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask
+from cdc_views.plan.reduction import WholeEvents
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
@@ -32,8 +33,8 @@ class Told:
 
 def with_footers(ask: Ask, files: Sequence[str]) -> Ask:
     """Return `ask` with what the footers of its files tell, if its facts are the events in `files`."""
-    told = told_of(ask.relation, files) if ask.is_of_events and files else None
-    return ask if told is None else replace(ask, partial=frozenset(told.partial), has_truncates=told.has_truncates)
+    told = told_of(ask.relation, files) if ask.events is not None and files else None
+    return ask if told is None else replace(ask, events=WholeEvents(frozenset(told.partial), told.has_truncates))
 
 
 def told_of(relation: Relation, files: Sequence[str]) -> Told | None:

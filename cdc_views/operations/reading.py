@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from pyarrow import ArrowException
@@ -73,7 +74,8 @@ def read_of(
         if wanted.count(name) > 1:
             raise UsageError(f"{table.name}: column {name!r} is asked for twice; name it once")
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-    return Read(table.raw, clock, wanted, where, limit, chosen, landed_as_of=landed, written_as_of=written)
+    read = Read(table.raw, clock, wanted, where, limit, chosen, landed_as_of=landed, written_as_of=written)
+    return replace(read, is_positioned=table.format.is_positioned)
 
 
 def strategy_of(table: TableContext, strategy: str | Strategy | None) -> Strategy:

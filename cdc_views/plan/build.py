@@ -23,7 +23,7 @@ from cdc_views.plan.reduce import (
     stored_keys,
     with_elements,
 )
-from cdc_views.plan.reduction import Reduction
+from cdc_views.plan.reduction import Reduction, WholeEvents
 from cdc_views.plan.representation import Representation, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
 from cdc_views.plan.timeline import Timeline
@@ -48,9 +48,8 @@ class Ask:
 
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names, empty for all; `where` uses physical
     names. `is_exact` asks for the exact forms that `query` prints instead of friendly types; `is_ordered` for its order.
-    `split` has the parts of a state with a base. `is_history` asks for one row per version of a row, up to `as_of`. `is_raw`: no
-    fact comes from a state; then `partial` are the columns that an event of a whole row may leave out (S4; None: any), and
-    `has_truncates`: some fact may be about the whole table (S6).
+    `split` has the parts of a state with a base. `is_history` asks for one row per version of a row, up to `as_of`.
+    `events` is what is known of facts that are events of whole rows; None if some are none.
     """
 
     relation: Relation
@@ -65,14 +64,7 @@ class Ask:
     split: Parts | None = None
     tells: Tells = Tells.NOTHING
     is_history: bool = False
-    is_raw: bool = False
-    partial: frozenset[str] | None = None
-    has_truncates: bool = True
-
-    @property
-    def is_of_events(self) -> bool:
-        """Whether each fact is an event that writes a whole row, or deletes (S1)."""
-        return self.is_raw and self.relation.is_whole_row
+    events: WholeEvents | None = None
 
 
 def build(ask: Ask, *, joins_fully: bool = False) -> Node:
@@ -95,9 +87,7 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
         partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
         skips_unwanted=ask.relation.is_whole_row,  # S1: its rows exist by their markers alone
         split=ask.split,
-        is_of_events=ask.is_of_events,
-        partial=ask.partial,
-        has_truncates=ask.has_truncates,
+        events=ask.events,
     )
     now: Expr = col(names.CLOCK) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation, needed, now, representation, tells_expiry=Tells.EXPIRY in ask.tells)
@@ -127,7 +117,7 @@ def _shown(reduction: Reduction, showing: Showing, *, joins_fully: bool) -> Node
         # the footers of state and tail may show that no fact covers more than a row
         has_none = split is not None and not split.of(Source.ALL).statistics.has_scopes
         partitions = None if has_none and not reduction.schema.statics else reduce_partitions(reduction)
-        has_table = reduction.relation.is_whole_row and reduction.has_truncates
+        has_table = reduction.relation.is_whole_row and (reduction.events is None or reduction.events.have_truncates)
         table = reduce_table(reduction) if has_table else None  # S6
         parts.insert(0, show(showing, rows=reduce_rows(reduction), partitions=partitions, table=table))
     return together("touched_and_untouched", parts)

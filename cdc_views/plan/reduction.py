@@ -33,6 +33,17 @@ def value_payload(kind: LogicalType) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeEvents:
+    """What is known of facts that are events of whole rows, each with a write time of its own, and none of a state (S1).
+
+    `partial` are the columns that an event may leave out (S4; None: any). `have_truncates`: some may be about all rows (S6).
+    """
+
+    partial: frozenset[str] | None = None
+    have_truncates: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Reduction:
     """The columns to reduce (`wanted`; None: all non-key columns), and the facts that count.
 
@@ -45,8 +56,7 @@ class Reduction:
     `split` has the parts of a state with a base: only keys that newer facts touch need reducing. A fact about a row touches that
     row, any other fact its whole partition; no newer fact is about the whole table. None: all facts are in one place.
     `rows_from` is the source of all facts about rows that need reducing (None: raw, or the parts of `split`); `others_from`
-    the source of facts about more than a row (None: every part that may hold some). `is_of_events`: see `LatestCells`.
-    `partial` are the columns that an event may leave out (S4; None: any). `has_truncates`: some may be about all rows (S6).
+    the source of facts about more than a row (None: every part that may hold some). `events`: see `Ask`.
     """
 
     relation: Relation
@@ -60,9 +70,7 @@ class Reduction:
     rows_from: Source | None = None
     others_from: Source | None = None
     is_whole: bool = False
-    is_of_events: bool = False
-    partial: frozenset[str] | None = None
-    has_truncates: bool = True
+    events: WholeEvents | None = None
 
     @property
     def schema(self) -> TableSchema:
@@ -149,7 +157,8 @@ class Reduction:
 
     def reduced(self, name: str, column: Column, *, cell: Expr, kind: LogicalType | None) -> CellColumn:
         """Return a cell of `column` to reduce; an unwanted one needs no value, since C2.6 never decides whether a cell shows."""
-        is_in_each = self.partial is not None and column.name not in self.partial and self.drop_time(column) is None
+        partial = None if self.events is None else self.events.partial
+        is_in_each = partial is not None and column.name not in partial and self.drop_time(column) is None
         if kind is None or not self.is_wanted(column):
             return CellColumn(name, cell, None, (), is_in_each=is_in_each)
         return CellColumn(name, cell, kind, self.payload(kind), is_in_each=is_in_each)

@@ -28,7 +28,8 @@ def query_sql(
 ) -> str:
     """Return the SQL of `ask` over FROM clauses of the raw table and its parts; if not `is_pretty`: one line, no comments."""
     target = dialect(dialect_name)
-    strategy = choose(strategy, of_events=ask.is_of_events and target.runs_by_event).strategy
+    of_events = ask.events is not None and target.runs_by_event and (target.scans_twice or ask.events.partial == frozenset())
+    strategy = choose(strategy, of_events=of_events).strategy
     plan = lowered(build(ask, joins_fully=target.joins_fully), strategy=strategy)
     return target.printed(Renderer(target, table=table, tables=tables).query(plan), is_pretty=is_pretty)
 

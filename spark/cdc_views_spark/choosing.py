@@ -100,12 +100,16 @@ class Facts:
         return facts_by_part(self.session, self.sources)
 
 
-def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
-    """Return the strategy of a read, with the reason.
+def is_by_event(ask: Ask) -> bool:
+    """Return whether Spark reads by event: only where none leaves a column out, or a second scan costs what the first saves."""
+    return ask.events is not None and ask.events.partial == frozenset()
+
+
+def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int, ask: Ask) -> Choice:
+    """Return the strategy of a read of `ask`, with the reason.
 
     Raises `UnsupportedError` if the kernel is asked for, and executors cannot run it.
     """
-    of_events = facts.raw.relation.is_whole_row and (facts.sources is None or facts.sources.is_raw)
     if strategy not in (Strategy.AUTO, Strategy.KERNEL):
         return choose(strategy.value)
     no_kernel = (_why_not(facts, kernel_bytes) if strategy is Strategy.AUTO else "") or why_no_duckdb(facts.session)
@@ -114,7 +118,7 @@ def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int) -> Choice:
         return Choice(Strategy.KERNEL.value, f"strategy kernel: DuckDB's SQL in {_where(facts)}, {how}")
     if strategy is Strategy.KERNEL:
         raise UnsupportedError(f"strategy kernel cannot run: {no_kernel}", remedy="install it there, or choose auto")
-    plan = choose(strategy.value, of_events=of_events)
+    plan = choose(strategy.value, of_events=is_by_event(ask))
     return Choice(plan.strategy, f"{plan.why}; not the kernel, since {no_kernel}")
 
 

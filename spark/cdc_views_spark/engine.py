@@ -32,7 +32,7 @@ from cdc_views.plan.rewrites import Choice, choose, lowered
 from cdc_views.sql import query_sql
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.shown_relation import casts_of
-from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, spread_of, tasks_of
+from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, is_by_event, spread_of, tasks_of
 from cdc_views_spark.compile import Compiler, column_of
 from cdc_views_spark.in_place import InPlace
 from cdc_views_spark.kernel import Kernel, task_errors
@@ -67,25 +67,27 @@ class SparkEngine(StreamingEngine, FrameEngine):
     def dataframe(self, read: Read) -> DataFrame:
         """Return the lazy DataFrame of `read`, in exact form."""
         facts = Facts.of(self._session, read)
-        choice = self._choice(facts, read)
+        ask = facts.known(ask_of(read))
+        choice = chosen(facts, read.strategy, kernel_bytes=self._kernel_bytes, ask=ask)
         if choice.strategy == Strategy.KERNEL.value:
             if facts.are_opened:
                 return InPlace(read, facts.files).dataframe(self._session, spread_of(facts))
             return Kernel(read).dataframe(facts.as_one(), tasks=tasks_of(facts))
-        return Compiler(facts.by_source()).dataframe(lowered(build(facts.known(ask_of(read))), strategy=choice.strategy))
+        return Compiler(facts.by_source()).dataframe(lowered(build(ask), strategy=choice.strategy))
 
     def choice(self, read: Read) -> Choice:
         return self._choice(Facts.of(self._session, read), read)
 
     def _choice(self, facts: Facts, read: Read) -> Choice:
-        return chosen(facts, read.strategy, kernel_bytes=self._kernel_bytes)
+        return chosen(facts, read.strategy, kernel_bytes=self._kernel_bytes, ask=facts.known(ask_of(read)))
 
     def frame(self, read: Read) -> DataFrame:
-        ask, facts = replace(ask_of(read), is_exact=False), Facts.of(self._session, read)
+        facts = Facts.of(self._session, read)
+        ask = facts.known(replace(ask_of(read), is_exact=False))
         if read.strategy is Strategy.KERNEL:
             shown = self._kernel_frame(facts, read)
         else:  # `auto` too: Spark pushes filters and columns of a frame into a plan
-            plan = lowered(build(facts.known(ask)), strategy=choose(read.strategy.value, of_events=ask.is_of_events).strategy)
+            plan = lowered(build(ask), strategy=choose(read.strategy.value, of_events=is_by_event(ask)).strategy)
             shown = Compiler(facts.by_source()).dataframe(plan)
         casts = {user: kind.sql(dialect="spark") for user, kind in casts_of(read.raw.relation).items()}
         columns = ((user, column_of(name)) for user, name in output_names(ask))
@@ -128,7 +130,8 @@ class SparkEngine(StreamingEngine, FrameEngine):
         return kernel.sql(is_pretty=True)
 
     def _plan_sql(self, read: Read) -> str:
-        return query_sql(ask_of(read), dialect_name="spark", strategy=read.strategy.value, table=delta_sql(read.raw.location))
+        ask = Facts.of(self._session, read).known(ask_of(read))
+        return query_sql(ask, dialect_name="spark", strategy=read.strategy.value, table=delta_sql(read.raw.location))
 
     def read_sql(self, read: Read) -> pa.Table:
         """Return the rows of the SQL text of the plan of `read`, which must equal the rows of `read`."""

@@ -56,7 +56,7 @@ class Kernel:
     @cached_property
     def _plan(self) -> Node:
         ask = ask_of(self.read)
-        strategy = choose(Strategy.AUTO.value, of_events=ask.is_of_events).strategy
+        strategy = choose(Strategy.AUTO.value, of_events=ask.events is not None).strategy
         return lowered(build(ask, joins_fully=DuckDb.joins_fully), strategy=strategy)
 
     @cached_property

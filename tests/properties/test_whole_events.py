@@ -11,13 +11,15 @@ from helpers.reading import CASES, SEED, assert_same, land, read_rows
 from helpers.schemas import LOGGED
 from helpers.timeline import written_by
 
-from cdc_views.engines.base import Engine, Read, ask_of
+from cdc_views.engines.base import Engine, Read, Sources, ask_of
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.engines.footers import Told, told_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.formats.base import order_key
 from cdc_views.plan.build import build
 from cdc_views.plan.nodes import Aggregate, Node, in_order
+from cdc_views.plan.parts import FileSet, Part, Parts
+from cdc_views.plan.reduction import WholeEvents
 from cdc_views.plan.rewrites import choose, lowered
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
@@ -91,8 +93,8 @@ def test_spark_shows_what_the_oracle_shows(spark_engine: SparkEngine, trial: tup
 
 
 def reduced(partial: frozenset[str] | None) -> Node:
-    ask = replace(ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW)), partial=partial)
-    return lowered(build(ask), strategy=choose("auto", of_events=ask.is_of_events).strategy)
+    ask = replace(ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW, is_positioned=True)), events=WholeEvents(partial))
+    return lowered(build(ask), strategy=choose("auto", of_events=ask.events is not None).strategy)
 
 
 @pytest.mark.parametrize(("partial", "scans"), [(frozenset(), 0), (frozenset({"r_text"}), 1), (None, 1)])
@@ -102,6 +104,12 @@ def test_events_are_grouped_only_where_one_may_leave_a_column_out(partial: froze
 
 
 def test_facts_of_a_state_are_no_events() -> None:
-    ask = replace(ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW)), is_raw=False)
-    assert not ask.is_of_events
-    assert choose("auto", of_events=ask.is_of_events).strategy == "aggregate"
+    read = Read(RawTable("", LOGGED.relation), as_of=NOW, is_positioned=True)
+    state = replace(read, sources=Sources(read.raw, 0, Parts({Part.BASE: FileSet(("a",))})))
+    assert [ask_of(one).events is not None for one in (read, state)] == [True, False]
+
+
+def test_events_of_one_write_time_are_reduced_cell_by_cell() -> None:
+    ask = ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW))
+    assert ask.events is None
+    assert choose("auto", of_events=ask.events is not None).strategy == "aggregate"

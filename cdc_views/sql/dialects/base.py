@@ -65,7 +65,8 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
     Attributes:
         engine_name: The engine that runs the dialect; empty: the engine with the dialect's name.
         has_filter: Aggregates take `FILTER (WHERE …)`.
-        runs_by_event: Reads of whole rows are faster by event (`plan.events`): a second scan costs less than a maximum a column.
+        runs_by_event: Reads of whole rows are faster by event (`plan.events`) where no event leaves a column out.
+        scans_twice: They are also where some do: a second scan costs less than a maximum a column.
         joins_fully: A full join with a small side is as cheap as any other, because no rows move for it.
         clock: SQL that replaces the engine's clock, in seconds since the epoch; empty for the engine's clock.
     """
@@ -75,6 +76,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
     engine_name: ClassVar[str] = ""
     has_filter: ClassVar[bool] = True
     runs_by_event: ClassVar[bool] = False
+    scans_twice: ClassVar[bool] = False
     joins_fully: ClassVar[bool] = False
     _functions: ClassVar[Mapping[str, str]] = {}
     """The engine's functions for `keep` and `each` (with a lambda), `array_max`, `array_size`, `map_from`, `collect` (with an

@@ -23,6 +23,7 @@ class DuckDb(DuckDbDocuments, WindowDialect):
     name = "duckdb"
     sqlglot_name = "duckdb"
     runs_by_event = True
+    scans_twice = True
     joins_fully = True
     _functions: ClassVar = {
         "keep": "list_filter",
