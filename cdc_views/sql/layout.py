@@ -17,6 +17,8 @@ _CALLS = (exp.Anonymous, exp.ArrayAgg, exp.Bracket, exp.Filter, exp.IgnoreNulls,
 _SPLIT = (*_CALLS, exp.Lambda, exp.Paren, exp.Not, exp.Where, exp.Case, exp.If, exp.Alias)
 """Expressions that are written over several lines; the parts of others stay together."""
 
+_PAIRED = "named_struct"
+"""A function whose arguments are names and values in turn."""
 _FEW = 3
 """A SELECT of more columns than these stands on several lines."""
 _LINE = "line"
@@ -157,6 +159,16 @@ def _fit_parts(value: exp.Expr, text: Text) -> None:
             value.set(name, _fit(part, text))
         elif isinstance(part, list):
             value.set(name, [_fit(item, text) if isinstance(item, exp.Expr) else item for item in part])
+    _pair(value)
+
+
+def _pair(value: exp.Expr) -> None:
+    """Give each name of a `named_struct` and its value a line, as far as the value fits one."""
+    parts = value.expressions
+    if not isinstance(value, exp.Anonymous) or value.name.lower() != _PAIRED or not all(isinstance(p, exp.Var) for p in parts):
+        return
+    lines = [f"{name.name}, {part.name}" for name, part in zip(parts[::2], parts[1::2], strict=True)]
+    value.set("expressions", [exp.Var(this=line) for line in lines])
 
 
 def _fit_operands(value: exp.Connector, text: Text) -> None:

@@ -10,14 +10,10 @@ WITH latest_rows AS (
     MAX(home.cells.street) AS _field_home_0,
     MAX(
       NAMED_STRUCT(
-        'written',
-        home.cells.x__5aip_20_43ode.written,
-        'rank',
-        home.cells.x__5aip_20_43ode.rank,
-        'negative',
-        home.cells.x__5aip_20_43ode.value < 0,
-        'value',
-        home.cells.x__5aip_20_43ode.value
+        'written', home.cells.x__5aip_20_43ode.written,
+        'rank', home.cells.x__5aip_20_43ode.rank,
+        'negative', home.cells.x__5aip_20_43ode.value < 0,
+        'value', home.cells.x__5aip_20_43ode.value
       )
     ) FILTER(WHERE home.cells.x__5aip_20_43ode.written IS NOT NULL) AS _field_home_1,
     MAX(home.deletion.written) AS _deletion_home,
@@ -42,10 +38,8 @@ SELECT
   CASE
     WHEN _shows__field_home_0 OR _shows__field_home_1
     THEN NAMED_STRUCT(
-      'street',
-      CASE WHEN _shows__field_home_0 THEN _field_home_0.value END,
-      'x__5aip_20_43ode',
-      CASE WHEN _shows__field_home_1 THEN _field_home_1.value END
+      'street', CASE WHEN _shows__field_home_0 THEN _field_home_0.value END,
+      'x__5aip_20_43ode', CASE WHEN _shows__field_home_1 THEN _field_home_1.value END
     )
   END AS home
 FROM judged_rows

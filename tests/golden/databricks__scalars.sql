@@ -39,7 +39,10 @@ SELECT
   id,
   CASE WHEN _shows_state THEN state.value END AS state,
   CASE WHEN _shows_amount THEN amount.value END AS amount,
-  CASE WHEN _shows_at AND `at`.value BETWEEN -9000000000000 AND 9000000000000 THEN TIMESTAMP_MILLIS(`at`.value) END AS `at`
+  CASE
+    WHEN _shows_at AND `at`.value BETWEEN -62135596800000 AND 253402300799999
+    THEN TIMESTAMP_MILLIS(`at`.value)
+  END AS `at`
 FROM judged_rows
 WHERE
   (

@@ -40,7 +40,7 @@ SELECT
   CASE WHEN _shows_state THEN state.value END AS state,
   CASE WHEN _shows_amount THEN amount.value END AS amount,
   CASE
-    WHEN _shows_at AND "at".value BETWEEN -9000000000000 AND 9000000000000
+    WHEN _shows_at AND "at".value BETWEEN -62135596800000 AND 253402300799999
     THEN MAKE_TIMESTAMPTZ("at".value * 1000)
   END AS "at"
 FROM judged_rows

@@ -10,7 +10,7 @@ from cdc_views.model.types import Kind
 from cdc_views.plan.folding import has_window
 from cdc_views.plan.nodes import Node, Ordered, Scan, Select, UnionAll
 from cdc_views.sql.dialects.documents import DuckDbDocuments
-from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
+from cdc_views.sql.dialects.times import DAYS_LIMIT, YEARS, in_range, time_text, within
 from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.sql.dialects.writing import Sql, function, identifier, number, only_if, text
 
@@ -83,11 +83,11 @@ class DuckDb(DuckDbDocuments, WindowDialect):
         match kind:
             case Kind.TIMESTAMP:
                 micros = exp.Mul(this=base, expression=number(1000))
-                return in_range(base, MICROS_LIMIT // 1000, function("make_timestamptz", micros))
+                return within(base, YEARS, function("make_timestamptz", micros), scale=1000)
             case Kind.DATETIME:
-                return in_range(base, MICROS_LIMIT, function("make_timestamp", base))
+                return within(base, YEARS, function("make_timestamp", base), scale=10**6)
             case Kind.INSTANT:
-                return in_range(base, MICROS_LIMIT, function("make_timestamptz", base))
+                return within(base, YEARS, function("make_timestamptz", base), scale=10**6)
             case Kind.DATE:
                 epoch = exp.cast(text("1970-01-01"), "DATE")
                 return in_range(base, DAYS_LIMIT, exp.Add(this=epoch, expression=base))

@@ -12,11 +12,11 @@ from cdc_views.plan import expr as e
 from cdc_views.rules.codec.times import datetime_text
 from cdc_views.sql.dialects.decimals import fits, refusal
 from cdc_views.sql.dialects.documents import SparkDocuments
-from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
+from cdc_views.sql.dialects.times import YEARS, time_text, within
 from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.sql.dialects.writing import Sql, function, number, text
 
-_MICROS_FORMAT = "yyyy-MM-dd HH:mm:ss.SSSSSS"
+_EPOCH = "TIMESTAMP_NTZ '1970-01-01'"
 
 
 class Spark(SparkDocuments, WindowDialect):
@@ -75,12 +75,14 @@ class Spark(SparkDocuments, WindowDialect):
         """Times become text, because there is no TIME of ns."""
         match kind:
             case Kind.TIMESTAMP:
-                return in_range(base, MICROS_LIMIT // 1000, function("timestamp_millis", base))
+                return within(base, YEARS, function("timestamp_millis", base), scale=1000)
             case Kind.DATETIME:
-                written = function("date_format", function("timestamp_micros", base), text(_MICROS_FORMAT))
-                return in_range(base, MICROS_LIMIT, function("to_timestamp_ntz", written))
+                # no timestamp with a zone stands between: its text, and its cast, would be of the session's zone
+                seconds = exp.Mul(this=base, expression=exp.Literal.number("0.000001"))
+                since = function("make_dt_interval", number(0), number(0), number(0), seconds)
+                return within(base, YEARS, exp.Add(this=exp.Var(this=_EPOCH), expression=since), scale=10**6)
             case Kind.INSTANT:
-                return in_range(base, MICROS_LIMIT, function("timestamp_micros", base))
+                return within(base, YEARS, function("timestamp_micros", base), scale=10**6)
             case Kind.DATE:
                 return function("date_from_unix_date", base)
             case Kind.TIME:

@@ -8,14 +8,12 @@ from sqlglot import exp
 
 from cdc_views.sql.dialects.writing import Sql, function, number, only_if, text
 
-MICROS_LIMIT = 9_000_000_000_000_000
-"""The largest µs that every engine's TIMESTAMP holds (year 2255); beyond it a view shows null, and `query` the exact value."""
 DAYS_LIMIT = 2_000_000_000
 """The largest day number that DuckDB's DATE arithmetic takes."""
 
 
 YEARS = (-62_135_596_800, 253_402_300_799)
-"""Seconds of the years 1 to 9999."""
+"""Seconds of the years 1 to 9999, which a view shows as timestamps; of others it shows null, and `query` the exact value."""
 DAYS = (-719_162, 2_932_896)
 """Days of the years 1 to 9999."""
 
