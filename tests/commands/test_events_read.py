@@ -140,9 +140,9 @@ def test_a_message_that_is_no_event_fails_the_query_and_goes_to_quarantine_as_a_
     [
         ({"after": {"id": None}}, "an event has no value of key column id"),
         ({"op": "u", "before": {"id": 7}}, "or moves its row to another key"),
-        ({"source": {"lsn": None}}, "an event has no position in the log, or another source"),
-        ({"source": {"connector": "mysql"}}, "an event has no position in the log, or another source"),
-        ({"source": {"order": [0, 1, 2]}}, "an event has no position in the log, or another source"),
+        ({"source": {"lsn": None}}, "an event has no position in the log, or comes from another source"),
+        ({"source": {"connector": "mysql"}}, "an event has no position in the log, or comes from another source"),
+        ({"source": {"order": [0, 1, 2]}}, "an event has no position in the log, or comes from another source"),
         ({"after": {"big": "12a"}}, "12a"),
     ],
 )

@@ -12,6 +12,11 @@ import pyarrow as pa
 import pytest
 from helpers.dialect_zetasql import GoogleSql
 from helpers.event_tables import event_tables, random_events
+from sqlglot import exp
+
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.rules.codec.times import datetime_text
+from cdc_views.sql.dialects import dialect
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
@@ -87,6 +92,34 @@ def test_the_check_notices_another_order(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(AssertionError):
         [table.check("duckdb", oldest) for table in tables]
+
+
+def test_the_first_and_the_last_years_are_shown() -> None:
+    for micros, year in ((-62_135_596_800_000_000, 1), (253_402_300_799_000_000, 9999)):
+        base = f"SELECT {friendly('duckdb', 'x')} FROM (SELECT CAST({micros} AS BIGINT) AS x)"
+        with duckdb.connect() as connection:
+            ((moment,),) = connection.sql(base).fetchall()
+        assert moment.year == year
+
+
+def friendly(name: str, column: str) -> str:
+    """The friendly form of a time without a zone."""
+    target = dialect(name)
+    return target.friendly(exp.column(column), Scalar(Kind.DATETIME)).sql(dialect=target.sqlglot_name)
+
+
+@pytest.mark.spark
+def test_a_time_without_a_zone_is_the_same_in_every_session(spark_engine: SparkEngine) -> None:
+    session = spark_engine.session
+    moments = (-62_135_596_800_000_000, -1, 0, 1704164645123456, 1_710_054_000_000_000, 253_402_300_799_999_999)
+    rows = " UNION ALL ".join(f"SELECT {micros}L AS x" for micros in moments)
+    zone = session.conf.get("spark.sql.session.timeZone")
+    try:
+        session.conf.set("spark.sql.session.timeZone", "America/New_York")
+        shown = {row[0] for row in session.sql(f"SELECT CAST({friendly('spark', 'x')} AS STRING) FROM ({rows})").collect()}
+    finally:
+        session.conf.set("spark.sql.session.timeZone", zone)
+    assert shown == {datetime_text(micros).removesuffix(".000000") for micros in moments}
 
 
 @pytest.mark.spark

@@ -12,15 +12,23 @@ from cdc_views.formats.debezium.format import DebeziumOptions
 from cdc_views.formats.debezium.notices import split_metadata
 from cdc_views.landing.external.texts import is_text
 from cdc_views.model.schema import TableSchema
-from cdc_views.plan.documents import JsonObject, Member, Physical
-from cdc_views.plan.expr import Call, Case, Col, Expr, Lit, Named, Op, Struct, col, cols, either, equal, is_null
+from cdc_views.plan.documents import Failure, JsonObject, Member, Physical
+from cdc_views.plan.expr import Call, Case, Col, Expr, Lit, Named, Op, Struct, coalesce, col, cols, either, equal, is_null
 from cdc_views.plan.nodes import Scan
-from cdc_views.sql.external.relational import Events, in_transaction, is_of_table, is_set, log_position, options_hints
+from cdc_views.sql.external.relational import (
+    NO_POSITION,
+    Events,
+    in_transaction,
+    is_of_table,
+    is_set,
+    log_position,
+    options_hints,
+)
 from cdc_views.sql.external.values import MEMBER, Found, Members, NotInSqlError
 from cdc_views.sql.external.whole_rows import DELETE, OP, POSITION, WholeRows
 
 _WRITE = "u"
-_ORDERED = "_position orders the changes of the source's log (S2, S3)"
+_ORDERED = "_position: its place in the source's log; a higher one is newer (S2, S3)"
 _BY_OFFSET = "_position is the place in the topic, which orders the writes of a key (S2)"
 _KEY, _EVENT = "_record_key", "_event"
 _OFFSETS = 1 << 32
@@ -38,7 +46,8 @@ def unwrapped(schema: TableSchema, shown: TableSchema, events: Events, options: 
     is_deleted = [*is_set(metadata("deleted")), *([equal(op.text, DELETE)] if op is not None else [])]
     if not is_deleted:
         raise NotInSqlError("the rows do not say which are deleted")
-    position = log_position(metadata, is_snapshot, in_transaction(metadata("total_order")))
+    at = log_position(metadata, is_snapshot, in_transaction(metadata("total_order")))
+    position = coalesce(at, Failure(NO_POSITION, Physical.POSITION))
     what = Case(((either(*is_deleted), Lit(DELETE)),), Lit(_WRITE))
     columns: Named = ((OP, what), (POSITION, position), *_kept(events.event, schema))
     return WholeRows(

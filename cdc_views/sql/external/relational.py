@@ -41,11 +41,11 @@ _ORDINALS = 1 << 32
 _OPS = ("c", "u", "r", DELETE, TRUNCATE)
 _EVENT, _OLD, _KEY = "_event", "_old", "_key"
 _OBJECTS = ("source", "before", "after", "transaction")
-_ORDERED = "_position orders the changes of the source's log (S2, S3)"
+_ORDERED = "_position: its place in the source's log; a higher one is newer (S2, S3)"
 _FALSE = ("false", "")
 _OF_NOTICES = ("ts_ms", "source")
-_NO_EVENT = "a message is no change event of Debezium, as the others are: set `raw: {reading: copy}`"
-_NO_POSITION = "an event has no position in the log, or another source: set `raw: {reading: copy}`"
+_NO_EVENT = "a message is no change event of Debezium: set `raw: {reading: copy}`"
+NO_POSITION = "an event has no position in the log, or comes from another source: set `raw: {reading: copy}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +137,22 @@ def envelope(schema: TableSchema, shown: TableSchema, events: Events, options: D
     transaction = event.object("transaction") if "transaction" in (event.names or ()) else None
     total_order = None if transaction is None else transaction.member("total_order")
     is_snapshot = either(equal(op, "r"), *is_set(source.member("snapshot")))
-    position = log_position(source.member, is_snapshot, in_transaction(total_order), connector=events.connector)
+    is_change, is_ours = Call(Op.IN, (op, *map(Lit, _OPS))), is_of_table(schema, source.member)
+    at = log_position(source.member, is_snapshot, in_transaction(total_order), connector=events.connector)
+    # an engine may compute columns before it leaves rows out, so a failure has the condition of its rows
+    position = coalesce(at, when(is_change, Failure(NO_POSITION, Physical.POSITION)))
+    of_table = when(is_ours, op) if is_ours is not None and source.names is None else op
     row = after.of if before is None or before.of is None else Case(((equal(op, DELETE), before.of),), after.of)
     old = () if before is None or before.of is None else ((_OLD, when(equal(op, "u"), before.of)),)
     key = () if events.key is None or events.key.of is None else ((_KEY, events.key.of),)
-    columns: Named = ((OP, op), (POSITION, position), (ROW, row), *old, *key)
-    is_change = Call(Op.IN, (op, *map(Lit, _OPS)))
+    columns: Named = ((OP, of_table), (POSITION, position), (ROW, row), *old, *key)
     # JSON that nobody looked at may be of either
     is_known = bool(events.connector) or source.names is not None
     is_mysql = events.connector in MYSQL if events.connector else is_known and "lsn" not in (source.names or ())
     return WholeRows(
         schema,
         shown,
-        events.select("events", "change", columns, both(is_change, is_of_table(schema, source.member)), note=_ORDERED),
+        events.select("events", "change", columns, both(is_change, is_ours), note=_ORDERED),
         Members(col(ROW), after.kind),
         options_hints(options, is_mysql=is_mysql, is_known=is_known),
         marks=not is_mysql,
@@ -208,9 +211,9 @@ def in_transaction(order: Found | None) -> Expr:
 
 
 def log_position(member: Callable[[str], Found | None], is_snapshot: Expr, in_transaction: Expr, *, connector: str = "") -> Expr:
-    """Return the write time of an event (`formats.debezium.order`) by its members, which `member` returns.
+    """Return the write time of an event (`formats.debezium.order`) by its members, which `member` returns; null without one.
 
-    It fails for an event without a position. `connector` is Debezium's name of the source, if it is known; else JSON shows it.
+    `connector` is Debezium's name of the source, if it is known; else JSON shows it.
     """
     given = member("order")
     if given is not None and not given.is_json:
@@ -224,10 +227,10 @@ def log_position(member: Callable[[str], Found | None], is_snapshot: Expr, in_tr
         ordinal = Case(((is_snapshot, Lit(0)),), literal(1) if row is None else coalesce(row.whole, Lit(0)) + 1)
         number = LastNumber(file.text) * (1 << POSITION_BITS)
         at = (number + pos.as_type(Physical.POSITION)) * _ORDINALS + ordinal
-        branches.append((_has(pos, given, member, connector or MYSQL), at))
+        branches.append((both(_has(pos, given, member, connector or MYSQL), not_null(file.value)) or not_null(pos.value), at))
     if not branches:
         raise NotInSqlError("the events have no position in a log")
-    return Case(tuple(branches), Failure(_NO_POSITION, Physical.POSITION))
+    return Case(tuple(branches))
 
 
 def _has(place: Found, given: Found | None, member: Callable[[str], Found | None], connector: str | frozenset[str]) -> Expr:

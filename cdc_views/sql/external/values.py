@@ -164,6 +164,14 @@ def is_uuid(kind: LogicalType) -> bool:
     return isinstance(kind, Scalar) and kind.kind in (Kind.UUID, Kind.TIMEUUID)
 
 
+def is_unit_guessed(kind: LogicalType, found: Found, hints: Hints) -> bool:
+    """Whether nothing says what a date-time's number counts, so that its size does."""
+    if not isinstance(kind, Scalar) or kind.kind not in (Kind.DATETIME, Kind.INSTANT):
+        return False
+    is_number = found.is_of(pa.types.is_integer) or (found.is_json and kind.kind is Kind.DATETIME)
+    return is_number and stated_unit(kind.kind, hints) is None
+
+
 def _integer(wanted: Physical) -> Callable[[Scalar, Found, Hints], Expr]:
     def read(kind: Scalar, found: Found, hints: Hints) -> Expr:
         found.whole  # noqa: B018 - raises for another type

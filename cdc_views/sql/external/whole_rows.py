@@ -34,7 +34,7 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Aggregate, Node, Scan, Select, beside
+from cdc_views.plan.nodes import Aggregate, Node, Scan, Select, beside, noted
 from cdc_views.plan.order import VALUE, WRITTEN, survives
 from cdc_views.plan.show import shows_null
 from cdc_views.sql.external.values import (
@@ -42,6 +42,7 @@ from cdc_views.sql.external.values import (
     Members,
     NotInSqlError,
     is_exact_number,
+    is_unit_guessed,
     is_uuid,
     physical_of,
     shown_number,
@@ -54,7 +55,10 @@ log (S2); the row, as written or as deleted."""
 DELETE, TRUNCATE = "d", "t"
 _MARKED = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON, Kind.BLOB, Kind.DECIMAL})
 """Kinds of values that PostgreSQL may store out of line; Debezium does not send them if they stay (rule S4)."""
-_EXISTS = "a row exists if its last write is newer than _scope (S1); older values become null (D1)"
+_EXISTS = "a row exists if its last write is newer than _scope (S1)"
+_OLDER = "values that were written before _scope become null (D1)"
+_GUESSED = "{} counts ms where it is below 10^14, else µs (S1): `units` of the project file says which"
+_NOT_DELETED = "keys whose last change is no deletion"
 _COVERED = "_scope: when it was last deleted or truncated (D2, S6)"
 _NEWEST = "_newest"
 _MOVES = "an event has no value of key column {name}, or moves its row to another key: set `raw: {{reading: copy}}`"
@@ -102,7 +106,8 @@ class WholeRows:
         kept = tuple((name, col(name)) for name in rows.output() if name != names.DELETED)
         own = (col(names.DELETED),) if names.DELETED in rows.output() else ()
         scope = (names.SCOPE, largest(*own, col(names.TABLE_DELETED)))
-        return Select("covered_rows", "row key", beside("rows_and_table", rows, table, ()), (*kept, scope), note=_COVERED)
+        note = _COVERED if own else "_scope: the last truncate (S6)"
+        return Select("covered_rows", "row key", beside("rows_and_table", rows, table, ()), (*kept, scope), note=note)
 
     @property
     def _whole(self) -> list[Column]:
@@ -152,7 +157,8 @@ class WholeRows:
         whole = tuple((physical_name(column.name), self._found(column).value) for column in self._whole)
         live = (names.LIVE, Struct(((WRITTEN, col(POSITION)), *whole)))
         is_there = both(equal(col(_NEWEST), 1), ~equal(col(OP), DELETE))
-        return Select("newest_rows", "row key", numbered, (*((key.name, key) for key in keys), live), is_there)
+        shown: list[tuple[str, Expr]] = [*((key.name, key) for key in keys), live]
+        return Select("newest_rows", "row key", numbered, tuple(shown), is_there, note=_NOT_DELETED)
 
     def _read(self, covered: Node) -> Select:
         """The rows that exist, with stored values."""
@@ -165,7 +171,14 @@ class WholeRows:
             columns[name] = when(survives(col(name)[WRITTEN], col(names.SCOPE)), value) if is_single else value
         is_covered = names.SCOPE in covered.output()
         written = survives(col(names.LIVE)[WRITTEN], col(names.SCOPE)) if is_covered else None
-        return Select("read_rows", "visible row", covered, tuple(columns.items()), written, note=_EXISTS if is_covered else "")
+        regulars = self.schema.regulars
+        guessed = [c.name for c in regulars if is_unit_guessed(c.type, self._found(c), self.hints_of(c))]
+        note = noted(
+            _EXISTS if is_covered else "",
+            _OLDER if singles and is_covered else "",
+            _GUESSED.format(", ".join(guessed)) if guessed else "",
+        )
+        return Select("read_rows", "visible row", covered, tuple(columns.items()), written, note=note)
 
     def _shown(self) -> Named:
         # a value is written twice in some friendly forms: so it has a column first, unless that is all it is
@@ -217,7 +230,9 @@ class WholeRows:
         if not found:
             raise NotInSqlError(f"key column {name!r}: the events have it not")
         values = [stored_value(column.type, place, self.hints_of(column)) for place in found]
-        missing = Failure(_MOVES.format(name=name), physical_of(column.type))
+        failure: Expr = Failure(_MOVES.format(name=name), physical_of(column.type))
+        # an engine may look at truncations, and at other tables' events, before it leaves them out
+        missing = when(~equal(col(OP), TRUNCATE), failure) if self.has_truncates else failure
         former = None if self.old is None else self.old.member(name)
         if former is None:
             return coalesce(*values, missing)
