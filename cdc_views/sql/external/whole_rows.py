@@ -154,10 +154,9 @@ class WholeRows:
         number = (_NEWEST, RowNumber(tuple(keys), (col(POSITION),)))
         last = "_newest: 1 for the last change of a row (S1)"
         numbered = Select("numbered", "change of a row", events, (*columns, number), note=last)
-        whole = tuple((physical_name(column.name), self._found(column).value) for column in self._whole)
-        live = (names.LIVE, Struct(((WRITTEN, col(POSITION)), *whole)))
+        whole = ((physical_name(column.name), self._found(column).value) for column in self._whole)
         is_there = both(equal(col(_NEWEST), 1), ~equal(col(OP), DELETE))
-        shown: list[tuple[str, Expr]] = [*((key.name, key) for key in keys), live]
+        shown: list[tuple[str, Expr]] = [*((key.name, key) for key in keys), (POSITION, col(POSITION)), *whole]
         return Select("newest_rows", "row key", numbered, tuple(shown), is_there, note=_NOT_DELETED)
 
     def _read(self, covered: Node) -> Select:
@@ -166,11 +165,12 @@ class WholeRows:
         singles = {column.name for column in self._single}
         for column in self.schema.regulars:
             name, is_single = physical_name(column.name), column.name in singles
-            place = col(name)[VALUE] if is_single else col(names.LIVE)[name]
+            place = col(name)[VALUE] if is_single else col(names.LIVE)[name] if singles else col(name)
             value = self._value(column, Found(place, self._found(column).kind))
             columns[name] = when(survives(col(name)[WRITTEN], col(names.SCOPE)), value) if is_single else value
         is_covered = names.SCOPE in covered.output()
-        written = survives(col(names.LIVE)[WRITTEN], col(names.SCOPE)) if is_covered else None
+        last = col(names.LIVE)[WRITTEN] if singles else col(POSITION)
+        written = survives(last, col(names.SCOPE)) if is_covered else None
         regulars = self.schema.regulars
         guessed = [c.name for c in regulars if is_unit_guessed(c.type, self._found(c), self.hints_of(c))]
         note = noted(
