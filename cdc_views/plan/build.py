@@ -23,7 +23,7 @@ from cdc_views.plan.reduce import (
     stored_keys,
     with_elements,
 )
-from cdc_views.plan.reduction import Reduction, WholeEvents
+from cdc_views.plan.reduction import FactsFrom, Reduction, WholeEvents
 from cdc_views.plan.representation import Representation, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
 from cdc_views.plan.timeline import Timeline
@@ -49,7 +49,8 @@ class Ask:
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names, empty for all; `where` uses physical
     names. `is_exact` asks for the exact forms that `query` prints instead of friendly types; `is_ordered` for its order.
     `split` has the parts of a state with a base. `is_history` asks for one row per version of a row, up to `as_of`.
-    `events` is what is known of facts that are events of whole rows; None if some are none.
+    `events` is what is known of facts that are events of whole rows; None if some are none. `facts_from` has the facts instead
+    of a raw table.
     """
 
     relation: Relation
@@ -65,6 +66,7 @@ class Ask:
     tells: Tells = Tells.NOTHING
     is_history: bool = False
     events: WholeEvents | None = None
+    facts_from: FactsFrom | None = None
 
 
 def build(ask: Ask, *, joins_fully: bool = False) -> Node:
@@ -88,6 +90,7 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
         skips_unwanted=ask.relation.is_whole_row,  # S1: its rows exist by their markers alone
         split=ask.split,
         events=ask.events,
+        facts_from=ask.facts_from,
     )
     now: Expr = col(names.CLOCK) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation, needed, now, representation, tells_expiry=Tells.EXPIRY in ask.tells)

@@ -120,6 +120,21 @@ class Days(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class ArraySize(Expr):
+    """The number of an array's elements; 0 for a null array."""
+
+    array: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ItemAt(Expr):
+    """An element of an array, from 0; null if the array is shorter."""
+
+    array: Expr
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
 class LowerCase(Expr):
     """A text in lower case."""
 

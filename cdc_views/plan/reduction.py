@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar
@@ -23,6 +24,15 @@ from cdc_views.storage.relation import Relation
 
 Scans = list[tuple[tuple[FactKind, ...], Source]]
 """Kinds of facts, and the source to scan them in."""
+
+
+class FactsFrom(Protocol):
+    """Where facts come from instead of a raw table."""
+
+    def facts(self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None) -> Node:
+        """Return the facts of some kinds, with `columns` over the columns of the canonical relation."""
+
+
 Payload = Callable[[LogicalType], tuple[str, ...]]
 """The stored fields of a cell that the rest of the plan reads, by the type of its value."""
 
@@ -56,7 +66,7 @@ class Reduction:
     `split` has the parts of a state with a base: only keys that newer facts touch need reducing. A fact about a row touches that
     row, any other fact its whole partition; no newer fact is about the whole table. None: all facts are in one place.
     `rows_from` is the source of all facts about rows that need reducing (None: raw, or the parts of `split`); `others_from`
-    the source of facts about more than a row (None: every part that may hold some). `events`: see `Ask`.
+    the source of facts about more than a row (None: every part that may hold some). `events`, `facts_from`: see `Ask`.
     """
 
     relation: Relation
@@ -71,6 +81,7 @@ class Reduction:
     others_from: Source | None = None
     is_whole: bool = False
     events: WholeEvents | None = None
+    facts_from: FactsFrom | None = None
 
     @property
     def schema(self) -> TableSchema:
@@ -106,6 +117,8 @@ class Reduction:
     def facts(self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None) -> Node:
         """Return the facts of some kinds, without rows that need no reducing; `columns` must include their keys."""
         wanted = tuple(kinds)
+        if self.facts_from is not None:
+            return self.facts_from.facts(name, kinds=wanted, columns=columns, where=where)
         scan, is_of_rows = partial(self.scan, kinds=wanted, columns=columns, where=where), FactKind.ROW in wanted
         if is_of_rows and self.rows_from is not None:
             return scan(name, source=self.rows_from)

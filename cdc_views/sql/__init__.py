@@ -113,10 +113,11 @@ def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: s
     return _rows(ask, dialect(dialect_name), strategy, table, output_names(ask), clock=clock, is_pretty=is_pretty)
 
 
-def events_sql(relation: Relation, events: Node, *, dialect_name: str, table: str) -> str:
-    """Return the query of a view that reads the events of an external table, `table`, by the plan `events`."""
+def events_sql(relation: Relation, events: Node, *, dialect_name: str, table: str, clock: str = "") -> str:
+    """Return the query of a view of the events of an external table, `table`, by the plan `events`; `clock`: see `rows_sql`."""
     check_names(relation, dialect_name)
     target, ask = dialect(dialect_name), Ask(relation)
+    target.clock = clock
     return target.printed(_named(ask, Renderer(target, table=table).query(prune(events)), output_names(ask)))
 
 

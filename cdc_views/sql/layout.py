@@ -14,7 +14,7 @@ WIDTH = 112
 _WIDER = 180
 """The most characters of a subquery or an ordered aggregate on a line: they are harder to read in parts."""
 _CALLS = (exp.Anonymous, exp.ArrayAgg, exp.Bracket, exp.Filter, exp.IgnoreNulls, exp.Limit, exp.Max, exp.Min, exp.Order)
-_SPLIT = (*_CALLS, exp.Lambda, exp.Paren, exp.Not, exp.Where, exp.Case, exp.If, exp.Alias)
+_SPLIT = (*_CALLS, exp.Lambda, exp.Paren, exp.PropertyEQ, exp.Not, exp.Where, exp.Case, exp.If, exp.Alias)
 """Expressions that are written over several lines; the parts of others stay together."""
 
 _PAIRED = "named_struct"
@@ -143,7 +143,7 @@ def _fit(value: exp.Expr, text: Text) -> exp.Expr:
         value.set("expression", exp.Var(this=where))
     if isinstance(value, exp.Connector):
         _fit_operands(value, text)
-    elif isinstance(value, (exp.Add, exp.Mul)):
+    elif isinstance(value, (exp.Add, exp.IntDiv, exp.Mul, exp.Sub)):
         _fit_parts(value, text)
     elif isinstance(value, exp.IgnoreNulls):
         # `IGNORE NULLS` is written inside the call, so the call stays one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -24,7 +24,7 @@ from cdc_views.schemas import read_text
 from cdc_views.sql import events_sql, rows_sql
 from cdc_views.sql.external import EventsOf, plan_of_events
 from cdc_views.storage.relation import Relation
-from helpers.found_tables import DATA, Event, as_columns, as_records
+from helpers.found_tables import DATA, Event, as_columns, as_records, cells_type
 
 MARK = "__debezium_unavailable_value"
 Show = Callable[[str, Mapping[str, pa.Table]], list[str]]
@@ -70,7 +70,8 @@ class EventTable:
     @property
     def relation(self) -> Relation:
         """The raw table that it would make."""
-        schema = read_text(self.ddl, path=Path("schema.sql"), keyspace="", key_columns=()).tables[self.name]
+        kind = "cql" if self.format == "debezium-cassandra" else "sql"
+        schema = read_text(self.ddl, path=Path(f"schema.{kind}"), keyspace="", key_columns=()).tables[self.name]
         return Relation(schema, self.adapter.order)
 
     @property
@@ -89,12 +90,12 @@ class EventTable:
             facts += self.adapter.decode(SourceLine(found.text, 0, 0), self.relation.schema)
         return facts
 
-    def check(self, dialect: str, show: Show) -> str:
+    def check(self, dialect: str, show: Show, *, now: int = 0) -> str:
         """Check that the view of the events shows the rows of the view of their facts; return its query."""
         relation = self.relation
         raw = relation.rows(self.facts(), landed_at=0)
-        wanted = show(rows_sql(Ask(relation), dialect_name=dialect, strategy="auto", table="raw", clock="0"), {"raw": raw})
-        sql = events_sql(relation, self.plan(dialect), dialect_name=dialect, table="found")
+        wanted = show(rows_sql(Ask(relation), dialect_name=dialect, strategy="auto", table="raw", clock=str(now)), {"raw": raw})
+        sql = events_sql(relation, self.plan(dialect), dialect_name=dialect, table="found", clock=str(now))
         assert show(sql, {"found": self.rows}) == wanted
         return sql
 
@@ -211,6 +212,74 @@ def event_tables(*, without: Collection[str] = ()) -> dict[str, EventTable]:
 
 _MICROS = {"units": {"ts": "micros"}}
 _MODES = ("default", "schemas_enabled", "ExtractNewRecordState")
+
+# --- Cassandra's ---------------------------------------------------------------------------------------------------------
+
+_CQL = """CREATE TABLE ks.d (pk int, ck1 int, ck2 text, b blob, big bigint, bo boolean, ts timestamp, u uuid, v int, w text,
+  PRIMARY KEY (pk, ck1, ck2));"""
+_OF_CQL = {"pk": pa.int32(), "ck1": pa.int32(), "ck2": pa.string(), "b": pa.binary(), "big": pa.int64(), "bo": pa.bool_(),
+           "ts": pa.int64(), "u": pa.string(), "v": pa.int32(), "w": pa.string()}  # fmt: skip
+_PARTS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.string()), ("type", pa.string())]))
+_END = pa.struct([("method", pa.string()), ("values", _PARTS)])
+_CASSANDRA = pa.struct([("ts_us", pa.int64()), ("snapshot", pa.string()), ("keyspace", pa.string()), ("table", pa.string()),
+                        ("file", pa.string()), ("pos", pa.int64()), ("cluster", pa.string())])  # fmt: skip
+
+
+def of_cassandra(events: Iterable[Event]) -> EventTable:
+    """Events of `ks.d` as nested columns, without the columns that SQL does not read."""
+    cells = cells_type(**_OF_CQL)
+    after = pa.struct([*cells, ("_range_start", _END), ("_range_end", _END)])
+    kind = pa.struct([("ts_ms", pa.int64()), ("op", pa.string()), ("source", _CASSANDRA), ("after", after)])
+    return EventTable(_CQL, as_columns(events, kind), "ks.d", "debezium-cassandra")
+
+
+def captured_of_cassandra() -> EventTable:
+    """The captured events of `ks.d`, with the columns that SQL reads."""
+    samples = [json.loads(path.read_text()) for path in sorted((DATA / "debezium_cassandra").glob("*.json"))]
+    events = [e["value"] for sample in samples for e in sample.get("debezium_events") or () if e["topic"] == "lab.ks.d"]
+    return of_cassandra([{**event, "after": {n: event["after"].get(n) for n in (*_OF_CQL, *_ENDS)}} for event in events])
+
+
+_ENDS = ("_range_start", "_range_end")
+_WRITTEN = 1_700_000_000_000_000
+
+
+def random_of_cassandra(rng: Random, *, count: int) -> EventTable:
+    """Random events of a few rows: ties of write times, expiries, deletions of rows, ranges and partitions, snapshot reads."""
+    events = [_mutation(rng) for _ in range(count)]
+    return of_cassandra([*events, *rng.sample(events, k=count // 4)])
+
+
+def _mutation(rng: Random) -> Event:
+    op = rng.choices(("i", "u", "d", "range", "partition"), (5, 5, 2, 1, 0.5))[0]
+    at = _WRITTEN + rng.randrange(12) * 500_000
+    keys = {"pk": rng.randrange(2), "ck1": rng.randrange(3), "ck2": rng.choice(("a", "b"))}
+    values = {"b": rng.choice((None, "", "AAE=")), "big": rng.choice((None, -1, 1 << 40)), "bo": rng.choice((None, True, False)),
+              "ts": rng.choice((None, -1, 1_700_000_000_123)), "v": rng.choice((None, 0, -5, 5)),
+              "u": rng.choice((None, "A0EEBC99-9c0b-4ef8-bb6d-6bb9bd380a11")), "w": rng.choice((None, "", "x", "☃"))}  # fmt: skip
+    expiry = rng.choice((None, None, at + 3_000_000, at + 1_500_001, at + 60_000_000))
+    after: dict[str, Any] = {name: {"value": value, "deletion_ts": None, "set": True} for name, value in keys.items()}
+    if op in "iu":
+        is_set = {name: rng.random() < 0.6 for name in values}
+        after |= {n: {"value": v, "deletion_ts": at if v is None else expiry, "set": is_set[n]} for n, v in values.items()}
+    elif op != "d":
+        after |= {name: {"value": None, "deletion_ts": at, "set": True} for name in ("ck1", "ck2")}
+    if op == "range":
+        after |= dict.fromkeys(("ck1", "ck2")) | _ends_of(rng)
+    source = {"ts_us": at, "snapshot": "true" if op == "i" and rng.random() < 0.1 else "false", "keyspace": "ks", "table": "d",
+              "file": "CommitLog-7-1.log", "pos": 5, "cluster": "lab"}  # fmt: skip
+    return {"ts_ms": at // 1000 + 700, "op": {"range": "r", "partition": "d"}.get(op, op), "source": source, "after": after}
+
+
+def _ends_of(rng: Random) -> dict[str, Any]:
+    start, end = sorted(rng.randrange(3) for _ in range(2))
+    sizes = rng.randrange(3), rng.randrange(3)
+    ends = {}
+    for name, side, first, size in zip(_ENDS, ("START", "END"), (start, end), sizes, strict=True):
+        values = [{"name": "ck1", "value": str(first), "type": "t"}, {"name": "ck2", "value": rng.choice("ab"), "type": "t"}]
+        ends[name] = {"method": f"{rng.choice(('INCL', 'EXCL'))}_{side}_BOUND", "values": values[:size]}
+    return ends
+
 
 # --- random events -----------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from helpers.dialect_zetasql import GoogleSql
-from helpers.event_tables import event_tables, random_events
+from helpers.event_tables import captured_of_cassandra, event_tables, random_events, random_of_cassandra
 from sqlglot import exp
 
 from cdc_views.model.types import Kind, Scalar
@@ -42,6 +42,8 @@ def on_googlesql(sql: str, tables: Mapping[str, pa.Table]) -> list[str]:
     return sorted(map(repr, engine.query(sql)))
 
 
+INSTANTS = (1_700_000_000, 1_700_000_004, 1_700_000_009, 1_795_338_200)
+"""Before, between and after what expires in events of Cassandra."""
 _ENGINES: list[GoogleSql] = []
 
 
@@ -75,6 +77,22 @@ def test_random_events_on_googlesql(is_typed: bool, of: str) -> None:
     rng = Random(27)
     for _ in range(HISTORIES // 25):
         random_events(rng, count=rng.randrange(1, 20), is_typed=is_typed, of=of).check("bigquery", on_googlesql)
+
+
+@pytest.mark.parametrize("now", INSTANTS)
+def test_captured_events_of_cassandra(now: int) -> None:
+    captured_of_cassandra().check("duckdb", on_duckdb, now=now)
+    captured_of_cassandra().check("bigquery", on_googlesql, now=now)
+
+
+def test_random_events_of_cassandra() -> None:
+    rng = Random(31)
+    for n in range(HISTORIES // 4):
+        found = random_of_cassandra(rng, count=rng.randrange(1, 40))
+        for now in INSTANTS:
+            found.check("duckdb", on_duckdb, now=now)
+            if n % 10 == 0:
+                found.check("bigquery", on_googlesql, now=now)
 
 
 def test_a_source_whose_events_have_every_column_takes_a_window() -> None:
@@ -136,3 +154,6 @@ def test_spark_shows_what_the_copy_shows(spark_engine: SparkEngine) -> None:
     random = [random_events(rng, count=40, is_typed=n % 2 == 0, of=of) for n in range(4) for of in sources]
     for table in [*TABLES.values(), *random]:
         table.check("spark", show)
+    for found in (captured_of_cassandra(), random_of_cassandra(rng, count=60), random_of_cassandra(rng, count=60)):
+        for now in INSTANTS[1:3]:
+            found.check("spark", show, now=now)

@@ -36,10 +36,10 @@ from cdc_views.rules.facts import Elements, Fact, FactKind, Origin
 _MICROS = range(-(1 << 63), 1 << 63)
 _EXPIRIES = range((1 << 32) * 1_000_000)
 _SECONDS_IN_MILLIS = range((1 << 32) * 1000)
-_SNAPSHOT_SHIFT = 1 << 62  # µs (146,000 years) by which snapshot reads precede their read time: below every client's clock (S5)
+SNAPSHOT_SHIFT = 1 << 62  # µs (146,000 years) by which snapshot reads precede their read time: below every client's clock (S5)
 _LONGEST_TTL = (1 << TTL_BITS) - 1
 _FALSE = (None, False, "false", "")
-_UNITS = {Kind.TIME: Unit.NANOS, Kind.TIMESTAMP: Unit.MILLIS, Kind.DURATION: Unit.NANOS}
+UNITS = {Kind.TIME: Unit.NANOS, Kind.TIMESTAMP: Unit.MILLIS, Kind.DURATION: Unit.NANOS}
 
 
 class DebeziumCassandra(RawFormat):
@@ -100,7 +100,7 @@ def _stamp(value: Mapping[str, Any], source: Mapping[str, Any]) -> Stamp:
     written = integer(member(source, "ts_us", what="source"), what="source.ts_us", allowed=_MICROS)
     millis = integer(member(value, "ts_ms", what="the event"), what="ts_ms", allowed=_SECONDS_IN_MILLIS)
     is_snapshot = source.get("snapshot") not in _FALSE
-    return Stamp(max(_MICROS.start, written - _SNAPSHOT_SHIFT) if is_snapshot else written, millis // 1000)
+    return Stamp(max(_MICROS.start, written - SNAPSHOT_SHIFT) if is_snapshot else written, millis // 1000)
 
 
 def _origin(source: Mapping[str, Any]) -> Origin:
@@ -114,7 +114,7 @@ def _hints_of(declared: ConnectType | None) -> HintsOf:
 
     def hints_of(column: Column) -> Hints:
         cell = after.field(column.name) if after else None
-        return Hints(declared=cell.field("value") if cell else None, default_units=_UNITS)
+        return Hints(declared=cell.field("value") if cell else None, default_units=UNITS)
 
     return hints_of
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 from cdc_views.plan import documents as d
 from cdc_views.plan.documents import InstantForm, Physical
 from cdc_views.sql.dialects.base import Dialect
-from cdc_views.sql.dialects.writing import Sql, function, identifier, text
+from cdc_views.sql.dialects.writing import Sql, function, identifier, number, text
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LAST_DIGITS = "[0-9]+$"
@@ -55,6 +55,10 @@ class DocumentDialect(Dialect):
     def utf8(self, value: Sql) -> Sql:
         """Return the text that bytes hold."""
         return function("decode", value, *self.encoding)
+
+    @abstractmethod
+    def item_at(self, array: Sql, index: int) -> Sql:
+        """Return an element of an array, from 0; null if there is none."""
 
     def as_bytes(self, value: Sql) -> Sql:
         """Return the bytes of a text, in UTF-8."""
@@ -104,6 +108,14 @@ class DocumentDialect(Dialect):
     def visit_days(self, node: d.Days, item: Sql | None) -> Sql:
         """Return days of a date."""
         return self.days(self.render(node.value, item))
+
+    def visit_arraysize(self, node: d.ArraySize, item: Sql | None) -> Sql:
+        """Return the number of elements."""
+        return function("COALESCE", self._own("array_size", self.render(node.array, item)), number(0))
+
+    def visit_itemat(self, node: d.ItemAt, item: Sql | None) -> Sql:
+        """Return an element."""
+        return self.item_at(self.render(node.array, item), node.index)
 
     def visit_lowercase(self, node: d.LowerCase, item: Sql | None) -> Sql:
         """Return a text in lower case."""
@@ -167,6 +179,9 @@ class DuckDbDocuments(DocumentDialect):
     def as_bytes(self, value: Sql) -> Sql:
         return function("encode", value)
 
+    def item_at(self, array: Sql, index: int) -> Sql:
+        return function("list_extract", array, number(index + 1))
+
     def failure(self, message: str, type: Physical) -> Sql:
         return function("error", text(message))
 
@@ -213,6 +228,9 @@ class SparkDocuments(DocumentDialect):
 
     def days(self, value: Sql) -> Sql:
         return function("unix_date", value)
+
+    def item_at(self, array: Sql, index: int) -> Sql:
+        return function("get", array, number(index))
 
     def failure(self, message: str, type: Physical) -> Sql:
         return function("raise_error", text(message))
@@ -261,6 +279,9 @@ class BigQueryDocuments(DocumentDialect):
 
     def days(self, value: Sql) -> Sql:
         return function("UNIX_DATE", value)
+
+    def item_at(self, array: Sql, index: int) -> Sql:
+        return exp.Bracket(this=array, expressions=[number(index)], offset=0, safe=True)
 
     def failure(self, message: str, type: Physical) -> Sql:
         return self.cast(function("ERROR", text(message)), type)

@@ -13,11 +13,15 @@ import pyarrow as pa
 
 from cdc_views.formats.base import RawFormat
 from cdc_views.formats.debezium.format import Debezium
+from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
 from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.landing.external.shapes import Reading, Shape
+from cdc_views.plan.build import Ask, build
 from cdc_views.plan.nodes import Node
+from cdc_views.plan.rewrites import lowered
 from cdc_views.sql.dialects import dialect_class
 from cdc_views.sql.external import records, relational
+from cdc_views.sql.external.cassandra import CassandraEvents
 from cdc_views.sql.external.values import NotInSqlError
 from cdc_views.storage.relation import Relation
 
@@ -45,6 +49,9 @@ def plan_of_events(of: EventsOf, columns: pa.Schema, *, key: str = "key", sample
     schema, shown, format = of.relation.schema, of.relation.shown, of.format
     if isinstance(format, KeyValue):
         return records.keys_and_rows(schema, shown, columns, sample=sample).plan()
+    if isinstance(format, DebeziumCassandra):
+        events = relational.Events.of(columns, value="value" if of.reading.shape is Shape.LINE else "", key=key, sample=sample)
+        return lowered(build(Ask(of.relation, facts_from=CassandraEvents.of(schema, events))))
     if not isinstance(format, Debezium):
         raise NotInSqlError(f"SQL does not read format {format.name}")
     events = relational.Events.of(columns, value="value" if of.reading.shape is Shape.LINE else "", key=key, sample=sample)

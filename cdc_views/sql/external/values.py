@@ -241,6 +241,14 @@ def _instant(kind: Scalar, found: Found, hints: Hints) -> Expr:
     return Case(((is_millis, number * 1000),), number)
 
 
+def _millis(kind: Scalar, found: Found, hints: Hints) -> Expr:
+    if found.kind is not None and pa.types.is_timestamp(found.kind):
+        return _instant(kind, found, hints) // 1000
+    if stated_unit(Kind.TIMESTAMP, hints) is Unit.MILLIS:
+        return found.whole
+    raise NotInSqlError("nothing says that its numbers count milliseconds")
+
+
 def _time(kind: Scalar, found: Found, hints: Hints) -> Expr:
     unit, number = stated_unit(Kind.TIME, hints), found.whole
     if unit is not None:
@@ -292,5 +300,6 @@ _READERS: dict[Kind, Callable[[Scalar, Found, Hints], Expr]] = {
     Kind.DECIMAL: _decimal,
     Kind.DATE: _date,
     **dict.fromkeys((Kind.DATETIME, Kind.INSTANT), _instant),
+    Kind.TIMESTAMP: _millis,
     Kind.TIME: _time,
 }
