@@ -240,6 +240,14 @@ def captured_of_cassandra() -> EventTable:
     return of_cassandra([{**event, "after": {n: event["after"].get(n) for n in (*_OF_CQL, *_ENDS)}} for event in events])
 
 
+def rows_of_cassandra() -> EventTable:
+    """The captured events of `ks.kv2`, which has no clustering columns, as JSON."""
+    samples = [json.loads(path.read_text()) for path in sorted((DATA / "debezium_cassandra").glob("*.json"))]
+    events = [e for sample in samples for e in sample.get("debezium_events") or () if e["topic"] == "lab.ks.kv2"]
+    ddl = "CREATE TABLE ks.kv2 (k text PRIMARY KEY, n int, v text);"
+    return EventTable(ddl, as_records(events), "ks.kv2", "debezium-cassandra")
+
+
 _ENDS = ("_range_start", "_range_end")
 _WRITTEN = 1_700_000_000_000_000
 

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from helpers.dialect_zetasql import GoogleSql
-from helpers.event_tables import captured_of_cassandra, event_tables, random_events, random_of_cassandra
+from helpers.event_tables import captured_of_cassandra, event_tables, random_events, random_of_cassandra, rows_of_cassandra
 from sqlglot import exp
 
 from cdc_views.model.types import Kind, Scalar
@@ -83,6 +83,8 @@ def test_random_events_on_googlesql(is_typed: bool, of: str) -> None:
 def test_captured_events_of_cassandra(now: int) -> None:
     captured_of_cassandra().check("duckdb", on_duckdb, now=now)
     captured_of_cassandra().check("bigquery", on_googlesql, now=now)
+    rows_of_cassandra().check("duckdb", on_duckdb, now=now)
+    rows_of_cassandra().check("bigquery", on_googlesql, now=now)
 
 
 def test_random_events_of_cassandra() -> None:

@@ -34,7 +34,7 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.nodes import Scan, Select
-from cdc_views.sql.external.values import OBJECT, Found, Members, NotInSqlError
+from cdc_views.sql.external.values import MEMBER, OBJECT, Found, Members, NotInSqlError
 from cdc_views.sql.external.whole_rows import DELETE, OP, POSITION, ROW, TRUNCATE, WholeRows
 
 _ORDINALS = 1 << 32
@@ -99,8 +99,10 @@ class Events:
         names = frozenset(changes[0])
         if not isinstance(changes[0].get("source"), dict):
             return cls(Members(col(_EVENT)), messages, names=names)
-        parts = (("op", _op_of_json()), *((name, ObjectMember(col(_EVENT), name)) for name in _OBJECTS if name in names))
-        kinds = pa.schema([("op", pa.string()), *((name, OBJECT) for name in _OBJECTS if name in names)])
+        objects = [name for name in _OBJECTS if name in names]
+        clock = ("ts_ms", Member(col(_EVENT), "ts_ms"))
+        parts = (("op", _op_of_json()), clock, *((name, ObjectMember(col(_EVENT), name)) for name in objects))
+        kinds = pa.schema([("op", pa.string()), ("ts_ms", MEMBER), *((name, OBJECT) for name in objects)])
         connector = str(changes[0]["source"].get("connector"))
         return cls(Members.columns(kinds), Select("opened", "message", messages, parts), names=names, connector=connector)
 
