@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.rules.codec.times import datetime_text
+from cdc_views.sql import events_sql
 from cdc_views.sql.dialects import dialect
 
 if TYPE_CHECKING:
@@ -112,6 +114,19 @@ def test_the_check_notices_another_order(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(AssertionError):
         [table.check("duckdb", oldest) for table in tables]
+
+
+def test_events_of_another_table_and_source_stand_beside() -> None:
+    mine, other = (random_events(Random(n), count=20, is_typed=False, of=of) for n, of in enumerate(("postgresql", "mysql")))
+    values = [value and value.replace('"orders"', '"elsewhere"') for value in other.rows.column("value").to_pylist()]
+    theirs = other.rows.set_column(other.rows.column_names.index("value"), "value", pa.array(values))
+    both = replace(mine, rows=pa.concat_tables([theirs, mine.rows]))
+    shown = [
+        on_duckdb(events_sql(one.relation, one.plan("duckdb"), dialect_name="duckdb", table="found"), {"found": one.rows})
+        for one in (mine, both)
+    ]
+    assert shown[0] == shown[1]
+    assert shown[0]
 
 
 def test_the_first_and_the_last_years_are_shown() -> None:

@@ -96,14 +96,16 @@ class Events:
             raise NotInSqlError("no event shows how they look")
         parsed = ObjectMember(message.of, "payload") if has_schemas else message.of
         messages = Scan("messages", "message", ((_EVENT, parsed),), where)
-        names = frozenset(changes[0])
-        if not isinstance(changes[0].get("source"), dict):
+        names = frozenset().union(*changes)
+        sources = [one["source"] for one in changes if isinstance(one.get("source"), dict)]
+        if not sources:
             return cls(Members(col(_EVENT)), messages, names=names)
         objects = [name for name in _OBJECTS if name in names]
         clock = ("ts_ms", Member(col(_EVENT), "ts_ms"))
         parts = (("op", _op_of_json()), clock, *((name, ObjectMember(col(_EVENT), name)) for name in objects))
         kinds = pa.schema([("op", pa.string()), ("ts_ms", MEMBER), *((name, OBJECT) for name in objects)])
-        connector = str(changes[0]["source"].get("connector"))
+        connectors = {str(source.get("connector")) for source in sources}
+        connector = connectors.pop() if len(connectors) == 1 else ""
         return cls(Members.columns(kinds), Select("opened", "message", messages, parts), names=names, connector=connector)
 
     @property
