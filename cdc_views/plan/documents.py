@@ -46,10 +46,14 @@ class JsonObject(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Member(Expr):
-    """A member of a JSON object as text: a string's characters, else its JSON. Null if it is absent or null."""
+    """A member of a JSON object as text: a string's characters, else its JSON. Null if it is absent or null.
+
+    `is_scalar`: it is no object and no array, or an engine may show null for it.
+    """
 
     of: Expr
     name: str
+    is_scalar: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -339,6 +339,8 @@ def _change(rng: Random, position: int, *, of: str, is_typed: bool) -> Event:
         "day": rng.choice((None, 0, -1, 19_782)),
         "seen": rng.choice((None, 0, -1, 1704164645123456)),
     }
+    if not is_typed and rng.random() < 0.1:
+        row["note"] = rng.choice(({"a": [1, "x"]}, [], 7))  # as an hstore or an interval comes
     if not is_typed and op != "d":
         row = {name: value for name, value in row.items() if name == "id" or rng.random() < 0.9}
     if not is_typed and row.get("seen") is not None:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from cdc_views.plan import documents as d
 from cdc_views.plan.documents import InstantForm, Physical
 from cdc_views.sql.dialects.base import Dialect
-from cdc_views.sql.dialects.writing import Sql, function, identifier, number, text
+from cdc_views.sql.dialects.writing import Sql, function, identifier, number, only_if, text
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LAST_DIGITS = "[0-9]+$"
@@ -31,6 +31,10 @@ class DocumentDialect(Dialect):
     @abstractmethod
     def json_text(self, of: Sql, name: str) -> Sql:
         """Return a member of a JSON object as text."""
+
+    def any_json_text(self, of: Sql, name: str) -> Sql:
+        """Return a member that may be an object or an array as text."""
+        return self.json_text(of, name)
 
     @abstractmethod
     def json_member(self, of: Sql, name: str) -> Sql:
@@ -78,7 +82,7 @@ class DocumentDialect(Dialect):
 
     def visit_member(self, node: d.Member, item: Sql | None) -> Sql:
         """Return a member as text."""
-        return self.json_text(self.render(node.of, item), node.name)
+        return (self.json_text if node.is_scalar else self.any_json_text)(self.render(node.of, item), node.name)
 
     def visit_objectmember(self, node: d.ObjectMember, item: Sql | None) -> Sql:
         """Return a member that is an object."""
@@ -261,6 +265,11 @@ class BigQueryDocuments(DocumentDialect):
 
     def json_text(self, of: Sql, name: str) -> Sql:
         return function("JSON_VALUE", of, text(f"$.{name}" if _PLAIN.match(name) else '$."{}"'.format(name.replace('"', '\\"'))))
+
+    def any_json_text(self, of: Sql, name: str) -> Sql:
+        member = self.json_member(of.copy(), name)
+        is_nested = exp.In(this=function("JSON_TYPE", member), expressions=[text("object"), text("array")])
+        return only_if(is_nested, function("TO_JSON_STRING", member.copy()), self.json_text(of, name))
 
     def json_member(self, of: Sql, name: str) -> Sql:
         return exp.Dot(this=of, expression=identifier(name))

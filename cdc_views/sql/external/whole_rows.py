@@ -6,14 +6,14 @@ What every event has comes from the row's latest event as one value. Only what a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc_views.formats.connect.hints import MARK, Hints
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar, carries_comparable
 from cdc_views.plan import names
-from cdc_views.plan.documents import As, Differs, Failure, Physical
+from cdc_views.plan.documents import As, Differs, Failure, Member, Physical
 from cdc_views.plan.expr import (
     TRUE,
     Agg,
@@ -55,6 +55,7 @@ log (S2); the row, as written or as deleted."""
 DELETE, TRUNCATE = "d", "t"
 _MARKED = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON, Kind.BLOB, Kind.DECIMAL})
 """Kinds of values that PostgreSQL may store out of line; Debezium does not send them if they stay (rule S4)."""
+_TEXTS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
 _EXISTS = "a row exists if its last write is newer than _scope (S1)"
 _OLDER = "values that were written before _scope become null (D1)"
 _GUESSED = "{} counts ms where it is below 10^14, else µs (S1): `units` of the project file says which"
@@ -199,6 +200,8 @@ class WholeRows:
         found = self.row.member(column.name)
         if found is None:
             raise NotInSqlError(f"column {column.name!r}: the events have it not")
+        if isinstance(found.value, Member) and isinstance(column.type, Scalar) and column.type.kind in _TEXTS:
+            return replace(found, value=replace(found.value, is_scalar=False))
         return found
 
     def _is_sent(self, column: Column) -> Expr | None:
