@@ -62,17 +62,17 @@ def _read(table: TableContext, engine: EnginePlugin | None) -> EventsRead:
         raise NotInSqlError("it has a state, which is faster to read")
     if table.project.is_remote:
         return _remote(table)
-    columns, partitions = _columns(table, engine)
+    opened = ExternalTable.open(table.location)
+    columns, partitions = _columns(opened, engine)
     reading = Reading.of(table.format.name, table.schema, columns=columns, partitions=partitions, where=table.location)
-    sample, of = _sample(table.location, columns), EventsOf(table.relation, table.format, reading, engine.name)
+    sample, of = _sample(opened, columns), EventsOf(table.relation, table.format, reading, engine.name)
     return EventsRead(table.location, plan_of_events(of, columns, sample=sample))
 
 
-def _sample(location: str, columns: pa.Schema) -> list[Any]:
+def _sample(found: ExternalTable, columns: pa.Schema) -> list[Any]:
     """Return parsed values of the first events, none if the table has no column `value` of JSON."""
     if "value" not in columns.names or not is_text(columns.field("value").type):
         return []
-    found = ExternalTable.open(location)
     parsed: list[Any] = []
     for file in found.files:
         for batch, _ in found.batches(file, rows=_SAMPLE):
@@ -97,8 +97,7 @@ def _remote(table: TableContext) -> EventsRead:
     return EventsRead(table.location, plan_of_events(of, columns, key=key))
 
 
-def _columns(table: TableContext, engine: EnginePlugin) -> tuple[pa.Schema, frozenset[str]]:
-    found = ExternalTable.open(table.location)
+def _columns(found: ExternalTable, engine: EnginePlugin) -> tuple[pa.Schema, frozenset[str]]:
     if not engine.views_name_files:
         return found.columns, found.partitions
     if not found.files:

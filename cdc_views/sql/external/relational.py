@@ -57,7 +57,7 @@ class Events:
         step: What opens JSON.
         where: Which rows are events; None: all.
         key: The members of a record's key; None without one.
-        names: The names of an event's members; None if nothing shows them.
+        names: The names of an event's members; empty if nothing shows them.
         connector: Debezium's name of the source, where only values have it.
     """
 
