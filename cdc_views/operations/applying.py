@@ -19,7 +19,7 @@ from cdc_views.landing import create_raw, exists, open_raw
 from cdc_views.landing.external.table import ExternalTable
 from cdc_views.operations.applied import applied_file, followed_by, note_applied, note_followed
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.generating import definition_of, definition_on, reads_directly, statement_of
+from cdc_views.operations.generating import definition_of, definition_on, direct_definition, statement_of
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
 from cdc_views.operations.known_raw import remember
 from cdc_views.operations.sources import followed_state
@@ -65,19 +65,19 @@ def apply_view(table: TableContext, *, engine: str | None = None) -> str:
     over files waits for the first landing (`refresh_view`); then the statement is empty.
     """
     _check_view_name(table)
-    if not reads_directly(table, engine_plugin(engine) if engine else table.project.engine_plugin):
+    direct = direct_definition(table, engine_plugin(engine) if engine else table.project.engine_plugin)
+    if direct is None:
         adapted(table)
-    if table.project.is_remote:
-        with table.project.engine(engine) as remote:
-            return remote.apply(definition_of(table))
     with table.project.engine(engine) as opened:
+        if table.project.is_remote:
+            return opened.apply(direct or definition_of(table))
         return _apply_on(opened, table)
 
 
 def _apply_on(engine: Engine, table: TableContext) -> str:
     plugin = engine_plugin(engine.name)
-    if reads_directly(table, plugin):
-        statement = engine.apply(definition_on(table, plugin))
+    if (direct := direct_definition(table, plugin)) is not None:
+        statement = engine.apply(direct)
         note_followed(table, None)
         note_applied(table, _planned(table))
         return statement
@@ -134,11 +134,11 @@ def missed_by_view(table: TableContext, *, through: int | None) -> CheckFailedEr
 
 def plan_view(table: TableContext) -> TablePlan:
     """Return what `apply` would change, and how much data a read has to scan."""
-    is_direct = reads_directly(table, table.project.engine_plugin)
-    if not is_direct:
+    direct = direct_definition(table, table.project.engine_plugin)
+    if direct is None:
         adapted(table)
     if table.project.is_remote:
-        definition = definition_of(table)
+        definition = direct or definition_of(table)
         with table.project.remote() as opened:
             found = opened.plan(definition)
         view = f"{definition.schema}.{definition.name}"
@@ -150,7 +150,7 @@ def plan_view(table: TableContext) -> TablePlan:
     names = (f"{table.name} (applied)", f"{table.name} (planned)")
     diff = "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm=""))
     change = "none" if before == after else "replace" if before else "create"
-    version, rows, size = _extent_of(ExternalTable.open(table.location).delta) if is_direct else _extent(table.raw)
+    version, rows, size = _extent_of(ExternalTable.open(table.location).delta) if direct else _extent(table.raw)
     return TablePlan(table.name, _view_name(table.config), change, version, rows, size, diff)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.plugin import EnginePlugin, engine_names, engine_plugin
@@ -18,16 +17,13 @@ from cdc_views.project.paths import is_url
 from cdc_views.sql.dialects import dialect_class
 from cdc_views.storage.relation import RawTable
 
-if TYPE_CHECKING:
-    from cdc_views.operations.external_events import Directly
-
 
 def generate_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
     """Return the statement that creates the view; default dialect: the one of the project's engine."""
     if _may_have_landed(table):
         from cdc_views.operations.ingest import adapted
 
-        if not reads_directly(table, engine_of(dialect or table.project.config.engine)):
+        if direct_definition(table, engine_of(dialect or table.project.config.engine)) is None:
             adapted(table)
     return view_sql(table, dialect or table.project.config.engine, strategy=strategy_of(table, strategy))
 
@@ -90,9 +86,9 @@ def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> V
 
 def definition_on(table: TableContext, engine: EnginePlugin | None, *, strategy: Strategy | None = None) -> ViewDefinition:
     """Return the table's view for an engine, None for a dialect without one; otherwise as `definition_of`."""
+    if (direct := direct_definition(table, engine, strategy=strategy)) is not None:
+        return direct
     strategy = strategy or table.config.view.strategy
-    if table.is_external and (events := _direct(table, engine).read) is not None:
-        return ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy, events=events)
     if table.project.is_remote:
         return ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy, state=table.config.slug)
     view = ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy)
@@ -105,15 +101,19 @@ def definition_on(table: TableContext, engine: EnginePlugin | None, *, strategy:
     return replace(view, sources=sources_for(table, Read(table.raw, as_of=0)))
 
 
-def reads_directly(table: TableContext, engine: EnginePlugin | None) -> bool:
-    """Return whether views on an engine read an external table's events themselves, so that they need no copy of them."""
-    return table.is_external and _direct(table, engine).read is not None
-
-
-def _direct(table: TableContext, engine: EnginePlugin | None) -> Directly:
+def direct_definition(
+    table: TableContext, engine: EnginePlugin | None, *, strategy: Strategy | None = None
+) -> ViewDefinition | None:
+    """Return the view on an engine that reads an external table's events themselves; None if the view needs a copy of them."""
+    if not table.is_external:
+        return None
     from cdc_views.operations.external_events import events_read
 
-    return events_read(table, engine)
+    events = events_read(table, engine).read
+    if events is None:
+        return None
+    strategy = strategy or table.config.view.strategy
+    return ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy, events=events)
 
 
 def _schema_of(table: TableContext) -> str:
