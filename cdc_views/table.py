@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
     from cdc_views.model.strategy import Strategy
+    from cdc_views.model.style import Style
     from cdc_views.operations.applying import TablePlan
     from cdc_views.operations.erasing.forgetting import Erasure
     from cdc_views.operations.explaining import Explanation
@@ -196,11 +197,14 @@ class Table(TableContext):
 
         return fidelity_of(self)
 
-    def sql(self, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
-        """Return the statement that creates the view; default dialect: the one of the project's engine."""
+    def sql(self, dialect: str | None = None, *, strategy: str | Strategy | None = None, style: str | Style = "plain") -> str:
+        """Return the statement that creates the view; default dialect: the one of the project's engine.
+
+        With style `macros`, several statements: see `cdc_views.operations.generating.generate_view`.
+        """
         from cdc_views.operations.generating import generate_view
 
-        return generate_view(self, dialect, strategy=strategy)
+        return generate_view(self, dialect, strategy=strategy, style=style)
 
     def apply(self, *, engine: str | None = None) -> str:
         """Create or replace the view in the engine's catalog; returns the statement that ran."""

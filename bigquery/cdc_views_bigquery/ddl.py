@@ -13,10 +13,11 @@ from cdc_views.engines.view_text import EVENTS_NOTE
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, Role
+from cdc_views.model.style import Style
 from cdc_views.plan.build import Ask
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import choose
-from cdc_views.sql import check_names, events_sql, rows_sql
+from cdc_views.sql import check_names, events_sql, rows_sql, shared_sql
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views_bigquery import limits
@@ -46,6 +47,7 @@ class Kind(str, Enum):
 
     DATASET = "dataset"
     RAW = "raw table"
+    SHARED = "shared function"
     PART = "part of a view"
     VIEW = "view"
     FUNCTION = "table function"
@@ -73,6 +75,7 @@ class Target:
     strategy: str = "auto"
     facts: str = ""
     events: Node | None = None
+    style: Style = Style.PLAIN
 
     @property
     def function(self) -> str:
@@ -90,8 +93,10 @@ def target_of(view: ViewDefinition, *, facts: str = "") -> Target:
     name = f"{view.schema}.{view.name}"
     if view.events is not None:
         found = view.events.location.removeprefix(SCHEME)
-        return Target(view.raw.relation, found, name, view.strategy.value, events=view.events.plan)
-    return Target(view.raw.relation, full_name(view.raw), name, view.strategy.value, quoted(facts) if facts else "")
+        return Target(view.raw.relation, found, name, view.strategy.value, events=view.events.plan, style=view.style)
+    return Target(
+        view.raw.relation, full_name(view.raw), name, view.strategy.value, quoted(facts) if facts else "", style=view.style
+    )
 
 
 def full_name(raw: RawTable) -> str:
@@ -177,19 +182,32 @@ def view_queries(target: Target) -> list[tuple[str, str]]:
     return [*zip(views, queries, strict=True), (target.view, whole_query(target.relation, parts, views))]
 
 
+def shared_query(target: Target) -> tuple[str, list[Statement]]:
+    """Return the SELECT of all columns by functions of the view's dataset, and the statements that make these."""
+    place, relation = target.view.rpartition(".")[0], target.relation
+    with not_too_deep(target):
+        query, made = shared_sql(
+            relation, dialect_name=DIALECT, strategy=target.strategy, table=target.shown, schema=place, events=target.events
+        )
+    return query, [Statement(Kind.SHARED, f"{place}.{name}", text) for name, text in made.items()]
+
+
 def views(target: Target, config: BigQueryConfig) -> list[Statement]:
-    """Return the statements that make the view and its parts; raises `UnsupportedError` if BigQuery cannot hold them."""
+    """Return the statements that make the view and what it reads; raises `UnsupportedError` if BigQuery cannot hold them."""
     schema = target.relation.schema
     check_names(target.relation, DIALECT, others=tuple(target.view.split(".")[-2:]))
     check_shown(target.relation)
-    queries = view_queries(target)
+    query, shared = shared_query(target) if target.style is Style.MACROS else ("", [])
+    # a view that is cut into parts stands without functions
+    queries = [(target.view, query)] if shared and len(query) <= LONGEST_VIEW else view_queries(target)
+    shared = shared if queries[-1][1] == query else []
     columns = len(schema.columns)
     remedy = "materialize the table and read its serving table, or split it: views of fewer columns at the schema file"
     for name, query in queries:
         what = f"view {name} of {schema.full_name}"
         limits.check_view(query, what=f"{what}, of {columns:,} columns,", remedy=remedy)
         limits.check_count(columns, what=what)
-    return [*(_part(target, *part) for part in queries[:-1]), _view(target, queries[-1][1], config)]
+    return [*shared, *(_part(target, *part) for part in queries[:-1]), _view(target, queries[-1][1], config)]
 
 
 def _part(target: Target, name: str, query: str) -> Statement:

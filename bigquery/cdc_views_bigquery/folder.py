@@ -14,7 +14,13 @@ from cdc_views_bigquery.config import BigQueryConfig
 from cdc_views_bigquery.ddl import Kind, Target
 from cdc_views_bigquery.merging import Merging, run_script, setup_script
 
-_FOLDERS = {Kind.RAW: "2_raw", Kind.PART: "3_parts_of_views", Kind.VIEW: "4_views", Kind.FUNCTION: "5_functions"}
+_FOLDERS = {
+    Kind.RAW: "2_raw",
+    Kind.SHARED: "3_parts_of_views",
+    Kind.PART: "3_parts_of_views",
+    Kind.VIEW: "4_views",
+    Kind.FUNCTION: "5_functions",
+}
 DATASETS = "1_datasets.sql"
 README = "README.md"
 SCHEDULED = "scheduled"
@@ -30,7 +36,7 @@ def folder(name: str, targets: Sequence[Target], config: BigQueryConfig, *, stat
     datasets = [ddl.dataset(place, config).sql for place in places]
     files = {DATASETS: ";\n\n".join(datasets) + ";\n"}
     listed = [(DATASETS, "the datasets")]
-    for statement in sorted(made, key=lambda s: (_FOLDERS[s.kind], s.name)):
+    for statement in sorted({*made}, key=lambda s: (_FOLDERS[s.kind], s.name)):
         path = f"{_FOLDERS[statement.kind]}/{_fit('.'.join(statement.name.split('.')[-2:]))}.sql"
         files[path] = statement.sql + ";\n"
         listed.append((path, f"{statement.kind.value} `{statement.name}`"))

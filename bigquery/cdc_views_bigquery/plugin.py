@@ -49,7 +49,7 @@ class BigQueryPlugin(WarehousePlugin):
             return None
         from cdc_views_bigquery import ddl
 
-        return ddl.views(ddl.target_of(view), options_of(config))[-1].sql
+        return ";\n\n".join(made.sql for made in ddl.views(ddl.target_of(view), options_of(config)))
 
     def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
         from cdc_views_bigquery.costs import costs

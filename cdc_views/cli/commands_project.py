@@ -81,22 +81,25 @@ def generate(
     *,
     dialect: Annotated[str | None, typer.Option(metavar="DIALECT", help="duckdb, spark, …; default: the engine's.")] = None,
     strategy: StrategyOption = None,
+    style: Annotated[
+        str, typer.Option(metavar="STYLE", help="plain, or macros: what is the same for every column becomes a function.")
+    ] = "plain",
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write one file per view instead of printing.")] = None,
 ) -> None:
     """Print the SQL that creates the views."""
     from cdc_views.operations.generating import sql_folder
-    from cdc_views.operations.reading import strategy_of
+    from cdc_views.operations.reading import strategy_of, style_of
 
     # all texts before writing the first, so that a failing table leaves no files behind
-    tables = asked.tables
+    tables, written = asked.tables, style_of(style)
     if out is not None:
         chosen = None if strategy is None else strategy_of(tables[0], strategy)
-        files = sql_folder(tables, dialect or tables[0].project.config.engine, strategy=chosen)
+        files = sql_folder(tables, dialect or tables[0].project.config.engine, strategy=chosen, style=written)
         for path, text in (files or {}).items():
             _write(out, path, text=text)
         if files is not None:
             return
-    texts = [(table, table.sql(dialect, strategy=strategy)) for table in tables]
+    texts = [(table, table.sql(dialect, strategy=strategy, style=written)) for table in tables]
     warn_of_quarantine(*tables)
     for table, text in texts:
         if out is None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from cdc_views.model.conditions import Condition
 from cdc_views.model.strategy import Strategy
+from cdc_views.model.style import Style
 from cdc_views.plan.build import Ask
 from cdc_views.plan.compact import Step
 from cdc_views.plan.nodes import Node
@@ -164,6 +165,7 @@ class ViewDefinition:
     `schema` is its namespace (DuckDB schema, Spark database), which is created if missing. Engines whose views name files read
     `sources` instead of the raw table, and engines whose views read states read `followed` beside it. `state` is the prefix of
     the tables of a warehouse's own state; empty for none. `events`: the view reads an external table, and nothing else of this.
+    `style`: how its text is written.
     """
 
     schema: str
@@ -174,6 +176,7 @@ class ViewDefinition:
     state: str = ""
     followed: FollowedState | None = None
     events: EventsRead | None = None
+    style: Style = Style.PLAIN
 
 
 def _are_events(read: Read) -> bool:

@@ -27,4 +27,5 @@ def view_statement(view: ViewDefinition, *, dialect_name: str, table_sql: Callab
         note=note,
         state=state,
         events=None if events is None else events.plan,
+        style=view.style,
     )

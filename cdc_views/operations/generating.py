@@ -11,27 +11,36 @@ from cdc_views.engines.plugin import EnginePlugin, engine_names, engine_plugin
 from cdc_views.engines.view_text import view_statement
 from cdc_views.engines.warehouses import WarehousePlugin, warehouse_plugin
 from cdc_views.model.strategy import Strategy
+from cdc_views.model.style import Style
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.reading import strategy_of
+from cdc_views.operations.reading import strategy_of, style_of
 from cdc_views.project.paths import is_url
 from cdc_views.sql.dialects import dialect_class
 from cdc_views.storage.relation import RawTable
 
 
-def generate_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
-    """Return the statement that creates the view; default dialect: the one of the project's engine."""
+def generate_view(
+    table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None, style: str | Style = Style.PLAIN
+) -> str:
+    """Return the statement that creates the view; default dialect: the one of the project's engine.
+
+    With style `macros`, several statements, parted by semicolons: the definitions that the views of its schema share, then the
+    view. Raises `UnsupportedError` for a dialect without macros.
+    """
     if _may_have_landed(table):
         from cdc_views.operations.ingest import adapted
 
         if direct_definition(table, engine_of(dialect or table.project.config.engine)) is None:
             adapted(table)
-    return view_sql(table, dialect or table.project.config.engine, strategy=strategy_of(table, strategy))
+    dialect = dialect or table.project.config.engine
+    return view_sql(table, dialect, strategy=strategy_of(table, strategy), style=style_of(style))
 
 
-def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
-    """Return the statement that creates the view in a dialect."""
+def view_sql(table: TableContext, dialect: str, *, strategy: Strategy, style: Style = Style.PLAIN) -> str:
+    """Return the statement that creates the view in a dialect; `style`: see `generate_view`."""
     engine = engine_of(dialect)
-    return statement_of(table, definition_on(table, engine, strategy=strategy), dialect, engine=engine)
+    view = replace(definition_on(table, engine, strategy=strategy), style=style)
+    return statement_of(table, view, dialect, engine=engine)
 
 
 def statement_of(table: TableContext, view: ViewDefinition, dialect: str, *, engine: EnginePlugin | None) -> str:
@@ -55,7 +64,9 @@ def engine_of(dialect: str) -> EnginePlugin | None:
     return engine_plugin(runs_on) if runs_on in engine_names() else None
 
 
-def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str] | None:
+def sql_folder(
+    tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None, style: Style = Style.PLAIN
+) -> dict[str, str] | None:
     """Return SQL files, path → text, that create raw tables and views in a warehouse without this tool; None for other dialects.
 
     For a project with local raw tables, the files put raw tables into a dataset of their own, beside each keyspace's views.
@@ -64,7 +75,8 @@ def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strate
 
     if (plugin := warehouse_plugin(dialect)) is None:
         return None
-    definitions = [taken_away(table, plugin, strategy=strategy or table.config.view.strategy) for table in tables]
+    taken = (taken_away(table, plugin, strategy=strategy or table.config.view.strategy) for table in tables)
+    definitions = [replace(view, style=style) for view in taken]
     states = [replace(state_definition(table), raw=view.raw) for table, view in zip(tables, definitions, strict=True)]
     return dict(plugin.folder(tables[0].project.config, definitions, states))
 

@@ -14,6 +14,7 @@ from cdc_views.errors import EngineError, UnsupportedError, UsageError, did_you_
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.conditions import checked
 from cdc_views.model.strategy import Strategy
+from cdc_views.model.style import Style
 from cdc_views.operations.context import TableContext
 from cdc_views.rules.instants import Instant, epoch_micros, epoch_seconds
 
@@ -87,3 +88,14 @@ def strategy_of(table: TableContext, strategy: str | Strategy | None) -> Strateg
     except ValueError as error:
         known = [member.value for member in Strategy]
         raise UsageError(f"there is no strategy {str(strategy)!r}{did_you_mean(str(strategy), known)}") from error
+
+
+def style_of(style: str | Style) -> Style:
+    """Return the style of a view's text; raises `UsageError` with a suggestion."""
+    try:
+        return Style(style)
+    except ValueError as error:
+        known = [member.value for member in Style]
+        raise UsageError(
+            f"there is no style {str(style)!r}{did_you_mean(str(style), known)}; the styles are {' and '.join(known)}"
+        ) from error

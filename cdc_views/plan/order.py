@@ -68,7 +68,11 @@ def is_tombstone(rank: Expr) -> Expr:
 
 def is_live(rank: Expr, now: Expr) -> Expr:
     """Return whether a cell of that rank is live at `now` (rule C4): not expired, and no tombstone."""
-    return either(is_eternal(rank), Call(Op.BETWEEN, (rank, now_rank(now), Lit(-1))))
+    return _living(rank, now_rank(now))
+
+
+def _living(rank: Expr, clock: Expr) -> Expr:
+    return either(is_eternal(rank), Call(Op.BETWEEN, (rank, clock, Lit(-1))))
 
 
 def survives(written: Expr, deletion: Expr) -> Expr:
@@ -83,7 +87,27 @@ def shows(cell: Expr, *, deletion: Expr, now: Expr) -> Expr:
     """
     if deletion == Lit(None):
         return is_live(cell[RANK], now)
-    return survives(cell[WRITTEN], deletion) & is_live(cell[RANK], now)
+    return _shows(cell[WRITTEN], cell[RANK], deletion, now)
+
+
+def _shows(written: Expr, rank: Expr, deletion: Expr, now: Expr) -> Expr:
+    return survives(written, deletion) & is_live(rank, now)
+
+
+SHOWS = ("written", "rank", "deleted", "clock")
+"""The parts of `shows`: a write time, a rank, the largest deletion, and the least rank that has not expired."""
+SHOWS_BODY = _shows(*map(Col, SHOWS))
+"""`shows` over columns of these names."""
+
+
+def parts_of_shows(test: Expr) -> tuple[Expr, Expr, Expr, Expr] | None:
+    """Return the parts of a condition that `shows` made, in the order of `SHOWS`; None for any other."""
+    match test:
+        case Call(Op.AND, (Call(Op.OR, (Call(Op.IS_NULL, (deletion,)), Call(Op.GT, (written, _)))), Call(Op.OR, (_, living)))):
+            match living:
+                case Call(Op.BETWEEN, (rank, clock, _)) if test == survives(written, deletion) & _living(rank, clock):
+                    return written, rank, deletion, clock
+    return None
 
 
 def cell_expiry(cell: Expr, shows: Expr) -> Expr:

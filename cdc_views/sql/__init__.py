@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
+from cdc_views.model.style import Style
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Parts, Source
@@ -20,7 +21,7 @@ from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
 
-__all__ = ["StateSql", "ViewSql", "check_names", "events_sql", "generate", "outputs_sql", "query_sql", "rows_sql"]
+__all__ = ["StateSql", "ViewSql", "check_names", "events_sql", "generate", "outputs_sql", "query_sql", "rows_sql", "shared_sql"]
 
 
 def query_sql(
@@ -62,15 +63,17 @@ def generate(
     split: Parts | None = None,
     state: StateSql | None = None,
     events: Node | None = None,
+    style: Style = Style.PLAIN,
 ) -> str:
     """Return the CREATE VIEW statement of a merged view, with a header that explains it.
 
     `note` is a further line of the header; `tables` and `split` belong to a state (`Ask.split`), of which they name files.
     `state` is one that the view reads by its name, beside what landed since. `events` is the plan over the events of
-    an external table, `table`. Raises `UnsupportedError` for names that the
-    dialect's views cannot hold.
+    an external table, `table`. With style `macros`, the statements of the definitions in the view's schema stand before the
+    view's. Raises `UnsupportedError` for names that the dialect's views cannot hold, and for a dialect without macros.
     """
     target, ask = dialect(dialect_name), Ask(relation, split=split)
+    macros = target.share(view.schema) if style is Style.MACROS else None
     check_names(relation, dialect_name, others=(view.schema, view.name))
     if events is not None:
         merged = Renderer(target, table=table).query(prune(events))
@@ -80,7 +83,8 @@ def generate(
         merged = _query(ask, target, strategy, table, tables)
     query = target.printed(_named(ask, merged, output_names(ask)))
     notes, layout = ((note,), None) if events is not None else ((choose(strategy).why, note), LAYOUT_VERSION)
-    return _created(view, target, query, relation=relation, notes=notes, layout=layout)
+    created = _created(view, target, query, relation=relation, notes=notes, layout=layout)
+    return created if macros is None else ";\n\n".join([*macros.statements(target).values(), created])
 
 
 def _created(view: ViewSql, target: Dialect, query: str, *, relation: Relation, notes: Sequence[str], layout: int | None) -> str:
@@ -119,6 +123,20 @@ def events_sql(relation: Relation, events: Node, *, dialect_name: str, table: st
     target, ask = dialect(dialect_name), Ask(relation)
     target.clock = clock
     return target.printed(_named(ask, Renderer(target, table=table).query(prune(events)), output_names(ask)))
+
+
+def shared_sql(
+    relation: Relation, *, dialect_name: str, strategy: str, table: str, schema: str, events: Node | None = None
+) -> tuple[str, dict[str, str]]:
+    """Return the query of a view that calls definitions of a schema, and the statements that make these, name → text.
+
+    Otherwise as `rows_sql`, or with `events` as `events_sql`.
+    """
+    check_names(relation, dialect_name)
+    target, ask = dialect(dialect_name), Ask(relation)
+    macros = target.share(schema)
+    merged = _query(ask, target, strategy, table) if events is None else Renderer(target, table=table).query(prune(events))
+    return target.printed(_named(ask, merged, output_names(ask))), macros.statements(target)
 
 
 def outputs_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, more: Sequence[tuple[str, str]]) -> str:

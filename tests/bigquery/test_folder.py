@@ -44,6 +44,24 @@ def test_the_folder_makes_what_apply_makes(server: Served, tmp_path: Path) -> No
     assert len(loaded.table("shop.orders").query(as_of=1_800_000_000)) == 1
 
 
+def test_views_may_share_functions(server: Served, tmp_path: Path) -> None:
+    loaded = project(tmp_path, server.url)
+    out = tmp_path / "sql"
+    assert main(["generate", "--style", "macros", "--out", str(out), "--project", str(loaded.file)]) == 0
+    with loaded.remote() as engine:
+        files = _run_folder(out, engine.connection)  # type: ignore[attr-defined]
+    assert "3_parts_of_views/shop.cdc_shows.sql" in files
+    table = loaded.table("shop.orders")
+    load(table, [event(1)])
+    view = server.store.things["my-project.shop.orders"].query
+    assert view is not None
+    assert "my-project`.shop.cdc_shows(" in (out / "4_views" / "shop.orders.sql").read_text()
+    _, rows = server.store.evaluated(view)
+    assert len(rows) == len(table.query(as_of=1_800_000_000)) == 1
+    definition, *_ = table.sql(style="macros").split(";\n\n")
+    assert f"{definition};\n" == (out / "3_parts_of_views" / "shop.cdc_shows.sql").read_text()
+
+
 def test_a_project_of_another_engine_has_one_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = make_project(tmp_path)
     out = tmp_path / "sql"

@@ -174,6 +174,8 @@ def test_query_explain_says_the_strategy_and_the_reason(capsys: Captured) -> Non
         (["land", "cassandra-mutation", "a", "--table", "shop.orders"], "a: no such file"),
         (["land", "cassandra-mutation", "--table", "shop.orders"], "FILE"),
         (["generate", "--dialect", "dukdb"], "did you mean 'duckdb'?"),
+        (["generate", "--style", "macro"], "did you mean 'macros'?"),
+        (["generate", "--style", "macros", "--dialect", "trino"], "leave out --style macros"),
         (["fidelity", "--select", "shop.order"], "did you mean 'shop.orders'?"),
         (["explain", "shop.orders", "--key", '{"id": 1}', "--column", "stat"], "nothing has landed"),
         (["materialize", "--schedule"], "no table has a schedule (of shop.orders); give one `materialize: {schedule:"),
@@ -241,6 +243,24 @@ def test_generate_prints_sql_or_writes_it(capsys: Captured) -> None:
     code, out, _ = run(capsys, "generate", "--dialect", "spark", "--out", "sql")
     assert (code, out) == (0, "")
     assert "CREATE OR REPLACE VIEW" in Path("sql/shop_orders.sql").read_text()
+
+
+def test_views_that_share_definitions_show_the_same(capsys: Captured) -> None:
+    import duckdb
+
+    for landed in (1, 2):  # over raw, then over a state and its tail
+        land(capsys, event(landed))
+        expected = json.loads(run(capsys, "query", "shop.orders", "--format", "json")[1])
+        code, text, _ = run(capsys, "generate", "--style", "macros")
+        assert code == 0
+        assert "CREATE OR REPLACE MACRO shop.cdc_shows(" in text
+        with duckdb.connect() as connection:
+            connection.execute("CREATE SCHEMA shop")
+            connection.execute(text)
+            rows = connection.sql("SELECT id, state FROM shop.orders ORDER BY id").fetchall()
+        assert rows == [(row["id"], row["state"]) for row in expected]
+        assert len(rows) == landed
+        assert run(capsys, "materialize")[0] == 0
 
 
 def test_plan_and_apply(capsys: Captured) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from helpers.dialect_cases import Record, Table, assert_exact, assert_shown
 from helpers.dialect_shown import SHOWN
+from helpers.googlesql_functions import Function, function_of, written_out
 
 Fixture = Callable[[str], Any]
 Open = Callable[[Path, Fixture], AbstractContextManager["Runner"]]
@@ -31,6 +32,14 @@ class Runner(Protocol):
 
     def keywords(self) -> list[str]:
         """The engine's own keywords, where it tells them."""
+        ...
+
+
+class Defining(Runner, Protocol):
+    """An engine whose functions the text may call."""
+
+    def define(self, schema: str, statements: list[str]) -> None:
+        """Make a schema, and functions in it."""
         ...
 
 
@@ -82,6 +91,10 @@ class _Named:
     def keywords(self) -> list[str]:
         return list(self.tables.keywords())
 
+    def define(self, schema: str, statements: list[str]) -> None:
+        for statement in (f"CREATE SCHEMA IF NOT EXISTS {schema}", *statements):
+            self.tables.define(statement)
+
 
 class _DuckDb:
     def __init__(self) -> None:
@@ -99,6 +112,9 @@ class _DuckDb:
     def keywords(self) -> list[str]:
         return [row["keyword_name"] for row in self.query("SELECT keyword_name FROM duckdb_keywords()")]
 
+    def define(self, statement: str) -> None:
+        self._connection.execute(statement)
+
 
 class _Spark:
     def __init__(self, session: Any) -> None:
@@ -114,16 +130,29 @@ class _Spark:
     def keywords(self) -> list[str]:
         return [row["keyword"] for row in self.query("SELECT keyword FROM sql_keywords()")]
 
+    def define(self, statement: str) -> None:
+        self._session.sql(statement)
+
 
 class _GoogleSql:
     def __init__(self) -> None:
         from helpers.dialect_zetasql import GoogleSql
 
         self._engine = GoogleSql()
-        self.load, self.query = self._engine.register, self._engine.query
+        self.load = self._engine.register
+        self._functions = dict[str, Function]()
 
     def keywords(self) -> list[str]:
         return []
+
+    def define(self, statement: str) -> None:
+        if statement.startswith("CREATE SCHEMA"):
+            return
+        made = self._engine.analyze(statement).resolved_create_statement_node.resolved_create_function_stmt_node
+        self._functions[".".join(made.parent.name_path)] = function_of(made)
+
+    def query(self, sql: str) -> list[Record]:
+        return self._engine.query(written_out(sql, self._functions))
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from decimal import Decimal
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from helpers.dialect_cases import REAL, assert_view, random_table, real_table
-from helpers.dialect_engines import ENGINES, Runner
+from helpers.dialect_cases import REAL, assert_same, assert_view, random_table, real_table
+from helpers.dialect_engines import ENGINES, Defining, Runner
 from helpers.dialect_shown import SHOWN
 from helpers.golden_cases import CASES as GOLDEN
 from helpers.golden_cases import DECIMAL, INT, PRICE, TEXT, TIMESTAMP, UUID
@@ -24,13 +24,16 @@ from helpers.reading import STRATEGIES
 from helpers.schemas import LOGGED, NARROW, SUBJECTS, Subject
 from helpers.sql_words import answer, in_groups, statement
 
+from cdc_views.errors import UnsupportedError
 from cdc_views.model.schema import Role
+from cdc_views.model.style import Style
 from cdc_views.plan.build import Ask
 from cdc_views.plan.rewrites import LOWERINGS
 from cdc_views.rules.cells import Cell, Liveness
 from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Fact, FactKind
-from cdc_views.sql import query_sql
+from cdc_views.sql import ViewSql, generate, query_sql
+from cdc_views.sql.dialects import dialect_class
 from cdc_views.storage.relation import Relation
 
 RunnerOf = Callable[[str], Runner]
@@ -131,6 +134,69 @@ def test_the_file_of_generated_text_is_run(runner_of: RunnerOf, dialect: str, ca
             assert (value.decode() if isinstance(value, bytes) else value) == VALUES[column.type]
         if column.type == PRICE:
             assert isinstance(value, bytes) or float(value) == 12.5, "the reference implementation's NUMERIC is bytes here"
+
+
+def shared(relation: Relation, dialect: str, *, source: str) -> tuple[list[str], str]:
+    """The definitions of a view whose text shares them, and its query."""
+    text = generate(
+        relation, dialect_name=dialect, strategy="aggregate", view=ViewSql("shared", "v"), table=source, style=Style.MACROS
+    )
+    *definitions, view = text.split(";\n\n")
+    return definitions, view.split(" AS\n", 1)[1]
+
+
+def rows_shown(runner: Runner, query: str, dialect: str) -> list[Any]:
+    """What a view shows; from Spark as text, since Python's dates and Arrow's structs cannot take all of it."""
+    return runner.query(f"SELECT TO_JSON(STRUCT(*)) AS shown FROM ({query})" if ENGINES[dialect].mark == "spark" else query)
+
+
+MACROS = [dialect for dialect in ENGINES if dialect_class(dialect).macro_form]
+SHARED = [
+    marked(dialect, subject, is_often=is_often(dialect, subject, "aggregate")) for dialect, subject in product(MACROS, SUBJECTS)
+]
+
+
+@pytest.mark.parametrize(("dialect", "subject"), SHARED, ids=named)
+def test_a_view_by_shared_definitions_shows_the_same(runner_of: RunnerOf, dialect: str, subject: Subject) -> None:
+    table, runner = random_table(subject, cases=ENGINES[dialect].histories, seed=3), runner_of(dialect)
+    source = runner.load(table.relation.rows(table.facts, landed_at=0))
+    plain = generate(table.relation, dialect_name=dialect, strategy="aggregate", view=ViewSql("", "v"), table=source)
+    definitions, query = shared(table.relation, dialect, source=source)
+    assert definitions or subject is LOGGED, "rows of a log that show what is stored need none"
+    assert len(query) < len(plain)
+    cast(Defining, runner).define("shared", definitions)
+    expected = rows_shown(runner, plain.split(" AS\n", 1)[1], dialect)
+    assert expected
+    assert_same(expected, rows_shown(runner, query, dialect))
+
+
+@pytest.mark.parametrize(("dialect", "case"), [marked(d, c, is_often=c == "scalars") for d, c in product(MACROS, GOLDEN)])
+def test_shared_definitions_of_every_type_show_the_same(runner_of: RunnerOf, dialect: str, case: str) -> None:
+    relation, runner = GOLDEN[case], runner_of(dialect)
+    source = runner.load(relation.rows([one_fact(relation)], landed_at=0))
+    definitions, query = shared(relation, dialect, source=source)
+    cast(Defining, runner).define("shared", definitions)
+    plain = generate(relation, dialect_name=dialect, strategy="aggregate", view=ViewSql("", "v"), table=source)
+    assert_same(rows_shown(runner, plain.split(" AS\n", 1)[1], dialect), rows_shown(runner, query, dialect))
+
+
+def test_a_wrong_definition_is_seen(runner_of: RunnerOf) -> None:
+    table, runner = random_table(NARROW, cases=40), runner_of("duckdb")
+    source = runner.load(table.relation.rows(table.facts, landed_at=0))
+    definitions, query = shared(table.relation, "duckdb", source=source)
+    wrong = [text.replace("written > deleted", "written >= deleted") for text in definitions]
+    assert wrong != definitions
+    cast(Defining, runner).define("shared", definitions)
+    expected = runner.query(query)
+    cast(Defining, runner).define("shared", wrong)
+    with pytest.raises(AssertionError, match="rows differ"):
+        assert_same(runner.query(query), expected)
+
+
+@pytest.mark.parametrize("dialect", [dialect for dialect in ENGINES if dialect not in MACROS])
+def test_a_dialect_without_functions_says_so(dialect: str) -> None:
+    with pytest.raises(UnsupportedError, match="have no macros"):
+        shared(NARROW.relation, dialect, source="raw_t")
 
 
 @pytest.mark.parametrize("dialect", [marked(dialect) for dialect in ENGINES])

@@ -16,9 +16,10 @@ from io import BytesIO
 from typing import Any
 
 from helpers.dialect_zetasql import Columns, GoogleSql
+from helpers.googlesql_functions import Function, function_of, written_out
 
 from services import bigquery_values as values
-from services.bigquery_statements import Body, is_query, is_script, options_of, unwrapped
+from services.bigquery_statements import Body, is_function, is_query, is_script, options_of, unwrapped
 
 
 class Refused(Exception):
@@ -63,7 +64,7 @@ class Store:
     sql: GoogleSql
     datasets: dict[str, Body] = field(default_factory=dict)
     things: dict[str, Thing] = field(default_factory=dict)
-    functions: dict[str, Any] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
     jobs: dict[str, Body] = field(default_factory=dict)
     results: dict[str, tuple[Columns, list[Any]]] = field(default_factory=dict)
     requests: list[tuple[str, str, Body]] = field(default_factory=list)
@@ -216,20 +217,7 @@ class Store:
         return names
 
     def _written_out(self, text: str) -> str:
-        """The statement with each call of a table function replaced by its query; arguments are literals."""
-
-        def written(call: re.Match[str]) -> str:
-            function = self.functions.get(call["name"])
-            if function is None:
-                return call[0]
-            body = str(function.code)
-            for name, argument in zip(function.argument_name_list, call["arguments"].split(","), strict=True):
-                body = re.sub(rf"\b{name}\b", lambda _, a=argument: f"({a.strip()})", body)
-            return f"({body})"
-
-        if not self.functions or not is_query(text):
-            return text
-        return re.sub(r"`(?P<name>[^`]+)`\s*\((?P<arguments>[^()]*)\)", written, text)
+        return written_out(text, self.functions) if self.functions and not is_function(text) else text
 
     def size(self, text: str) -> int:
         """Bytes of the tables that a statement reads."""
@@ -246,7 +234,7 @@ class Store:
         return total if is_query(text) else 0
 
     def _create(self, node: Any) -> None:
-        """CREATE SCHEMA, TABLE, VIEW or TABLE FUNCTION."""
+        """CREATE SCHEMA, TABLE, VIEW, FUNCTION or TABLE FUNCTION."""
         base, made = unwrapped(node)
         name, mode = ".".join(base.name_path), base.create_mode
         keeps = mode == 3  # CREATE_IF_NOT_EXISTS
@@ -259,8 +247,8 @@ class Store:
             return
         if name.rpartition(".")[0] not in self.datasets:
             raise Refused(404, "notFound", f"Not found: Dataset {name.rpartition('.')[0]}")
-        if "TableFunction" in kind:
-            self.functions[name] = made
+        if "Function" in kind:
+            self.functions[name] = function_of(made, is_table="Table" in kind)
             return
         if name in self.things and keeps:
             return

@@ -19,6 +19,11 @@ def is_query(text: str) -> bool:
     return bool(re.match(r"\s*\(*\s*(SELECT|WITH)\b", "\n".join(lines)))
 
 
+def is_function(text: str) -> bool:
+    """Whether a statement, after its comments, makes a function, whose own name is no call."""
+    return bool(re.search(r"(?m)^CREATE (OR REPLACE )?(TABLE )?FUNCTION\b", text))
+
+
 def unwrapped(node: Any) -> tuple[Any, Any]:
     """The statement inside the wrappers of its kinds, and its `ResolvedCreateStatement`."""
     while len(node.ListFields()) == 1 and node.ListFields()[0][0].name.endswith("_node"):

@@ -150,6 +150,7 @@ def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> st
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         tables=tables,
         split=None if view.sources is None else view.sources.split(),
+        style=view.style,
     )
 
 
@@ -164,6 +165,7 @@ def _events_statement(view: ViewDefinition, events: EventsRead) -> str:
         table=files_clause(tuple(paths_by_name(table.delta).values())),
         note=f"reads the events themselves, {events.location} at Delta version {version}; run `cdc-views apply` to follow them",
         events=events.plan,
+        style=view.style,
     )
 
 

@@ -17,8 +17,8 @@ from cdc_views.model.naming import held_name, physical_name
 from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf, is_reshaped
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node, OneValue, Scan
-from cdc_views.sql.dialects.decimals import DecimalDialect
 from cdc_views.sql.dialects.lineage import Built, Origins, without_values
+from cdc_views.sql.dialects.macros import MacroDialect
 from cdc_views.sql.dialects.traits import ComparingDialect, NamingDialect
 from cdc_views.sql.dialects.writing import Sql, descending, function, identifier, is_present, lambda_of, number, only_if, text
 from cdc_views.sql.layout import printed
@@ -59,7 +59,7 @@ def stored_cell(value: e.Expr) -> e.Expr | None:
     return value.stored if tuple(name for name, _ in value.parts) in _ORDERED else None
 
 
-class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
+class Dialect(NamingDialect, ComparingDialect, MacroDialect):
     """A dialect of SQL. One instance renders the expressions of one plan (`nodes`); `node` is the node being rendered.
 
     Attributes:
@@ -125,8 +125,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
         """Return whether two keys are equal; null matches null."""
         return exp.NullSafeEQ(this=left, expression=right)
 
-    def render(self, expression: e.Expr, item: Sql | None = None) -> Sql:
-        """Return the expression in this dialect; `item` is the SQL of `Item()`."""
+    def plain(self, expression: e.Expr, item: Sql | None = None) -> Sql:
         visit: Callable[..., Sql] | None = getattr(self, f"visit_{type(expression).__name__.lower()}", None)
         if visit is None:
             raise UnsupportedError(
@@ -256,7 +255,7 @@ class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
             return base
         match kind:
             case Scalar():
-                return self.friendly_leaf(base, kind)
+                return self.shown_leaf(base, kind)
             case ListOf() | SetOf() | VectorOf():
                 return self.each(base, lambda item: self.friendly(item, kind.element))
             case MapOf():

@@ -21,6 +21,7 @@ from cdc_views.plan.nodes import Join, Node
 from cdc_views.sql.dialects.base import first_field
 from cdc_views.sql.dialects.documents import BigQueryDocuments
 from cdc_views.sql.dialects.lineage import Built, Raw
+from cdc_views.sql.dialects.macros import TEXT, WHOLE, WHOLE_DAYS, MacroForm
 from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
 from cdc_views.sql.dialects.writing import Sql, descending, function, identifier, is_present, number, text
@@ -35,6 +36,9 @@ class BigQuery(BigQueryDocuments, StructDialect):
 
     name = "bigquery"
     sqlglot_name = "bigquery"
+    macro_form = MacroForm(
+        "CREATE OR REPLACE FUNCTION", " AS (\n", "\n)", types={WHOLE: "INT64", WHOLE_DAYS: "INT64", TEXT: "STRING"}
+    )
     compares_structs = False
     """`=` of STRUCTs gives null if a field is null, like a tombstone's value (reference)."""
     has_filter = False

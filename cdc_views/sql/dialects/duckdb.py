@@ -10,6 +10,7 @@ from cdc_views.model.types import Kind
 from cdc_views.plan.folding import has_window
 from cdc_views.plan.nodes import Node, Ordered, Scan, Select, UnionAll
 from cdc_views.sql.dialects.documents import DuckDbDocuments
+from cdc_views.sql.dialects.macros import MacroForm
 from cdc_views.sql.dialects.times import DAYS_LIMIT, YEARS, in_range, time_text, within
 from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.sql.dialects.writing import Sql, function, identifier, number, only_if, text
@@ -22,6 +23,7 @@ class DuckDb(DuckDbDocuments, WindowDialect):
 
     name = "duckdb"
     sqlglot_name = "duckdb"
+    macro_form = MacroForm("CREATE OR REPLACE MACRO", " AS\n", aggregates=True)
     runs_by_event = True
     scans_twice = True
     joins_fully = True

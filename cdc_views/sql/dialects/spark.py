@@ -12,6 +12,7 @@ from cdc_views.plan import expr as e
 from cdc_views.rules.codec.times import datetime_text
 from cdc_views.sql.dialects.decimals import fits, refusal
 from cdc_views.sql.dialects.documents import SparkDocuments
+from cdc_views.sql.dialects.macros import TEXT, WHOLE, WHOLE_DAYS, MacroForm
 from cdc_views.sql.dialects.times import YEARS, time_text, within
 from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.sql.dialects.writing import Sql, function, number, text
@@ -24,6 +25,13 @@ class Spark(SparkDocuments, WindowDialect):
 
     name = "spark"
     sqlglot_name = "spark"
+    macro_form = MacroForm(
+        "CREATE OR REPLACE FUNCTION",
+        "\nRETURN\n",
+        types={WHOLE: "BIGINT", WHOLE_DAYS: "INT", TEXT: "STRING"},
+        within_lambdas=False,
+    )
+    """Source: Spark 4.2 refuses a SQL function inside a lambda, and an aggregate inside a SQL function."""
     runs_by_event = True
     column_name = re.compile(r"(?s)(?!.*\$\{).+\Z")
     """Spark replaces `${…}` anywhere in SQL text before it parses it. Source: Spark 4.2, `spark.sql.variable.substitute`."""
