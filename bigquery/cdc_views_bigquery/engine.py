@@ -188,10 +188,11 @@ class BigQueryEngine(WarehouseEngine):
         state = self._tables(StateDefinition(name, read.raw))
         partitions = state.draw(size=size, seed=seed) if size else []
         if not partitions:
-            return Sampled(0, relation.arrow_schema().empty_table(), None)
+            nothing = relation.arrow_schema().empty_table()
+            return Sampled(0, nothing, nothing, None)
         text = self._sql(read, table=state.chosen(partitions))
         shown = self._rows(text, read.raw, what="reading partitions of")
-        return Sampled(len(partitions), state.landed(partitions), shown)
+        return Sampled(len(partitions), state.landed(partitions), state.kept(partitions), shown)
 
     def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
         relation, tables = state.raw.relation, self._tables(state)

@@ -122,9 +122,15 @@ class StateTables:
 
     def landed(self, partitions: Sequence[str]) -> pa.Table:
         """Return all facts of partitions in raw, and truncates, in the raw layout."""
+        return self._facts(self._chosen(self.merging.raw, partitions), where="raw")
+
+    def kept(self, partitions: Sequence[str]) -> pa.Table:
+        """Return all facts of partitions in state and tail, and truncates, in the raw layout."""
+        return self._facts(self.chosen(partitions), where="its state")
+
+    def _facts(self, chosen: str, *, where: str) -> pa.Table:
         columns = ", ".join(column.quoted for column in raw_columns(self.relation))
-        text = f"SELECT {columns} FROM {self._chosen(self.merging.raw, partitions)}"
-        return self.connection.rows(text, what=f"reading partitions of {self.table} in raw")
+        return self.connection.rows(f"SELECT {columns} FROM {chosen}", what=f"reading partitions of {self.table} in {where}")
 
     def chosen(self, partitions: Sequence[str]) -> str:
         """Return a FROM clause that reads only these partitions of state and tail."""

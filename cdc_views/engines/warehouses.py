@@ -138,13 +138,14 @@ class StateRun:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A sample of partitions: their facts in raw and all truncates, in the raw layout, and the rows that state and tail show.
+    """A sample of partitions: their facts in raw, those of state and tail, and the rows that state and tail show.
 
-    `shown` has the form of `Engine.read`; None without partitions.
+    `landed` and `kept` are in the raw layout, with all truncates. `shown` has the form of `Engine.read`; None without partitions.
     """
 
     partitions: int
     landed: pa.Table
+    kept: pa.Table
     shown: pa.Table | None
 
 

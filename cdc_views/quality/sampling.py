@@ -104,11 +104,11 @@ def expected_rows(sample: Sample, facts: list[Fact], *, as_of: int) -> list[Row]
     return [row for row in latest_rows(sample.sources.raw.relation.schema, facts, now=as_of) if sample.has(row)]
 
 
-def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> list[str]:
+def lost_deletions(schema: TableSchema, landed: list[Fact], kept: list[Fact]) -> list[str]:
     """Return deletions of rows and partitions without an equally late kept deletion: what they covered could come back. Skips
     partitions with ranges, because a range may replace a row's deletion.
     """
-    schema, has = sample.sources.raw.relation.schema, _latest_deletions(kept)
+    has = _latest_deletions(kept)
     with_ranges = {fact.partition for fact in landed if fact.kind is FactKind.RANGE}
     places = []
     for (partition, clustering), written in sorted(_latest_deletions(landed).items(), key=repr):

@@ -29,6 +29,7 @@ from cdc_views.quality.conditions import condition_of, test_name
 from cdc_views.quality.counting import Wanted, counts_apart, of_condition, why_unreadable
 from cdc_views.quality.sampling import DELETIONS, SAMPLE, Recomputed, differences, recomputed
 from cdc_views.quality.truth import CapturedTruth, agreement
+from cdc_views.rules.facts import Fact
 from cdc_views.rules.instants import Instant, epoch_seconds
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import sources_of
@@ -49,7 +50,7 @@ SAMPLED = 50
 _DROPPED = "the state holds events that raw does not: what raw has does not tell"
 _OF_FILES = (bookkeeping.FILES, bookkeeping.UNCHANGED)
 _READ = Check("rows", "the tests that read rows")
-_LOCAL = (Check("raw_files", "what is kept in files is there and readable"), DELETIONS)
+_FILES = Check("raw_files", "what is kept in files is there and readable")
 _LOOKS = 2
 """Reads of a sample: a landing or merge during the first also makes it differ, but hardly during the second, too."""
 
@@ -124,29 +125,40 @@ def _remote(table: TableContext, engine: Engine, *, as_of: int, size: int, seed:
     wanted, unreadable = _conditions(table)
     counted = counts_apart(engine, Sources(raw, 0, is_raw=True), as_of=as_of, wanted=wanted)
     yield from counted
-    if why := why_unreadable(counted):
-        yield SAMPLE.skipped(why)
-    elif read.sources is None:
-        yield SAMPLE.skipped("there is no state that could be read: the view is computed from raw each time")
+    why = why_unreadable(counted)
+    if not why and read.sources is None:
+        why = "there is no state that could be read: the view is computed from raw each time"
+    if why:
+        yield from (check.skipped(why) for check in (SAMPLE, DELETIONS))
     else:
         with table.project.remote() as warehouse:
-            yield _compared(raw, as_of=as_of, sampled=partial(warehouse.sample, table.config.slug, read, size=size, seed=seed))
-    yield from (check.skipped("only for Delta tables of this machine") for check in _LOCAL)
+            yield from _compared(
+                table, as_of=as_of, sampled=partial(warehouse.sample, table.config.slug, read, size=size, seed=seed)
+            )
+    yield _FILES.skipped("only for Delta tables of this machine")
     yield from _agreeing(table, engine)
     yield from unreadable
 
 
-def _compared(raw: RawTable, *, as_of: int, sampled: Callable[[], Sampled]) -> Check:
-    check = SAMPLE
+def _compared(table: TableContext, *, as_of: int, sampled: Callable[[], Sampled]) -> Iterator[Check]:
+    relation = table.relation
     for _ in range(_LOOKS):
         sample = sampled()
-        expected = latest_rows(raw.relation.schema, list(facts_of(raw.relation, sample.landed)), now=as_of)
-        shown = [] if sample.shown is None else list(rows_of(raw.relation, (), sample.shown))
+        landed = list(facts_of(relation, sample.landed))
+        expected = latest_rows(relation.schema, landed, now=as_of)
+        shown = [] if sample.shown is None else list(rows_of(relation, (), sample.shown))
         note = f"{sample.partitions:,} partitions recomputed from all of raw"
-        check = SAMPLE.found(differences(raw.relation.schema, expected, shown), note=note)
-        if not check.broken:
+        check = SAMPLE.found(differences(relation.schema, expected, shown), note=note)
+        kept = _kept_deletions(table, landed, list(facts_of(relation, sample.kept)), note=note)
+        if not check.broken and not kept.broken:
             break
-    return check
+    yield from (check, kept)
+
+
+def _kept_deletions(table: TableContext, landed: list[Fact], kept: list[Fact], *, note: str) -> Check:
+    if table.config.materialize.lateness is not None:
+        return DELETIONS.skipped("materialize.lateness lets the state forget deletions (rule M2)")
+    return DELETIONS.found(sampling.lost_deletions(table.schema, landed, kept), note=note)
 
 
 def _checks(run: _Run) -> Iterator[Check]:
@@ -250,10 +262,7 @@ def _sampled(run: _Run, drawn: Recomputed) -> Iterator[Check]:
     of_raw = "all" if drawn.landed.is_whole else "the state and some"
     note = f"{len(drawn.sample.identities):,} partitions recomputed from {of_raw} of raw"
     yield SAMPLE.found(drawn.against(run.engine), note=note)
-    if run.table.config.materialize.lateness is not None:
-        yield DELETIONS.skipped("materialize.lateness lets the state forget deletions (rule M2)")
-    else:
-        yield DELETIONS.found(sampling.lost_deletions(drawn.sample, drawn.landed.facts, drawn.kept), note=note)
+    yield _kept_deletions(run.table, drawn.landed.facts, drawn.kept, note=note)
 
 
 def _served(run: _Run) -> Iterator[Check]:

@@ -96,7 +96,7 @@ def test_what_the_user_says_and_what_the_source_shows_are_held_against_the_view(
     assert next(iter(failed - {"states"})).endswith(".source")
 
 
-SAMPLE = "sample_equals_oracle"
+SAMPLE, DELETIONS = "sample_equals_oracle", "deletions_are_kept"
 HOUR = 3_600_000_000
 LANDED = 1_795_000_000_000_000
 STATE = "my-project.shop_state.shop_orders__state"
@@ -115,9 +115,9 @@ def _kept(tmp_path: Path, server: Served, **materialize: Any) -> Table:
     return table
 
 
-def _told(table: Table, **asked: Any) -> Any:
+def _told(table: Table, name: str = SAMPLE, **asked: Any) -> Any:
     report = Project.load(table.project.file).table("shop.orders").validate(as_of=1_800_000_000, **asked)
-    return next(check for check in report.checks if check.name == SAMPLE)
+    return next(check for check in report.checks if check.name == name)
 
 
 def _changed(server: Served, name: str, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
@@ -159,6 +159,28 @@ def test_the_sample_notices_a_state_that_is_wrong(
     assert '"id": ' in found.where[0]
 
 
+def _without_a_deletion(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "_deleted": None} for row in rows]
+
+
+def _of_an_older_deletion(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row if row["_deleted"] is None else {**row, "_deleted": {**row["_deleted"], "written": 99}} for row in rows]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [_without_a_deletion, _of_an_older_deletion], ids=lambda c: c.__name__.strip("_"))
+def test_a_lost_deletion_is_noticed_though_nothing_shows_it(
+    server: Served, tmp_path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> None:
+    table = _kept(tmp_path, server)
+    found = _told(table, DELETIONS)
+    assert (found.status.value, found.note) == ("passed", "5 partitions recomputed from all of raw")
+    _changed(server, STATE, change)
+    assert _told(table).status.value == "passed", "what it covered is not there"
+    found = _told(table, DELETIONS)
+    assert (found.status.value, found.where) == ("failed", ('{"id": 1, "line": 0}: the deletion of 100 is not kept',))
+
+
 @pytest.mark.slow
 def test_what_came_too_late_for_a_state_is_not_held_against_it(server: Served, tmp_path: Path) -> None:
     table = _kept(tmp_path, server, lateness="1s")
@@ -167,3 +189,4 @@ def test_what_came_too_late_for_a_state_is_not_held_against_it(server: Served, t
     table.materialize()
     found = _told(table)
     assert (found.status.value, found.note[:12]) == ("passed", "4 partitions"), "partition 1 has purged a deletion"
+    assert "(rule M2)" in _told(table, DELETIONS).note

@@ -184,7 +184,8 @@ def moved_back(place: str) -> Change:
     def apply(kept: Kept) -> None:
         target = DeltaTable(getattr(kept, place))
         log = "".join(path.read_text("utf-8") for path in Path(getattr(kept, place), "_delta_log").glob("*.json"))
-        names = re.findall(r'"appId":"(cdc-views:(?:state:\d+:mark|serving:[^"]+))"', log)
+        names = re.findall(r'"appId": ?"(cdc-views:(?:state:\d+:mark|serving:[^"]+))"', log)
+        assert names, "the log has marks of ours"
         properties = CommitProperties(app_transactions=[Transaction(name, 1) for name in sorted(set(names))])
         empty = target.schema().to_arrow()
         write_deltalake(target, pa.schema(empty).empty_table(), mode="append", commit_properties=properties)
