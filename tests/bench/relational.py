@@ -29,16 +29,25 @@ from cdc_views.sql import query_sql
 from cdc_views.storage.relation import RawTable
 
 OUT = Path(__file__).parent / "out"
-ENGINES = ("duckdb", "spark")
+ENGINES = ("duckdb", "spark", "clickhouse")
 TABLES = ((4, 0), (4, 2), (12, 0), (12, 2))
 """The number of columns, and the percentage of events that leave one out."""
 EXACT = ("read", "aggregate")
 BY_HAND = ("row_number", "arg_max", "deduplicate")
+NOT_IN = {"clickhouse": ("read", "deduplicate")}
+"""`query` does not run in ClickHouse, and ClickHouse has no natural join."""
 WRITTEN = "coalesce(_live.written, _deleted.written)"
-INSTANTS = {"duckdb": "make_timestamptz({})", "spark": "timestamp_micros({})"}
+INSTANTS = {
+    "duckdb": "make_timestamptz({})",
+    "spark": "timestamp_micros({})",
+    "clickhouse": "fromUnixTimestamp64Micro({}, 'UTC')",
+}
+PRICES = {"clickhouse": "CAST({} AS Nullable(Decimal(12, 2)))"}
+NEWEST = {"duckdb": "arg_max", "spark": "max_by", "clickhouse": "argMax"}
 STRUCTS: Mapping[str, Callable[[list[str]], str]] = {
     "duckdb": lambda names: f"struct_pack({', '.join(f'{n} := {n}' for n in names)})",
     "spark": lambda names: f"struct({', '.join(names)})",
+    "clickhouse": lambda names: f"tuple({', '.join(names)})",
 }
 
 
@@ -63,7 +72,8 @@ class ByHand:
         kind = self.raw.relation.schema.column(name.rpartition(".")[2]).type
         if kind == Scalar(Kind.INSTANT):
             return INSTANTS[self.engine].format(name)
-        return f"CAST({name} AS DECIMAL(12, 2))" if kind == Scalar(Kind.DECIMAL, 2, 12) else name
+        price = PRICES.get(self.engine, "CAST({} AS DECIMAL(12, 2))")
+        return price.format(name) if kind == Scalar(Kind.DECIMAL, 2, 12) else name
 
     @property
     def plain(self) -> str:
@@ -80,11 +90,12 @@ class ByHand:
 
     def arg_max(self) -> str:
         """The same by an aggregate of one struct."""
-        function = {"duckdb": "arg_max", "spark": "max_by"}[self.engine]
-        newest = f"{function}({STRUCTS[self.engine](['gone', *self.names])}, written) AS newest"
+        columns = ["gone", *self.names]
+        newest = f"{NEWEST[self.engine]}({STRUCTS[self.engine](columns)}, written) AS newest"
         grouped = f"(SELECT id, {newest} FROM {self.plain} AS facts GROUP BY id) AS latest"
-        shown = self.shown("newest.").replace("newest.id", "id", 1)
-        return f"SELECT {shown} FROM {grouped} WHERE NOT newest.gone"
+        part = "tupleElement(newest, {})" if self.engine == "clickhouse" else "newest.{1}"
+        parts = ", ".join(f"{part.format(n, name)} AS {name}" for n, name in enumerate(columns, start=1))
+        return f"SELECT {self.shown()} FROM (SELECT id, {parts} FROM {grouped}) AS facts WHERE NOT gone"
 
     def deduplicate(self) -> str:
         """The text of dbt_utils.deduplicate(facts, partition_by='id', order_by='written desc') on DuckDB and Spark.
@@ -103,7 +114,8 @@ def queries(engine: str, raw: RawTable, table: str) -> dict[str, str]:
     ask, by_hand = Ask(raw.relation, events=WholeEvents()), ByHand(engine, raw, table)
     asked = {"auto": with_footers(ask, snapshot_of(raw).files), "aggregate": ask}
     read, view = (query_sql(asked[how], dialect_name=engine, strategy=how, table=table) for how in asked)
-    return {"read": read, "aggregate": view, **{name: getattr(by_hand, name)() for name in BY_HAND}}
+    found = {"read": read, "aggregate": view, **{name: getattr(by_hand, name)() for name in BY_HAND}}
+    return {name: text for name, text in found.items() if name not in NOT_IN.get(engine, ())}
 
 
 def measure(engine: str, folder: Path, *, columns: int, percent_absent: int, facts: int, runs: int) -> list[dict[str, Any]]:
