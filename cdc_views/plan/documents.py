@@ -90,6 +90,35 @@ class AsDecimal(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Base64(Expr):
+    """The bytes that a text in base64 means; fails for a text that is none."""
+
+    text: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class HexOfBase64(Expr):
+    """The hex digits of the bytes that a text in base64 means; fails for a text that is none."""
+
+    text: Expr
+
+
+MOST_BYTES = 15
+"""Of an `Unscaled`: the powers of two that it adds up fit 38 digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unscaled(Expr):
+    """The whole number of hex digits, big-endian two's complement; null for null.
+
+    Fails for no digits, and for more than `MOST_BYTES`; a number of more than `precision` digits may fail, too.
+    """
+
+    digits: Expr
+    precision: int
+
+
+@dataclass(frozen=True, slots=True)
 class Differs(Expr):
     """Whether two values differ; null differs from a value."""
 

@@ -312,9 +312,15 @@ _LSN = 26_912_616
 _INSTANTS = (None, 0, 1704164645123, 1704164645123456, -62_135_596_800_000_000, 253402300799999, 9223372036825200000)
 
 
-def random_events(rng: Random, *, count: int, is_typed: bool, of: str = "postgresql") -> EventTable:
-    """Events of a few keys: late, twice, of other tables, without values that did not change; and truncations."""
+def random_events(rng: Random, *, count: int, is_typed: bool, of: str = "postgresql", decimals: str = "string") -> EventTable:
+    """Events of a few keys: late, twice, of other tables, without values that did not change; and truncations.
+
+    `decimals` is how JSON has them; with `precise`, bytes and one decimal of many digits are there, too.
+    """
     events = [_change(rng, position, of=of, is_typed=is_typed) for position in range(1, count + 1)]
+    if decimals == "precise" and not is_typed:
+        for image in (event[name] for event in events for name in ("before", "after") if event[name]):
+            _in_base64(rng, image, marks=of == "postgresql")
     events += rng.sample(events, k=count // 4)
     rng.shuffle(events)
     ddl = _ORDER if of == "postgresql" else _ORDER_OF_MYSQL
@@ -323,7 +329,29 @@ def random_events(rng: Random, *, count: int, is_typed: bool, of: str = "postgre
     begin = {"status": "BEGIN", "id": "7", "event_count": None, "data_collections": None, "ts_ms": 5}
     others: list[Any] = [None, {"ts_ms": 5}, begin]
     records = [{"key": {"id": 0}, "value": event, "topic": "lab.shop.orders"} for event in [*events, *others]]
-    return EventTable(ddl, as_records(records), "shop.orders", options={"decimals": "string"})
+    if decimals == "precise":
+        more = {"postgresql": ", big numeric(24, 6), by bytea);", "mysql": ", big decimal(24, 6), by blob);"}
+        ddl = ddl.removesuffix(");") + more[of]
+    return EventTable(ddl, as_records(records), "shop.orders", options={"decimals": decimals, "binary": "base64"})
+
+
+def _in_base64(rng: Random, image: Event, *, marks: bool) -> None:
+    """Write decimals as Debezium does by default, in as few bytes as they take or in more, and add bytes."""
+    if image.get("price") is not None:
+        image["price"] = _unscaled(rng, Decimal(image["price"]).scaleb(2), most=7)
+    numbers = (None, 0, 1, -1, -128, 128, 10**24 - 1, -(10**24) + 1, 1 << 59, -(1 << 60), 1 << 63)
+    texts = (None, "", "AAE=", base64.b64encode(b"0x").decode(), *((base64.b64encode(MARK.encode()).decode(),) if marks else ()))
+    big = rng.choice(numbers)
+    if rng.random() < 0.9:
+        image["big"] = None if big is None else _unscaled(rng, Decimal(big), most=15)
+    if rng.random() < 0.9:
+        image["by"] = rng.choice(texts)
+
+
+def _unscaled(rng: Random, number: Decimal, *, most: int) -> str:
+    whole = int(number)
+    least = (whole if whole >= 0 else ~whole).bit_length() // 8 + 1
+    return base64.b64encode(whole.to_bytes(rng.choice((least, most)), "big", signed=True)).decode()
 
 
 def _change(rng: Random, position: int, *, of: str, is_typed: bool) -> Event:

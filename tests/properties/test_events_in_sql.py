@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from helpers.dialect_zetasql import GoogleSql
 from helpers.event_tables import captured_of_cassandra, event_tables, random_events, random_of_cassandra, rows_of_cassandra
+from helpers.found_tables import as_records
 from sqlglot import exp
 
 from cdc_views.model.types import Kind, Scalar
@@ -79,6 +81,43 @@ def test_random_events_on_googlesql(is_typed: bool, of: str) -> None:
     rng = Random(27)
     for _ in range(HISTORIES // 25):
         random_events(rng, count=rng.randrange(1, 20), is_typed=is_typed, of=of).check("bigquery", on_googlesql)
+
+
+@pytest.mark.parametrize("of", ["postgresql", "mysql"])
+def test_random_events_in_base64(of: str) -> None:
+    rng = Random(29)
+    for n in range(HISTORIES // 4):
+        found = random_events(rng, count=rng.randrange(1, 30), is_typed=False, of=of, decimals="precise")
+        found.check("duckdb", on_duckdb)
+        if n % 10 == 0:
+            found.check("bigquery", on_googlesql)
+
+
+BASE64 = {
+    "AAAAAAAAAGQ=": (None, "more than 7"),
+    "": (None, "no byte"),
+    "A+g=": (Decimal("10.00"), ""),
+    "12.50": (None, "base64"),
+    "/w==": (Decimal("-0.01"), ""),
+    "Y0V4XYoAAA==": (None, "12"),
+}
+"""A decimal(12, 2) in base64, its value, and what the failure says if it has none."""
+
+
+@pytest.mark.parametrize("sent", BASE64)
+def test_what_is_no_decimal_in_base64_makes_the_query_fail(sent: str) -> None:
+    found = random_events(Random(3), count=1, is_typed=False, of="mysql", decimals="precise")
+    event = {"op": "c", "before": None, "after": {"id": 1, "price": sent, "big": None, "by": None}, "transaction": None}
+    source = {"connector": "mysql", "table": "orders", "db": "shop", "file": "b.1", "pos": 4, "row": 0, "snapshot": "false"}
+    rows = as_records([{"key": {"id": 1}, "value": {**event, "source": source, "ts_ms": 5}}])
+    table = replace(found, rows=rows)
+    sql = events_sql(table.relation, table.plan("duckdb"), dialect_name="duckdb", table="found")
+    expected, says = BASE64[sent]
+    if says:
+        with pytest.raises(duckdb.Error, match=says):
+            on_duckdb(sql, {"found": rows})
+    else:
+        assert repr(expected) in on_duckdb(sql, {"found": rows})[0]
 
 
 @pytest.mark.parametrize("now", INSTANTS)
@@ -169,6 +208,7 @@ def test_spark_shows_what_the_copy_shows(spark_engine: SparkEngine) -> None:
     rng = Random(29)
     sources = ("postgresql", "mysql")
     random = [random_events(rng, count=40, is_typed=n % 2 == 0, of=of) for n in range(4) for of in sources]
+    random += [random_events(rng, count=40, is_typed=False, of=of, decimals="precise") for of in sources]
     for table in [*TABLES.values(), *random]:
         table.check("spark", show)
     for found in (captured_of_cassandra(), random_of_cassandra(rng, count=60), random_of_cassandra(rng, count=60)):

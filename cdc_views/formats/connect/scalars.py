@@ -130,18 +130,19 @@ def blob_value(value: Any, hints: Hints) -> bytes:
     """Return bytes from base64, base64-url or hex, or the well-known binary of a geometry.
 
     Bytes that an envelope declares are base64. Otherwise, unless the caller states the mode, a text of pairs of lower-case hex
-    digits is hex. Base64 can look like hex: 1 of 256 values of 3 bytes does, 1 of 65,536 of 6 bytes.
+    digits is hex, and so is one that begins with `0x`. Base64 can look like hex: 1 of 256 values of 3 bytes does, 1 of 65,536 of
+    6 bytes; and it begins with `0x` for 1 of 4,096.
     """
     if isinstance(value, dict) and "wkb" in value:
         return _base64(value["wkb"])
     if not isinstance(value, str):
         raise ValueError("a string was expected")
+    is_declared = hints.declared is not None and hints.declared.type == "bytes"
+    if is_declared or hints.binary in (Binary.BASE64, Binary.BASE64_URL):
+        return _base64(value)
     if value.startswith("0x"):
         return bytes.fromhex(value[2:])
-    if hints.declared is not None and hints.declared.type == "bytes":
-        return _base64(value)
-    is_hex = hints.binary is Binary.HEX or (hints.binary is None and _HEX.fullmatch(value))
-    return bytes.fromhex(value) if is_hex else _base64(value)
+    return bytes.fromhex(value) if hints.binary is Binary.HEX or _HEX.fullmatch(value) else _base64(value)
 
 
 def _base64(text: Any) -> bytes:

@@ -11,10 +11,13 @@ from sqlglot import exp
 from cdc_views.plan import documents as d
 from cdc_views.plan.documents import InstantForm, Physical
 from cdc_views.sql.dialects.base import Dialect
-from cdc_views.sql.dialects.writing import Sql, function, identifier, number, only_if, text
+from cdc_views.sql.dialects.writing import Sql, function, identifier, is_present, number, only_if, text
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LAST_DIGITS = "[0-9]+$"
+_DIGITS_OF_7_BYTES = 16
+"""Decimal digits that 7 bytes hold with a sign: one part of 60 bits has all of them."""
+_NO_NUMBER = "a decimal in base64 has no byte, or more than {}: update the schema file"
 
 
 class DocumentDialect(Dialect):
@@ -101,6 +104,42 @@ class DocumentDialect(Dialect):
         """Return a cast to a decimal."""
         return exp.Cast(this=self.render(node.value, item), to=self.decimal_type(node.precision, node.scale))
 
+    def visit_base64(self, node: d.Base64, item: Sql | None) -> Sql:
+        """Return the bytes of base64."""
+        return self.base64(self.render(node.text, item))
+
+    def visit_hexofbase64(self, node: d.HexOfBase64, item: Sql | None) -> Sql:
+        """Return hex digits of base64."""
+        return function(self.hex_digits, self.base64(self.render(node.text, item)))
+
+    def visit_unscaled(self, node: d.Unscaled, item: Sql | None) -> Sql:
+        """Return a whole number of hex digits: the sum of 60-bit parts, less a power of two if it is negative."""
+        digits, size = self.render(node.digits, item), 14 if node.precision <= _DIGITS_OF_7_BYTES else 2 * d.MOST_BYTES
+        is_negative = exp.GTE(this=digits, expression=text("8"))
+        padded = function("LPAD", digits.copy(), number(size), only_if(is_negative, text("f"), text("0")))
+        if size < 2 * d.MOST_BYTES:
+            above, whole = number(1 << 4 * size), self.whole_of_hex(padded)
+        else:
+            parts = (self.whole_of_hex(function("SUBSTR", padded.copy(), number(at), number(15))) for at in (1, 16))
+            first, second = (self.cast(part, Physical.POSITION) for part in parts)
+            above = self.cast(text(str(1 << 4 * size)), Physical.POSITION)
+            whole = exp.Add(this=exp.Mul(this=first, expression=number(1 << 60)), expression=second)
+        number_of = exp.Sub(this=whole, expression=only_if(is_negative.copy(), above, number(0)))
+        fits = exp.Between(this=function("LENGTH", digits.copy()), low=number(2), high=number(size))
+        fails = exp.If(this=is_present(digits.copy()), true=self.failure(_NO_NUMBER.format(size // 2), Physical.POSITION))
+        return exp.Case(ifs=[exp.If(this=fits, true=number_of), fails])
+
+    @abstractmethod
+    def base64(self, value: Sql) -> Sql:
+        """Return the bytes of base64; fails for another text."""
+
+    @abstractmethod
+    def whole_of_hex(self, digits: Sql) -> Sql:
+        """Return the whole number of at most 15 hex digits."""
+
+    hex_digits: ClassVar[str] = "HEX"
+    """The function that writes bytes as hex digits."""
+
     def visit_differs(self, node: d.Differs, item: Sql | None) -> Sql:
         """Return IS DISTINCT FROM."""
         return exp.NullSafeNEQ(this=self.render(node.left, item), expression=self.render(node.right, item))
@@ -183,6 +222,12 @@ class DuckDbDocuments(DocumentDialect):
     def as_bytes(self, value: Sql) -> Sql:
         return function("encode", value)
 
+    def base64(self, value: Sql) -> Sql:
+        return function("from_base64", value)
+
+    def whole_of_hex(self, digits: Sql) -> Sql:
+        return self.cast(function("concat", text("0x"), digits), Physical.INT64)
+
     def item_at(self, array: Sql, index: int) -> Sql:
         return function("list_extract", array, number(index + 1))
 
@@ -232,6 +277,13 @@ class SparkDocuments(DocumentDialect):
 
     def days(self, value: Sql) -> Sql:
         return function("unix_date", value)
+
+    def base64(self, value: Sql) -> Sql:
+        # `unbase64` reads what is no base64
+        return function("to_binary", value, text("base64"))
+
+    def whole_of_hex(self, digits: Sql) -> Sql:
+        return self.cast(function("conv", digits, number(16), number(10)), Physical.INT64)
 
     def item_at(self, array: Sql, index: int) -> Sql:
         return function("get", array, number(index))
@@ -288,6 +340,14 @@ class BigQueryDocuments(DocumentDialect):
 
     def days(self, value: Sql) -> Sql:
         return function("UNIX_DATE", value)
+
+    hex_digits: ClassVar[str] = "TO_HEX"
+
+    def base64(self, value: Sql) -> Sql:
+        return function("FROM_BASE64", value)
+
+    def whole_of_hex(self, digits: Sql) -> Sql:
+        return self.cast(function("CONCAT", text("0x"), digits), Physical.INT64)
 
     def item_at(self, array: Sql, index: int) -> Sql:
         return exp.Bracket(this=array, expressions=[number(index)], offset=0, safe=True)

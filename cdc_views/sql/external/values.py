@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cdc_views.formats.connect.hints import Decimals, Hints, Unit
+from cdc_views.formats.connect.hints import Binary, Decimals, Hints, Unit
 from cdc_views.formats.connect.scalars import (
     A_DAY_IN_MILLIS,
     INFINITIES_IN_MILLIS,
@@ -23,9 +23,8 @@ from cdc_views.landing.external.texts import is_text
 from cdc_views.model.types import Kind, LogicalType, Scalar
 from cdc_views.plan.documents import (
     As,
-    AsDecimal,
+    Base64,
     Days,
-    Failure,
     HasMember,
     InstantForm,
     JsonObject,
@@ -36,9 +35,8 @@ from cdc_views.plan.documents import (
     Physical,
     Utf8,
 )
-from cdc_views.plan.expr import TRUE, Call, Case, Expr, Lit, Op, col, either, equal, is_null
+from cdc_views.plan.expr import TRUE, Call, Case, Expr, Lit, Op, col, either
 
-_TOO_LONG = "a number does not fit decimal({}, {}): update the schema file"
 OBJECT, MEMBER = pa.json_(pa.string()), pa.json_(pa.large_string())
 """The types of a column that a step made a JSON object, or the text of an object's member."""
 
@@ -49,10 +47,14 @@ class NotInSqlError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A value of an event: a column or field of that Arrow type, or the text of a JSON member (`kind` None)."""
+    """A value of an event: a column or field of that Arrow type, or the text of a JSON member (`kind` None).
+
+    `is_unscaled`: it is the hex digits of a decimal without its point (`decimals.unscaled`).
+    """
 
     value: Expr
     kind: pa.DataType | None = None
+    is_unscaled: bool = False
 
     @property
     def is_json(self) -> bool:
@@ -134,25 +136,6 @@ def stored_value(kind: LogicalType, found: Found, hints: Hints) -> Expr:
     return _READERS[kind.kind](kind, found, hints)
 
 
-def is_exact_number(found: Found, shown: LogicalType) -> bool:
-    """Whether a found value is a number that a view shows as DECIMAL, so that no text of it is needed."""
-    return isinstance(shown, Scalar) and shown.decimal_size is not None and found.is_of(pa.types.is_decimal)
-
-
-def shown_number(found: Found, shown: LogicalType) -> Expr:
-    """Return a found number in the DECIMAL that a view shows; fails for one that has more digits."""
-    assert isinstance(shown, Scalar)
-    assert shown.decimal_size is not None
-    assert found.kind is not None
-    precision, scale = shown.decimal_size
-    number = AsDecimal(found.value, precision, scale)
-    if found.kind.scale <= scale and found.kind.precision - found.kind.scale <= precision - scale:
-        return number
-    # a cast rounds digits after the point, and fails for too many before it
-    fits = either(is_null(found.value), equal(number, found.value))
-    return Case(((fits, number),), Failure(_TOO_LONG.format(precision, scale), Physical.DECIMAL))
-
-
 def physical_of(kind: LogicalType) -> Physical:
     """Return the stored type of a value that `stored_value` reads."""
     assert isinstance(kind, Scalar)
@@ -206,13 +189,18 @@ def _floating(kind: Scalar, found: Found, hints: Hints) -> Expr:
 def _blob(kind: Scalar, found: Found, hints: Hints) -> Expr:
     if found.is_of(pa.types.is_binary) or found.is_of(pa.types.is_large_binary):
         return found.value
-    raise NotInSqlError("bytes in JSON" if found.is_json else f"{found.kind} where bytes were expected")
+    if (found.is_json or found.is_of(_is_string)) and hints.binary is Binary.BASE64:
+        return Base64(found.text)
+    raise NotInSqlError("bytes in JSON are exact in SQL as base64, with `raw: {options: {binary: base64}}`")
 
 
 def _decimal(kind: Scalar, found: Found, hints: Hints) -> Expr:
     if (found.is_json or found.is_of(_is_string)) and hints.decimals is Decimals.STRING:
         return found.text
-    raise NotInSqlError("decimals are exact in SQL as numbers with a declared size, or as text with `decimals: string`")
+    raise NotInSqlError(
+        "decimals are exact in SQL as numbers with a declared size; in JSON also if the project file says how they are written: "
+        "`raw: {options: {decimals: precise}}`, for base64, of a declared size of at most 36 digits, or `string`"
+    )
 
 
 def _date(kind: Scalar, found: Found, hints: Hints) -> Expr:

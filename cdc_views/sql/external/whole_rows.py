@@ -5,8 +5,11 @@ What every event has comes from the row's latest event as one value. Only what a
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from cdc_views.formats.connect.hints import MARK, Hints
 from cdc_views.model.naming import physical_name
@@ -37,17 +40,8 @@ from cdc_views.plan.expr import (
 from cdc_views.plan.nodes import Aggregate, Node, Scan, Select, beside, noted
 from cdc_views.plan.order import VALUE, WRITTEN, survives
 from cdc_views.plan.show import shows_null
-from cdc_views.sql.external.values import (
-    Found,
-    Members,
-    NotInSqlError,
-    is_exact_number,
-    is_unit_guessed,
-    is_uuid,
-    physical_of,
-    shown_number,
-    stored_value,
-)
+from cdc_views.sql.external.decimals import is_exact_number, shown_number, unscaled
+from cdc_views.sql.external.values import Found, Members, NotInSqlError, is_unit_guessed, is_uuid, physical_of, stored_value
 
 OP, POSITION, ROW = "_op", "_position", "_row"
 """Columns of an event: `DELETE`, `TRUNCATE` or another letter if it writes its row; its write time, an order in the source's
@@ -167,7 +161,7 @@ class WholeRows:
         for column in self.schema.regulars:
             name, is_single = physical_name(column.name), column.name in singles
             place = col(name)[VALUE] if is_single else col(names.LIVE)[name] if singles else col(name)
-            value = self._value(column, Found(place, self._found(column).kind))
+            value = self._value(column, replace(self._found(column), value=place))
             columns[name] = when(survives(col(name)[WRITTEN], col(names.SCOPE)), value) if is_single else value
         is_covered = names.SCOPE in covered.output()
         last = col(names.LIVE)[WRITTEN] if singles else col(POSITION)
@@ -202,7 +196,7 @@ class WholeRows:
             raise NotInSqlError(f"column {column.name!r}: the events have it not")
         if isinstance(found.value, Member) and isinstance(column.type, Scalar) and column.type.kind in _TEXTS:
             return replace(found, value=replace(found.value, is_scalar=False))
-        return found
+        return unscaled(column.type, found, self._kind(column), self.hints_of(column))
 
     def _is_sent(self, column: Column) -> Expr | None:
         """Whether an event that writes the row has the column's value; None if every event has."""
@@ -211,9 +205,9 @@ class WholeRows:
         sent = None if has == TRUE else has
         if not self.marks or not isinstance(kind, Scalar) or kind.kind not in _MARKED or kind.decimal_size is not None:
             return sent
-        mark = Lit(MARK.decode())
-        is_bytes = kind.kind is Kind.BLOB and not found.is_json
-        return both(sent, Differs(found.value, As(mark, Physical.BYTES) if is_bytes else mark))
+        is_bytes, is_typed = kind.kind is Kind.BLOB, not (found.is_json or found.is_of(pa.types.is_string))
+        mark = Lit((base64.b64encode(MARK) if is_bytes and not is_typed else MARK).decode())
+        return both(sent, Differs(found.value, As(mark, Physical.BYTES) if is_bytes and is_typed else mark))
 
     def _value(self, column: Column, found: Found) -> Expr:
         try:
