@@ -34,6 +34,7 @@ from cdc_views.sql import query_sql
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
+from cdc_views.storage.relation_read import KeyFacts
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
@@ -41,6 +42,7 @@ from cdc_views_bigquery.costs import price
 from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, full_name, not_too_deep, target_of
 from cdc_views_bigquery.external import Adapting, columns_of
 from cdc_views_bigquery.incoming import QUARANTINE, Incoming
+from cdc_views_bigquery.keyed import condition_of
 from cdc_views_bigquery.landing import BigQueryLanding
 from cdc_views_bigquery.limits import check_statement
 from cdc_views_bigquery.state import StateTables, merging_of
@@ -224,6 +226,16 @@ class BigQueryEngine(WarehouseEngine):
 
     def columns(self, found: str) -> pa.Schema:
         return columns_of(self.connection, found.removeprefix(SCHEME))
+
+    def facts_about(self, raw: RawTable, wanted: KeyFacts) -> pa.Table:
+        name = full_name(raw)
+        found = self.connection.deployed(name)
+        if found is None:
+            raise UsageError(f"{raw.relation.schema.full_name}: there is no raw table {name}; run `cdc-views apply`")
+        known = {field.name for field in found.fields}
+        columns = ", ".join(quoted(name) for name in raw.relation.arrow_schema().names if name in known)
+        text = f"SELECT {columns} FROM {quoted(name)} WHERE {condition_of(wanted)}"
+        return self.connection.rows(text, what=f"reading the facts of a key of {raw.relation.schema.full_name}")
 
     def waiting(self, raw: RawTable) -> tuple[int, str]:
         name = full_name(raw) + QUARANTINE

@@ -12,6 +12,7 @@ from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.plugin import EnginePlugin, engine_names, engine_plugin
 from cdc_views.formats.base import RawFormat
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.relation_read import KeyFacts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,6 +235,9 @@ class WarehouseEngine(Engine, Protocol):
 
     def columns(self, found: str) -> pa.Schema:
         """Return the columns of an external table, JSON as Arrow's type of that name. Raises `UsageError` if there is none."""
+
+    def facts_about(self, raw: RawTable, wanted: KeyFacts) -> pa.Table:
+        """Return the raw facts that concern a key, in the raw layout. Raises `UsageError` if there is no raw table."""
 
     def waiting(self, raw: RawTable) -> tuple[int, str]:
         """Return the number of events in a raw table's quarantine, and one reason."""

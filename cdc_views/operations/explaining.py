@@ -8,18 +8,13 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any
 
-from deltalake import DeltaTable
-
 from cdc_views.errors import UsageError
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import ListOf, MapOf, SetOf, Udt
 from cdc_views.rules.cells import Cell, Deletion, Liveness, deciding_rule, latest_deletion, precedence
 from cdc_views.rules.codec.comparable import comparable
-from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.facts import Bound, Fact, FactKind, Origin
 from cdc_views.rules.oracle import path_type
-from cdc_views.storage.relation import Relation
-from cdc_views.storage.relation_read import facts_of, rows_filter
 
 
 class Scope(str, Enum):
@@ -170,21 +165,18 @@ class Explanation:
 
 
 def explain(
-    table: DeltaTable, relation: Relation, *, key: Mapping[str, Any] | str, now: int, column: str | None = None
+    schema: TableSchema,
+    facts: Iterable[Fact],
+    *,
+    key: tuple[tuple[Any, ...], tuple[Any, ...] | None],
+    now: int,
+    column: str | None = None,
 ) -> Explanation:
-    """Explain one row of an open raw table, at `now` (epoch seconds); one `column`, or all. The partition key: the static row.
+    """Explain one row from the facts that concern it (`relation_read.KeyFacts.of_row`), at `now` (epoch seconds).
 
-    Raises `UsageError` for a key with missing or unknown columns or unfit values, `UnknownColumnError` for an unknown `column`.
+    `key` has the values of the partition and of the clustering columns, or None: the static row. `column`: only this one.
     """
-    schema = relation.schema
-    partition, clustering = parse_key(schema, key)
-    if column is not None and schema.column(column).is_key:
-        raise UsageError(f"{schema.full_name}: column {column!r} is part of the key and has no cells; name another column")
-    condition = rows_filter(relation, partition, clustering=clustering)
-    known = set(table.schema().to_arrow().names)
-    names = [name for name in relation.arrow_schema().names if name in known]
-    rows = table.to_pyarrow_dataset().to_table(columns=names, filter=condition)
-    found = explain_facts(schema, facts_of(relation, rows), key=(partition, clustering), now=now)
+    found = explain_facts(schema, facts, key=key, now=now)
     if column is None:
         return found
     places = tuple(place for place in found.places if place.column is not None and place.column.name == column)
@@ -194,10 +186,16 @@ def explain(
     return replace(found, places=places, deletions=deletions)
 
 
+def check_column(schema: TableSchema, column: str | None) -> None:
+    """Raise `UsageError` for a column of the key, which has no cells, and `UnknownColumnError` for one that is not there."""
+    if column is not None and schema.column(column).is_key:
+        raise UsageError(f"{schema.full_name}: column {column!r} is part of the key and has no cells; name another column")
+
+
 def explain_facts(
     schema: TableSchema, facts: Iterable[Fact], *, key: tuple[tuple[Any, ...], tuple[Any, ...] | None], now: int
 ) -> Explanation:
-    """Return the explanation from the facts that match `relation_read.rows_filter`; see `explain`."""
+    """Return the explanation of all columns; see `explain`."""
     kept, is_static = list(facts), key[1] is None
     partition, clustering = key
     named = zip(schema.row_key, partition + (clustering or ()), strict=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,14 +12,15 @@ from typing import Any
 
 from deltalake import write_deltalake
 
-from cdc_views.engines.base import Read
+from cdc_views.engines.base import Engine, Read
+from cdc_views.errors import UnsupportedError
 from cdc_views.formats.base import WriteOrder
-from cdc_views.landing import open_raw
 from cdc_views.model.strategy import Strategy
 from cdc_views.model.types import LogicalType
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import check_raw_is_whole, readable
-from cdc_views.operations.reading import condition_errors, file_errors, read_of
+from cdc_views.operations.keyed import facts_about, stored_facts
+from cdc_views.operations.reading import condition_errors, read_of
 from cdc_views.operations.result import Answer
 from cdc_views.plan.names import IS_ROW, LANDED_FROM, VALID_FROM, VALID_TO
 from cdc_views.rules.codec.jsonread import parse_key
@@ -27,7 +28,9 @@ from cdc_views.rules.codec.jsontext import quote
 from cdc_views.rules.codec.times import instant_text
 from cdc_views.rules.instants import Instant, micros
 from cdc_views.storage.relation import RawTable
-from cdc_views.storage.relation_read import partition_filter, rows_filter
+from cdc_views.storage.relation_read import KeyFacts
+
+_WHAT = "the versions of a row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,27 +115,28 @@ def history_of(
         landed_as_of: Leave out what landed later.
         written_as_of: Leave out what was written later.
         limit: The largest number of versions.
-        engine: Where to run; default: the project's engine.
+        engine: Where to run; default: the project's engine, or for a key in a warehouse DuckDB, here, on the key's facts.
         strategy: As for `Table.query`.
 
     Raises:
         UsageError: An invalid key, column, engine, strategy, instant or limit; or raw is not whole.
+        UnsupportedError: Raw is in a warehouse, and no key is given.
         EngineError: The engine failed.
     """
     read = read_of(
         table, as_of=as_of, where=where, columns=columns, limit=limit, strategy=strategy,
         landed_as_of=landed_as_of, written_as_of=written_as_of,
     )  # fmt: skip
-    check_raw_is_whole(table, what="the versions of a row")
+    check_raw_is_whole(table, what=_WHAT)
     return _answer(table, read, key, engine)
 
 
 def _answer(table: TableContext, read: Read, key: Mapping[str, Any] | str | None, engine: str | None) -> History:
     keys = [column.name for column in table.schema.row_key]
     wanted = (*(name for name in keys if name not in read.columns), *read.columns)  # the key identifies each version's row
-    with readable(table) as (raw, note), _only_of(raw, key) as (facts, is_one_row):
+    with readable(table) as (raw, note), _only_of(table, raw, key) as (facts, is_one_row):
         limit = None if is_one_row else read.limit
-        with table.project.engine(engine) as opened, condition_errors(read.where):
+        with _engine(table, engine) as opened, condition_errors(read.where):
             exact = opened.read(replace(read, raw=facts, columns=wanted, limit=limit, is_history=True))
     if is_one_row:  # the partition's other rows were not read, so versions of the statics alone would be wrong
         exact = exact.filter(exact.column(IS_ROW)).slice(0, read.limit)
@@ -140,18 +144,32 @@ def _answer(table: TableContext, read: Read, key: Mapping[str, Any] | str | None
 
 
 @contextmanager
-def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tuple[RawTable, bool]]:
+def _only_of(table: TableContext, raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tuple[RawTable, bool]]:
     """Yield a raw table of the facts that concern `key`, or `raw` without a key; and whether the key is one row's."""
     if key is None:
+        if table.project.is_remote:
+            title = table.project.engine_plugin.title
+            raise UnsupportedError(
+                f"{table.name}: the history of all rows reads Delta tables alone, and this raw table is in {title}",
+                remedy="name a row or a partition: --key",
+            )
         yield raw, False
         return
-    partition, clustering = parse_key(raw.relation.schema, key)
-    condition = partition_filter(raw.relation, partition)
-    if clustering is not None:
-        condition = rows_filter(raw.relation, partition, clustering=clustering)
-    with TemporaryDirectory(prefix="cdc-views-history-") as folder, file_errors(raw.location):
+    schema, (partition, clustering) = table.schema, parse_key(table.schema, key)
+    is_one_row = clustering is not None
+    wanted = KeyFacts.of_row(schema, partition, clustering) if is_one_row else KeyFacts.of_partition(schema, partition)
+    with TemporaryDirectory(prefix="cdc-views-history-") as folder:
         kept = RawTable(str(Path(folder) / "raw"), raw.relation)
-        stored = open_raw(raw).to_pyarrow_dataset()
-        known = [name for name in raw.relation.arrow_schema().names if name in stored.schema.names]
-        write_deltalake(kept.location, stored.to_table(columns=known, filter=condition))
-        yield kept, clustering is not None
+        facts = facts_about(table, wanted, what=_WHAT) if table.project.is_remote else stored_facts(raw, wanted)
+        write_deltalake(kept.location, facts)
+        yield kept, is_one_row
+
+
+def _engine(table: TableContext, name: str | None) -> AbstractContextManager[Engine]:
+    """Open the engine that computes versions; for facts that came from a warehouse, DuckDB here."""
+    project = table.project
+    if not project.is_remote or name not in (None, project.config.engine):
+        return project.engine(name)
+    from cdc_views.engines.duckdb.engine import DuckDbEngine
+
+    return closing(DuckDbEngine())

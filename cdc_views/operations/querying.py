@@ -10,16 +10,18 @@ from typing import Any
 
 from cdc_views.engines.base import Engine, Read
 from cdc_views.engines.plugin import plugin_of_session
-from cdc_views.landing import open_raw
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.explaining import Explanation, explain
-from cdc_views.operations.ingest import check_landed, check_raw_is_whole, readable
-from cdc_views.operations.reading import condition_errors, file_errors, read_of
+from cdc_views.operations.explaining import Explanation, check_column, explain
+from cdc_views.operations.ingest import check_raw_is_whole, readable
+from cdc_views.operations.keyed import facts_about
+from cdc_views.operations.reading import condition_errors, read_of
 from cdc_views.operations.replication import confirmed_only
 from cdc_views.operations.result import Result
 from cdc_views.operations.sources import sources_for
 from cdc_views.plan.rewrites import Choice
+from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.instants import Instant, epoch_seconds
+from cdc_views.storage.relation_read import KeyFacts, facts_of
 
 
 def query_table(
@@ -83,8 +85,8 @@ def explain_row(
     `key` is the row's key as in `query`'s JSON, a text or a mapping of parsed values; the partition key alone asks for the static
     row. `column`: only this one; None: all. `as_of` is the clock that cells expire by; None: now.
     """
-    check_landed(table)
-    check_raw_is_whole(table, what="what `explain` says of losers")
+    check_column(table.schema, column)
+    place = parse_key(table.schema, key)
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-    with file_errors(table.raw.location):
-        return explain(open_raw(table.raw), table.relation, key=key, column=column, now=clock)
+    rows = facts_about(table, KeyFacts.of_row(table.schema, *place), what="what `explain` says of losers")
+    return explain(table.schema, facts_of(table.relation, rows), key=place, now=clock, column=column)

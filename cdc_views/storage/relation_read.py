@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from cdc_views.model.naming import KIND, bound_name, bytes_name, key_name, physical_name
-from cdc_views.model.schema import Column
+from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import EMPTY, LogicalType, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
 from cdc_views.rules.codec.comparable import uncomparable
@@ -29,20 +30,43 @@ def facts_of(relation: Relation, table: pa.Table) -> Iterator[Fact]:
             yield _fact(relation, record)
 
 
-def rows_filter(relation: Relation, partition: tuple[Any, ...], *, clustering: tuple[Any, ...] | None) -> ds.Expression:
-    """Return the filter of raw rows that affect a row: its own, its partition's, truncates. `clustering` None: no row facts."""
-    schema = relation.schema
-    kind = ds.field(KIND)
-    mine = all_equal(stored_key(schema.partition, partition))
-    of_partition = kind.isin([FactKind.PARTITION.value, FactKind.STATIC.value, FactKind.RANGE.value])
-    if clustering is not None:
-        of_partition = of_partition | ((kind == FactKind.ROW.value) & all_equal(stored_key(schema.clustering, clustering)))
-    return (kind == FactKind.TABLE.value) | (mine & of_partition)
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """Which raw rows concern a key: truncates, its partition's deletions and statics, and rows.
+
+    `partition` and `clustering` are stored values by column (`stored_key`); with `clustering` None no row's facts.
+    `has_all_rows`: every row's.
+    """
+
+    partition: Mapping[str, Any]
+    clustering: Mapping[str, Any] | None = None
+    has_all_rows: bool = False
+
+    @classmethod
+    def of_row(cls, schema: TableSchema, partition: tuple[Any, ...], clustering: tuple[Any, ...] | None) -> KeyFacts:
+        """Return what affects a row; `clustering` None: the partition's static row."""
+        own = None if clustering is None else stored_key(schema.clustering, clustering)
+        return cls(stored_key(schema.partition, partition), own)
+
+    @classmethod
+    def of_partition(cls, schema: TableSchema, partition: tuple[Any, ...]) -> KeyFacts:
+        """Return what affects any row of a partition."""
+        return cls(stored_key(schema.partition, partition), has_all_rows=True)
+
+    @property
+    def filter(self) -> ds.Expression:
+        """The condition of the rows."""
+        kind, mine = ds.field(KIND), all_equal(self.partition)
+        if not self.has_all_rows:
+            of_key = kind.isin(OF_PARTITION)
+            if self.clustering is not None:
+                of_key = of_key | ((kind == FactKind.ROW.value) & all_equal(self.clustering))
+            mine = mine & of_key
+        return (kind == FactKind.TABLE.value) | mine
 
 
-def partition_filter(relation: Relation, partition: tuple[Any, ...]) -> ds.Expression:
-    """Return the filter of raw rows that affect a partition or any of its rows: its own rows, and truncates."""
-    return (ds.field(KIND) == FactKind.TABLE.value) | all_equal(stored_key(relation.schema.partition, partition))
+OF_PARTITION = (FactKind.PARTITION.value, FactKind.STATIC.value, FactKind.RANGE.value)
+"""Kinds of facts that may affect each row of a partition."""
 
 
 def stored_key(columns: tuple[Column, ...], values: tuple[Any, ...]) -> dict[str, Any]:

@@ -217,7 +217,7 @@ def test_the_table_function_reads_a_span_of_landings(server: Served, tmp_path: P
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("explain", "shop.orders", "--key", '{"id": 1}'),
+        ("history", "shop.orders"),
         ("rebuild", "shop.orders"),
         ("replicas", "shop.orders", "--replication-factor", "3"),
         ("query", "shop.orders", "--engine", "duckdb"),

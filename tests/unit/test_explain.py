@@ -20,7 +20,7 @@ from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import land
 from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
 from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt
-from cdc_views.operations.explaining import Explanation, Outcome, Scope, explain, explain_facts
+from cdc_views.operations.explaining import Explanation, Outcome, Scope, explain_facts
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.codec.comparable import comparable, uncomparable
 from cdc_views.rules.codec.jsonread import parse_key
@@ -264,7 +264,8 @@ def test_copies_on_several_replicas_are_one_candidate_with_all_origins(tmp_path:
     raw = raw_table(tmp_path)
     files = [write_lines(tmp_path / f"{n}.jsonl", event(1, node=n), event(2, node=n)) for n in ("n1", "n2", "n3")]
     land(raw, CassandraMutation(), files, now=datetime(2026, 11, 21, tzinfo=timezone.utc))
-    found = explain(DeltaTable(raw.location), raw.relation, key='{"id": 1, "line": 0}', now=NOW)
+    facts = list(facts_of(raw.relation, DeltaTable(raw.location).to_pyarrow_table()))
+    found = explain_facts(raw.relation.schema, [fact for fact in facts if fact.partition == (1,)], key=((1,), (0,)), now=NOW)
     state = next(place for place in found.places if place.column is not None)
     assert [origin.node for origin in state.candidates[0].origins] == ["n1", "n2", "n3"]
     assert {origin.position for origin in state.candidates[0].origins} == {1}
