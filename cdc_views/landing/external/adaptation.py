@@ -27,6 +27,7 @@ from cdc_views.landing.delta import append, open_delta, overwrite, recorded
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
 from cdc_views.landing.external.table import ExternalFile, ExternalTable
+from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import Batch, check_current
 from cdc_views.landing.quarantine import RawEvent, clear_quarantine, put
 from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw
@@ -88,6 +89,7 @@ class _Attempt:
     setting: str
     batch_rows: int
     reading: Reading = field(init=False)
+    reader: FormReader = field(init=False)
     done: Adaptation = field(default_factory=Adaptation)
 
     def run(self) -> Adaptation:
@@ -99,6 +101,7 @@ class _Attempt:
             partitions=external.partitions,
             where=external.location,
         )
+        self.reader = FormReader(derived.relation, self.decoder.format)
         table = self._table()
         version = recorded(table, ADAPTED)
         if version == external.delta.version():
@@ -157,14 +160,14 @@ class _Attempt:
                 yield self._adapted(file, decoder, zip(numbers, map(reader, plain.to_pylist()), strict=True))
 
     def _adapted(self, file: ExternalFile, decoder: Decoder, texts: Iterable[tuple[int, EventText]]) -> pa.Table:
-        batch = Batch(decoder)
-        for number, text in texts:
-            event_id = hashlib.sha256(f"{file.identity}:{number}".encode()).hexdigest()
-            event = RawEvent(file.path, event_id, text.content, number, number - 1, number, is_ordered=False)
+        batch, given = Batch(decoder, self.reader), list(texts)
+        events = [(number, text.content) for number, text in given if not text.reason]
+        # rows of a table come in no order, so none has a line
+        contents, lines = [content for _, content in events], [0] * len(events)
+        batch.add_many(contents, lines=lines, event=lambda index: _event(file, *events[index]))
+        for number, text in given:
             if text.reason:
-                batch.reject(event, text.reason)
-            else:
-                batch.add(event)
+                batch.reject(_event(file, number, text.content), text.reason)
         rows = batch.rows()
         batch.rejected.sort(key=lambda one: one.event.line)
         put(decoder, batch.rejected, mark=f"head:{file.identity}")
@@ -175,6 +178,11 @@ class _Attempt:
             quarantined=self.done.quarantined + len(batch.quarantined),
         )
         return rows
+
+
+def _event(file: ExternalFile, number: int, content: bytes) -> RawEvent:
+    event_id = hashlib.sha256(f"{file.identity}:{number}".encode()).hexdigest()
+    return RawEvent(file.path, event_id, content, number, number - 1, number, is_ordered=False)
 
 
 @contextmanager
