@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 from types import TracebackType
@@ -234,6 +234,13 @@ class Engine(Protocol):
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         """Return the rows of a plan whose scans read `sources`."""
+
+    def spread(self, function: Callable[[Any], Any], tasks: Sequence[Any], *, folder: str) -> list[Any]:
+        """Return what a function of a module gives of each task, in order; `folder` is one that tasks write to.
+
+        An engine with `EnginePlugin.tasks` runs them at once, elsewhere, and perhaps more than once each.
+        """
+        return [function(task) for task in tasks]
 
     def apply(self, view: ViewDefinition) -> str:
         """Create or replace a view with friendly types; return the executed statement."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction
 
 from cdc_views.errors import CdcViewsError, EngineError
 from cdc_views.landing.checkpoints import local_folder, sum_up
@@ -26,7 +33,9 @@ _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expir
 # files by footers, so the log keeps only row counts.
 _NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
 # but a view over state and tail finds the tail by Delta's log alone; this setting wins over the one above
-_LANDING_BOUNDS = {"delta.dataSkippingStatsColumns": "_landed_at"}
+_LANDED = "_landed_at"
+_LANDING_BOUNDS = {"delta.dataSkippingStatsColumns": _LANDED}
+_GROUP_ROWS = 1 << 17  # of a row group
 # by default a checkpoint removes entries older than a month, even those that no state covers yet
 _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
 
@@ -119,6 +128,75 @@ def commit(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, properties:
     after = None if local_folder(table.table_uri) is None else _NOTHING_AFTER
     with delta_errors(table.table_uri):
         write_deltalake(table, rows, commit_properties=properties, post_commithook_properties=after, **options)
+        sum_up(table)
+        note_commit(table)
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file of rows in a raw table's folder that no commit names yet; `landed` are the least and the greatest landing time."""
+
+    path: Path
+    rows: int
+    landed: tuple[datetime, datetime]
+
+    @property
+    def action(self) -> AddAction:
+        """The entry of Delta's log, with what `_LANDING_BOUNDS` asks for."""
+        # Delta's bounds are cut to milliseconds, the upper one too: readers add one to it
+        cut = (
+            instant.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") for instant in self.landed
+        )
+        least, greatest = ({_LANDED: f"{text}Z"} for text in cut)
+        stats = {"numRecords": self.rows, "minValues": least, "maxValues": greatest, "nullCount": {_LANDED: 0}}
+        found = self.path.stat()
+        return AddAction(self.path.name, found.st_size, {}, int(found.st_mtime * 1000), data_change=True, stats=json.dumps(stats))
+
+
+def write_file(path: Path, tables: Iterable[pa.Table], *, schema: pa.Schema) -> NewFile | None:
+    """Write rows of a raw table to a file, as `RAW_FILES` has them; return None without rows. A failure leaves no file."""
+    rows, landed = 0, list[datetime]()
+    options = {"compression": "zstd", "compression_level": 1, "dictionary_pagesize_limit": DICTIONARY_BYTES}
+    try:
+        with pq.ParquetWriter(path, schema, **options) as writer:
+            for group in _row_groups(tables):
+                writer.write_table(group, row_group_size=group.num_rows)
+                rows += group.num_rows
+                landed += pc.min_max(group.column(_LANDED)).as_py().values()
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    if not rows:
+        path.unlink()
+        return None
+    return NewFile(path, rows, (min(landed), max(landed)))
+
+
+def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    waiting, count = list[pa.Table](), 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        if count >= _GROUP_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting, count = [], 0
+    if count:
+        yield pa.concat_tables(waiting)
+
+
+def commit_files(table: DeltaTable, files: Sequence[NewFile], *, transactions: Mapping[str, int], replaces: bool) -> None:
+    """Let files count, and record `transactions`, in one commit; `replaces`: instead of all rows before. Raises as `append`."""
+    # for a local table, `sum_up` does the work of deltalake's hooks
+    after = None if local_folder(table.table_uri) is None else _NOTHING_AFTER
+    with delta_errors(table.table_uri):
+        table.create_write_transaction(
+            [file.action for file in files],
+            "overwrite" if replaces else "append",
+            table.schema(),
+            commit_properties=recording(transactions),
+            post_commithook_properties=after,
+        )
+        table.update_incremental()
         sum_up(table)
         note_commit(table)
 

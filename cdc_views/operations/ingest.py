@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from deltalake import DeltaTable
 
@@ -15,6 +16,7 @@ from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.landing import StreamLander, create_raw, exists, land, open_raw, quarantine_location, replay
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation, adapt
+from cdc_views.landing.external.groups import Spread, in_this_process
 from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.redaction import without_values
@@ -49,11 +51,24 @@ def adapted_as_it_is(table: TableContext) -> Adaptation | None:
     decisive = [version("cdc-views"), LAYOUT_VERSION, config.model_dump_json(exclude={"table", "topics"}), repr(table.schema)]
     setting = "\n".join(map(str, decisive))
     if not table.project.is_remote:
-        return adapt(table.location, raw, table.format, setting=setting, forgotten=forgotten)
+        return adapt(table.location, raw, table.format, setting=setting, forgotten=forgotten, spread=_spread_of(table))
     names = SinkColumns(config.kafka_key, config.kafka_data, table.format.scaled)
     with table.project.remote() as warehouse:
         now = datetime.now(timezone.utc)
         return warehouse.adapt(table.location, raw, table.format, setting=setting, names=names, now=now, forgotten=forgotten)
+
+
+def _spread_of(table: TableContext) -> Spread:
+    """Where much is read: in the tasks of the project's engine, if it has any."""
+    project = table.project
+    if project.engine_plugin.tasks is None:
+        return in_this_process
+
+    def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        with project.engine() as opened:
+            return opened.spread(function, tasks, folder=table.raw.location)
+
+    return spread
 
 
 def forgotten_of(table: TableContext) -> Denylist | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -39,6 +40,7 @@ from cdc_views_spark.kernel import Kernel, task_errors
 from cdc_views_spark.raw_files import raw_files
 from cdc_views_spark.reading import parts_of_sources, raw_facts
 from cdc_views_spark.session import open_session
+from cdc_views_spark.spreading import spread
 from cdc_views_spark.streaming import follow
 from cdc_views_spark.tables import delta_sql
 from cdc_views_spark.writing import in_its_words, write_serving, write_state
@@ -105,6 +107,9 @@ class SparkEngine(StreamingEngine, FrameEngine):
 
     def write_serving(self, write: ServingWrite) -> None:
         write_serving(self._session, write)
+
+    def spread(self, function: Callable[[Any], Any], tasks: Sequence[Any], *, folder: str) -> list[Any]:
+        return spread(self._session, function, tasks, folder=folder)
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         compiler = Compiler(parts_of_sources(self._session, sources))

@@ -18,7 +18,7 @@ _KNOWN: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 def why_no_duckdb(session: SparkSession) -> str:
     """Return why the session's executors cannot run this process's DuckDB, as a clause; empty if they can."""
     if session not in _KNOWN:
-        _KNOWN[session] = "" if _are_this_python(session) else _why(_version(session))
+        _KNOWN[session] = "" if are_this_python(session) else _why(_version(session))
     return _KNOWN[session]
 
 
@@ -30,7 +30,8 @@ def is_local(session: SparkSession) -> bool:
         return False
 
 
-def _are_this_python(session: SparkSession) -> bool:
+def are_this_python(session: SparkSession) -> bool:
+    """Return whether the session's tasks run this Python on this machine, so that they have what this process has."""
     return is_local(session) and session.sparkContext.pythonExec == sys.executable
 
 

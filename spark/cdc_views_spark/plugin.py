@@ -23,6 +23,7 @@ class SparkPlugin(EnginePlugin):
     extra = "spark"
     views_read_states = True
     streams = True
+    tasks = "Spark's tasks"
     session_package = "pyspark"
 
     def open(self, config: ProjectConfig, *, folder: Path) -> SparkEngine:

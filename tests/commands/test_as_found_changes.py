@@ -94,14 +94,14 @@ def test_a_crash_before_the_commit_repeats_it_and_no_row_is_quarantined_twice(
 ) -> None:
     find(mutations("{cut", mutation(3)))
     with monkeypatch.context() as patched:
-        patched.setattr("cdc_views.landing.external.adaptation.overwrite", crash)
+        patched.setattr("cdc_views.landing.external.adaptation.commit_files", crash)
         with pytest.raises(KeyboardInterrupt):
             adapted()
     for _ in range(2):
         assert "warning: 1 rows in quarantine" in shop("query", ORDERS).err
     find(mutations("{again", mutation(4)))
     with monkeypatch.context() as patched:
-        patched.setattr("cdc_views.landing.external.adaptation.append", crash)
+        patched.setattr("cdc_views.landing.external.adaptation.commit_files", crash)
         with pytest.raises(KeyboardInterrupt):
             adapted()
     answer = shop("query", ORDERS, "--format", "jsonl")
@@ -117,7 +117,7 @@ def test_a_setting_that_changes_and_changes_back_after_a_crash(shop: CommandLine
     assert ids(shop) == [1, 2]
     Path("shop.cql").write_text(SHOP.replace("note text", "note text, extra text"))
     with monkeypatch.context() as patched:
-        patched.setattr("cdc_views.landing.external.adaptation.overwrite", crash)
+        patched.setattr("cdc_views.landing.external.adaptation.commit_files", crash)
         with pytest.raises(KeyboardInterrupt):
             adapted()
     Path("shop.cql").write_text(SHOP)

@@ -5,31 +5,40 @@ that adds the rows record them. If the external table only gained files since th
 is gone (`OPTIMIZE`, `DELETE`), or the schema, the format or cdc-views changed, all files are: one commit replaces all rows.
 Deleting the derived table costs only time.
 
+Files are read in groups (`groups`), each by itself: an engine with tasks may read them at once. A group's rows are a file that
+counts from the commit on, which is one for all groups.
+
 A row that is no event goes to the derived table's quarantine, with the file and the row's number in the file.
 """
 
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import uuid4
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import append, open_delta, overwrite, recorded
+from cdc_views.landing.delta import commit_files, open_delta, recorded
 from cdc_views.landing.denylist import Denylist
-from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
+from cdc_views.landing.external.groups import (
+    GROUP_BYTES,
+    AdaptedGroup,
+    GroupTask,
+    Spread,
+    adapt_group,
+    groups_of,
+    in_this_process,
+)
+from cdc_views.landing.external.shapes import Reading
 from cdc_views.landing.external.table import ExternalFile, ExternalTable
-from cdc_views.landing.formed import FormReader
-from cdc_views.landing.pipeline import Batch, check_current
-from cdc_views.landing.quarantine import RawEvent, clear_quarantine, put
+from cdc_views.landing.pipeline import check_current
+from cdc_views.landing.quarantine import clear_quarantine
 from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
@@ -39,6 +48,7 @@ ADAPTED = "found:version"  # the transaction id that records the external versio
 _SETTING = "found:setting"
 _NOTHING = -1  # recorded by a derived table that is still empty
 _BITS_63 = (1 << 63) - 1
+_COUNTED = ("events", "facts", "quarantined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +69,16 @@ def adapt(
     *,
     setting: str,
     batch_rows: int = BATCH_ROWS,
+    group_bytes: int = GROUP_BYTES,
     forgotten: Denylist | None = None,
+    spread: Spread = in_this_process,
 ) -> Adaptation:
     """Bring the raw table derived from the external table at `location` up to date, and create it if it does not exist.
 
     The landing time of a fact is the time at which its file was written, so no clock is read. `setting` is a text of everything
     that decides how events are read: schema, options, versions; if it changes, all is read again. `batch_rows` are in memory
-    at once. Older events of `forgotten` keys go to quarantine without their bytes.
+    at once; files of `group_bytes` become one file, and `spread` reads several such groups. Older events of `forgotten` keys go
+    to quarantine without their bytes.
 
     Raises:
         UsageError: There is no such table, or its columns hold no events of the format.
@@ -75,7 +88,7 @@ def adapt(
     decoder = Decoder(derived, format, 0, forgotten)
 
     def attempt() -> Adaptation:
-        return _Attempt(ExternalTable.open(location), decoder.reread(), setting, batch_rows).run()
+        return _Attempt(ExternalTable.open(location), decoder.reread(), setting, batch_rows, group_bytes, spread).run()
 
     return retried(attempt, what=f"{derived.location}: other processes kept adapting {location}; run it again")
 
@@ -88,9 +101,9 @@ class _Attempt:
     decoder: Decoder
     setting: str
     batch_rows: int
+    group_bytes: int
+    spread: Spread
     reading: Reading = field(init=False)
-    reader: FormReader = field(init=False)
-    done: Adaptation = field(default_factory=Adaptation)
 
     def run(self) -> Adaptation:
         external, derived = self.external, self.decoder.raw
@@ -101,7 +114,6 @@ class _Attempt:
             partitions=external.partitions,
             where=external.location,
         )
-        self.reader = FormReader(derived.relation, self.decoder.format)
         table = self._table()
         version = recorded(table, ADAPTED)
         if version == external.delta.version():
@@ -111,10 +123,12 @@ class _Attempt:
             clear_quarantine(derived)
         files = external.files if fresh is None else fresh
         state = {ADAPTED: external.delta.version(), _SETTING: self._setting_number()}
-        with _spooled(derived.relation.arrow_schema(), self._rows(files)) as rows:
-            check_current(self.decoder, source=derived.location)
-            (overwrite if fresh is None else append)(table, rows, transactions=state)
-        return replace(self.done, files=len(files), is_rebuilt=fresh is None)
+        done = self._groups(files)
+        check_current(self.decoder, source=derived.location)
+        written = [group.file for group in done if group.file is not None]
+        commit_files(table, written, transactions=state, replaces=fresh is None)
+        events, facts, quarantined = (sum(getattr(group, name) for group in done) for name in _COUNTED)
+        return Adaptation(len(files), events, facts, quarantined, is_rebuilt=fresh is None)
 
     def _table(self) -> DeltaTable:
         """Return the derived table; drop what it holds if it was made for another setting."""
@@ -149,52 +163,17 @@ class _Attempt:
         now = {file.identity for file in self.external.files}
         return tuple(file for file in self.external.files if file.identity not in known) if known <= now else None
 
-    def _rows(self, files: Iterable[ExternalFile]) -> Iterator[pa.Table]:
-        for file in files:
-            decoder = replace(self.decoder, landed_at=file.written_at)
-            reader: RowReader | None = None
-            for batch, numbers in self.external.batches(file, rows=self.batch_rows):
-                if reader is None:
-                    reader = self.reading.reader(batch.schema, where=f"{self.external.location}: {file.path}")
-                plain = pa.Table.from_batches([batch]).cast(plain_columns(batch.schema))
-                yield self._adapted(file, decoder, zip(numbers, map(reader, plain.to_pylist()), strict=True))
-
-    def _adapted(self, file: ExternalFile, decoder: Decoder, texts: Iterable[tuple[int, EventText]]) -> pa.Table:
-        batch, given = Batch(decoder, self.reader), list(texts)
-        events = [(number, text.content) for number, text in given if not text.reason]
-        # rows of a table come in no order, so none has a line
-        contents, lines = [content for _, content in events], [0] * len(events)
-        batch.add_many(contents, lines=lines, event=lambda index: _event(file, *events[index]))
-        for number, text in given:
-            if text.reason:
-                batch.reject(_event(file, number, text.content), text.reason)
-        rows = batch.rows()
-        batch.rejected.sort(key=lambda one: one.event.line)
-        put(decoder, batch.rejected, mark=f"head:{file.identity}")
-        self.done = replace(
-            self.done,
-            events=self.done.events + batch.landed,
-            facts=self.done.facts + rows.num_rows,
-            quarantined=self.done.quarantined + len(batch.quarantined),
-        )
-        return rows
-
-
-def _event(file: ExternalFile, number: int, content: bytes) -> RawEvent:
-    event_id = hashlib.sha256(f"{file.identity}:{number}".encode()).hexdigest()
-    return RawEvent(file.path, event_id, content, number, number - 1, number, is_ordered=False)
-
-
-@contextmanager
-def _spooled(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatchReader]:
-    """Write rows to a temporary file and read them back: one commit takes them, and memory never holds them all.
-
-    deltalake pulls rows from its own thread, in which it cannot be called again, so they cannot be made meanwhile.
-    """
-    with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
-        path = str(Path(folder) / "rows.arrow")
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-            for table in tables:
-                writer.write_table(table)
-        with pa.OSFile(path, "rb") as source, pa.ipc.open_stream(source) as reader:
-            yield reader
+    def _groups(self, files: tuple[ExternalFile, ...]) -> list[AdaptedGroup]:
+        """Read the files; return what they became. A failure leaves no file."""
+        external, folder, name = self.external, Path(self.decoder.raw.location), f"part-{uuid4()}"
+        version, how = external.delta.version(), (self.decoder, self.reading, self.batch_rows)
+        groups = groups_of(files, most_bytes=self.group_bytes)
+        tasks = [GroupTask(name, external.location, version, group, *how) for group in groups]
+        # the secret of forgotten keys stays in this process
+        spread = in_this_process if len(tasks) < 2 or self.decoder.holds_back else self.spread
+        try:
+            return spread(adapt_group, tasks)
+        except BaseException:
+            for file in folder.glob(f"{name}-*"):
+                file.unlink(missing_ok=True)
+            raise

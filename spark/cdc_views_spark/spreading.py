@@ -1,0 +1,67 @@
+"""Work of ours in Spark's tasks: one task of Spark for each piece, results to the driver."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from cdc_views_spark.executors import are_this_python
+from cdc_views_spark.writing import in_its_words
+
+_DISTRIBUTION = "cdc-views"
+_Task = TypeVar("_Task")
+_Done = TypeVar("_Done")
+
+
+def spread(session: SparkSession, function: Callable[[_Task], _Done], tasks: Sequence[_Task], *, folder: str) -> list[_Done]:
+    """Return what the function gives of each task, in order; without executors that can run it, in this process.
+
+    Executors need this version of cdc-views, and must see `folder`, into which tasks write. Raises what a task raises as
+    `EngineError`.
+    """
+    if not (are_this_python(session) or _can_run(session, folder)):
+        return list(map(function, tasks))
+    pieces = [pickle.dumps((function, task)) for task in tasks]
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield _result(number, pieces[number])
+
+    with in_its_words():
+        # one partition, and so one task, for each number
+        rows = session.range(0, len(pieces), 1, len(pieces)).mapInArrow(run, "number long, done binary").collect()
+    done: dict[int, Any] = {row["number"]: pickle.loads(row["done"]) for row in rows}
+    return [done[number] for number in range(len(pieces))]
+
+
+def _result(number: int, piece: bytes) -> pa.RecordBatch:
+    function, task = pickle.loads(piece)
+    return pa.RecordBatch.from_pydict({"number": [number], "done": [pickle.dumps(function(task))]})
+
+
+def _can_run(session: SparkSession, folder: str) -> bool:
+    """Whether an executor has this version of cdc-views, and sees a folder of the driver's."""
+    wanted = version(_DISTRIBUTION)
+
+    def probe(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            can = version(_DISTRIBUTION) == wanted and Path(folder).is_dir()
+        except PackageNotFoundError:
+            can = False
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"can": [can]})
+
+    try:
+        return bool(session.range(0, 1, 1, 1).mapInArrow(probe, "can boolean").collect()[0]["can"])
+    except PySparkException:
+        return False
