@@ -192,3 +192,22 @@ def test_a_view_on_spark_follows_the_table_and_a_forgotten_key_leaves_it(run: Co
     assert shown() == [1, 22]
     assert run("forget", NAME, "--key", '{"id": 1}').code == 0
     assert shown() == [22]
+
+
+@pytest.mark.spark
+def test_a_copy_is_made_in_sparks_tasks_where_there_is_much(
+    run: CommandLine, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, spread = list[int](), type(spark_engine).spread
+    monkeypatch.setattr(type(spark_engine), "spread", lambda *given, **more: ran.append(len(given[2])) or spread(*given, **more))
+    # each file is as large as a piece
+    each = lambda files, most_bytes: [(file,) for file in files]  # noqa: E731
+    monkeypatch.setattr("cdc_views.landing.external.adaptation.groups_of", each)
+    find(event_tables()["postgres, text, 99"].rows)
+    here = run("query", NAME, "--format", "jsonl").rows
+    shutil.rmtree("warehouse")
+    document = json.loads(Path("cdc_views.yml").read_text())
+    Path("cdc_views.yml").write_text(json.dumps({**document, "engine": "spark"}))
+    assert run("query", NAME, "--format", "jsonl").rows == here
+    assert here
+    assert ran == [2]
