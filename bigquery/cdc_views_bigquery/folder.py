@@ -11,8 +11,8 @@ from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.config import BigQueryConfig
-from cdc_views_bigquery.ddl import Kind, Target
-from cdc_views_bigquery.merging import Merging, run_script, setup_script
+from cdc_views_bigquery.ddl import Kind, Statement, Target
+from cdc_views_bigquery.merging import Merging, refresh_script, run_script, setup_script
 
 _FOLDERS = {
     Kind.RAW: "2_raw",
@@ -30,9 +30,15 @@ Kept = tuple[Relation, Merging]
 
 def folder(name: str, targets: Sequence[Target], config: BigQueryConfig, *, states: Sequence[Kept] = ()) -> dict[str, str]:
     """Return files, path → text, that make what `targets` need, and that keep `states`; `name` is the project's."""
-    made = [statement for target in targets for statement in (ddl.raw_table(target, config), *ddl.views(target, config))]
-    made += [ddl.function(target) for target in targets]
+    made = [statement for target in targets for statement in _made(target, config)]
+    scheduled: dict[str, str] = {}
     places = dict.fromkeys(s.name.rpartition(".")[0] for s in made)
+    for target, (relation, merging) in zip(targets, states, strict=False):
+        if target.events is None:
+            scheduled |= _scripts((relation, merging), config)
+        else:
+            places[merging.dataset] = None
+            scheduled[f"{SCHEDULED}/{_fit(merging.name)}/refresh.sql"] = refresh_script(relation, merging, view=target.view)
     datasets = [ddl.dataset(place, config).sql for place in places]
     files = {DATASETS: ";\n\n".join(datasets) + ";\n"}
     listed = [(DATASETS, "the datasets")]
@@ -40,20 +46,31 @@ def folder(name: str, targets: Sequence[Target], config: BigQueryConfig, *, stat
         path = f"{_FOLDERS[statement.kind]}/{_fit('.'.join(statement.name.split('.')[-2:]))}.sql"
         files[path] = statement.sql + ";\n"
         listed.append((path, f"{statement.kind.value} `{statement.name}`"))
-    scheduled = {path: text for state in states for path, text in _scripts(state, config).items()}
-    first = targets[0]
-    readme = envelope(
+    return {**files, **scheduled, README: _readme(name, targets, config, files=listed, scheduled=list(scheduled))}
+
+
+def _made(target: Target, config: BigQueryConfig) -> list[Statement]:
+    if target.events is not None:  # the raw table is another's, and has no column for a span of landings
+        return ddl.views(target, config)
+    return [ddl.raw_table(target, config), *ddl.views(target, config), ddl.function(target)]
+
+
+def _readme(
+    name: str, targets: Sequence[Target], config: BigQueryConfig, *, files: list[tuple[str, str]], scheduled: list[str]
+) -> str:
+    first, raw = targets[0], next((target for target in targets if target.events is None), None)
+    return envelope(
         "bigquery_folder.md.j2",
         project=name,
-        files=listed,
-        scheduled=list(scheduled),
+        files=files,
+        kept=[path for path in scheduled if not path.endswith("refresh.sql")],
+        refreshed=[path for path in scheduled if path.endswith("refresh.sql")],
         limit=config.byte_limit or 10**11,
         is_placed=first.view.count(".") > 1,
         example=first.view,
-        function=first.function,
+        function=raw.function if raw is not None else "",
         layout=LAYOUT_VERSION,
     )
-    return {**files, **scheduled, README: readme}
 
 
 def _scripts(state: Kept, config: BigQueryConfig) -> dict[str, str]:

@@ -377,3 +377,28 @@ def test_a_view_of_what_the_sink_lands_needs_no_copy_and_shows_the_same(
     assert direct == rows("copy")
     assert any(name.startswith("my-project.shop_raw") for name in server.store.things)
     assert len(direct) > 1
+
+
+@pytest.mark.heavy
+def test_the_folder_of_a_table_that_somebody_else_lands_makes_no_raw_table(server: Served, tmp_path: Path) -> None:
+    orders_events(server, Random(30), json_columns=False)
+    loaded = project(tmp_path, server.url, "shop.orders", "schema.sql", "debezium")
+    (tmp_path / "schema.sql").write_text(random_events(Random(5), count=1, is_typed=False).ddl)
+    out = tmp_path / "sql"
+    assert main(["generate", "--out", str(out), "--project", str(loaded.file)]) == 0
+    files = sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
+    assert files == ["1_datasets.sql", "4_views/shop.orders.sql", "README.md", "scheduled/shop_orders/refresh.sql"]
+    with loaded.remote() as warehouse:
+        for file in (*files[:2], files[3]):
+            for statement in filter(str.strip, (out / file).read_text().split(";\n")):
+                warehouse.connection.run(statement.rstrip(";\n"), what=f"running {file}")
+        read = [
+            sorted(map(repr, warehouse.connection.rows(f"SELECT * FROM `{name}`", what="reading").to_pylist()))
+            for name in ("my-project.shop.orders", "my-project.shop_state.shop_orders__rows")
+        ]
+    assert read[0] == read[1]
+    assert len(read[0]) > 1
+    readme = (out / "README.md").read_text()
+    assert "`scheduled/shop_orders/refresh.sql`" in readme
+    assert "_landed(" not in readme
+    assert "setup.sql" not in readme

@@ -135,7 +135,9 @@ class Store:
             kind, self.results[job] = "SELECT", self.evaluated(text)
         else:
             statement, kind = self.resolved(text)
-            self._create(statement.resolved_create_statement_node)
+            made = self._create(statement.resolved_create_statement_node)
+            if "AsSelect" in made[1]:
+                self.sql.fill(made[0], self.evaluated(text.split(" AS\n", 1)[1])[1])
             self.results[job] = ([], [])
         return {"totalBytesProcessed": str(size), "totalBytesBilled": str(size), "statementType": kind}
 
@@ -233,8 +235,8 @@ class Store:
             total += self.sql.count(name)[1] if query is None else self.size(query)
         return total if is_query(text) else 0
 
-    def _create(self, node: Any) -> None:
-        """CREATE SCHEMA, TABLE, VIEW, FUNCTION or TABLE FUNCTION."""
+    def _create(self, node: Any) -> tuple[str, str]:
+        """CREATE SCHEMA, TABLE, VIEW, FUNCTION or TABLE FUNCTION; return the name, and what was made."""
         base, made = unwrapped(node)
         name, mode = ".".join(base.name_path), base.create_mode
         keeps = mode == 3  # CREATE_IF_NOT_EXISTS
@@ -244,15 +246,16 @@ class Store:
             if name not in self.datasets:
                 project, _, dataset = name.rpartition(".")
                 self.datasets[name] = {"datasetReference": {"projectId": project, "datasetId": dataset}, "access": [], **options}
-            return
+            return name, kind
         if name.rpartition(".")[0] not in self.datasets:
             raise Refused(404, "notFound", f"Not found: Dataset {name.rpartition('.')[0]}")
         if "Function" in kind:
             self.functions[name] = function_of(made, is_table="Table" in kind)
-            return
+            return name, kind
         if name in self.things and keeps:
-            return
+            return name, kind
         self._put(name, made, kind, options)
+        return name, kind
 
     def _put(self, name: str, made: Any, kind: str, options: Body) -> None:
         project, dataset, table = name.rsplit(".", 2)

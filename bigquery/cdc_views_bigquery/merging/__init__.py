@@ -7,7 +7,7 @@ tables, and moves the watermark: all of it happens, or nothing.
 from __future__ import annotations
 
 from cdc_views_bigquery.merging.columns import serving_columns
-from cdc_views_bigquery.merging.scripts import facts_view, run_script, setup_script
+from cdc_views_bigquery.merging.scripts import facts_view, refresh_script, run_script, setup_script
 from cdc_views_bigquery.merging.tables import Merging
 
-__all__ = ["Merging", "facts_view", "run_script", "serving_columns", "setup_script"]
+__all__ = ["Merging", "facts_view", "refresh_script", "run_script", "serving_columns", "setup_script"]

@@ -66,6 +66,19 @@ def setup_script(relation: Relation, merging: Merging) -> str:
     return sql
 
 
+def refresh_script(relation: Relation, merging: Merging, *, view: str) -> str:
+    """Return the statement that makes the serving table anew from a view: for a view of events that somebody else lands."""
+    types, keys = dict(shown_columns(relation)), [column.name for column in relation.schema.row_key]
+    return envelope(
+        "bigquery_refresh.sql.j2",
+        table=one_line(relation.schema.full_name),
+        view=quoted(view),
+        served=merging.served,
+        clusters=clustered_by((replace(types[name], name=name) for name in keys), keys),
+        description=literal(f"rows of {relation.schema.full_name} when it was last made anew (cdc-views)"),
+    )
+
+
 def run_script(relation: Relation, merging: Merging, *, settles: bool = False, full: bool = False) -> str:
     """Return the script of one run: reduce the tail, merge it, move the watermark; raises as `setup_script` does.
 

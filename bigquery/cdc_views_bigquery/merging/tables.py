@@ -81,5 +81,5 @@ class Merging:
 
     @property
     def served(self) -> str:
-        """The serving table."""
-        return quoted(f"{self.dataset}.{self.serving}")
+        """The serving table; without a name of its own, that of the state and `__rows`."""
+        return quoted(f"{self.dataset}.{self.serving}") if self.serving else self.table("__rows")
