@@ -82,7 +82,7 @@ def generate(
     dialect: Annotated[str | None, typer.Option(metavar="DIALECT", help="duckdb, spark, …; default: the engine's.")] = None,
     strategy: StrategyOption = None,
     style: Annotated[
-        str, typer.Option(metavar="STYLE", help="plain, or macros: what is the same for every column becomes a function.")
+        str, typer.Option(metavar="STYLE", help="plain: one statement. macros: functions hold what repeats, and views call them.")
     ] = "plain",
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write one file per view instead of printing.")] = None,
 ) -> None:

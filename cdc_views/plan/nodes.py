@@ -9,6 +9,7 @@ from enum import Enum
 from cdc_views.model.types import LogicalType
 from cdc_views.plan.expr import Expr, Named, col, cols, expressions_in
 from cdc_views.plan.parts import Source
+from cdc_views.rules.facts import FactKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,12 @@ class OfOne(Node):
 
 @dataclass(frozen=True, slots=True)
 class Scan(Node):
-    """Rows of the raw table itself, projected and filtered."""
+    """Rows of the raw table itself, projected and filtered; `kinds` are those of its facts, empty if the plan does not know."""
 
     columns: Named
     where: Expr | None = None
     source: Source = Source.ALL
+    kinds: tuple[FactKind, ...] = ()
 
     def output(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.columns)

@@ -190,12 +190,13 @@ def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...
     array = kept_elements(request, column, stored["cells"])
     columns = (*cols(keys), (base, array))
     source = request.facts(f"{base}_facts", kinds=[kind], columns=columns, where=not_null(stored))
-    note = "the elements that each fact wrote (W4)"
-    exploded = Explode(f"{base}_elements", "element fact", source, keys, col(base), names.ELEMENT, note=note)
+    exploded = Explode(f"{base}_elements", "element of a fact (W4)", source, keys, col(base), names.ELEMENT)
     element, paths = col(names.ELEMENT), _shown_paths(column)
     shown = tuple((f"_{name}", element[name]) for name in paths)
     columns = (*cols(keys), (names.PATH_KEY, element[path_key(column)]), *shown, (names.ELEMENT, element))
-    flat = Select(f"{base}_paths", "element fact", exploded, columns, note="_path_key identifies the element in its row (W4, K1)")
+    flat = Select(
+        f"{base}_paths", "element of a fact", exploded, columns, note="_path_key identifies the element in its row (W4, K1)"
+    )
     value = element_value_type(column.type)
     fields = cell_fields(value) if value is not None else (WRITTEN, RANK)
     latest = replace(request.reduced("_cell", column, cell=element, kind=value), stored=fields, is_bare=False)

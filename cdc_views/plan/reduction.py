@@ -151,8 +151,8 @@ class Reduction:
         if self.landed_as_of is not None:
             landed = col(names.LANDED) <= Friendly(Lit(self.landed_as_of), Scalar(Kind.INSTANT))
         mine = self.partition_where if wanted != (FactKind.TABLE,) else None  # S6: a truncate has no key
-        grain = f"{' or '.join(kind.value for kind in wanted)} fact"
-        return Scan(name, grain, columns, both(kind_is, mine, landed, where), source)
+        grain = f"fact ({', '.join(kind.value for kind in wanted)})"
+        return Scan(name, grain, columns, both(kind_is, mine, landed, where), source, wanted)
 
     def in_time(self, written: Expr) -> Expr | None:
         """Return whether a fact with this write time counts; None if every fact does."""

@@ -41,8 +41,11 @@ from cdc_views.storage.relation import Relation
 
 _COVERED = "_scope: when it was last deleted (D2)"
 _COVERED_BY_TRUNCATE = "_scope: when it was last deleted or truncated (D2, S6)"
-_CLOCK = "_clock: lower ranks have expired (C4)"
-_JUDGED = "a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4)"
+_CLOCK = "_clock: the least rank of an expiring cell that still lives (C4)"
+_JUDGED = (
+    "a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, "
+    "ranks from 0 on are tombstones"
+)
 _EXISTS = "a row exists if its marker _live or any cell shows (W2)"
 _EXISTS_BY_MARKER = "a row exists if its last write is newer than _scope (S1); older cells become null (D1)"
 _STATIC_ONLY = "_has_row tells whether a row of its partition exists (W3)"
@@ -334,7 +337,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     Uses a window instead of an outer join, so that engines push a predicate on the partition key through it.
     """
     candidates = static_rows(request, partitions, like=visible.output())
-    every = UnionAll("rows_and_static_rows", "visible row or partition", (visible, candidates))
+    every = UnionAll("rows_and_static_rows", "visible row or static row", (visible, candidates))
     has_row = AnyOver(col(names.IS_ROW), tuple(col(names.identity(c)) for c in request.schema.partition))
     columns = (*cols(every.output()), (names.HAS_ROW, has_row))
     told = Select("rows_and_whether_alone", every.grain, every, columns, note=_STATIC_ONLY)

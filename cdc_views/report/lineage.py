@@ -114,7 +114,7 @@ class _Walk:
 
     def _read(self, scan: Scan, name: str, *, gives: bool) -> None:
         for used, gives_it in _uses(dict(scan.columns)[name], gives=gives):
-            (self.given if gives_it else self.decided).add((used.name, scan.grain))
+            (self.given if gives_it else self.decided).update((used.name, kind.value) for kind in scan.kinds)
 
     def _folded(self, node: LatestCells | Aggregate, name: str, *, gives: bool) -> None:
         computed = dict(node.folds)
@@ -158,8 +158,8 @@ def _asked(value: Expr) -> tuple[Expr, ...]:
 def _named(schema: TableSchema, reached: Iterable[tuple[str, str]]) -> list[RawColumn]:
     """Return raw columns by user names, in schema order: a key's comparable and bytes count as the key; `_kind` is left out."""
     merged: dict[str, set[str]] = {}
-    for name, grain in reached:
-        merged.setdefault(name, set()).update(grain.removesuffix(" fact").split(" or "))
+    for name, kind in reached:
+        merged.setdefault(name, set()).add(kind)
     found = []
     for column in schema.columns:
         stored = (physical_name(column.name), key_name(column.name), bytes_name(column.name))

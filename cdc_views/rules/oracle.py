@@ -78,7 +78,7 @@ def _has_spellings(kind: LogicalType) -> bool:
 
 def latest_rows(schema: TableSchema, facts: Iterable[Fact], *, now: int) -> list[Row]:
     """Return the rows that a read at `now` (epoch seconds) shows, in the order in which `query` prints them. Grain: one row per
-    row key, plus one per partition that has only live static columns (rule W3).
+    row key, plus one per partition without a row that has live static columns (rule W3).
     """
     partitions: dict[tuple[bytes, ...], _Partition] = {}
     truncated: Deletion | None = None

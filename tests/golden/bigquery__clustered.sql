@@ -1,4 +1,4 @@
--- shop.orders: the latest cell of every column, one row per (shop, day), and one per partition that has only live static columns (W3)
+-- shop.orders: the latest cell of every column, one row per (shop, day), and one per partition without a row that has live static columns (W3)
 -- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
@@ -13,7 +13,7 @@ WITH latest_rows AS (
   WHERE _kind = 'row'
   GROUP BY shop, day
 ), partition_facts AS (
-  /* one row per partition or range or static fact */
+  /* one row per fact (partition, range, static) */
   SELECT
     shop,
     CASE WHEN _kind = 'partition' THEN _deleted.written END AS _partition_deleted,
@@ -34,7 +34,7 @@ WITH latest_rows AS (
   FROM partition_facts
   GROUP BY shop
 ), covered_rows AS (
-  /* one row per row key: _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
+  /* one row per row key: _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
   SELECT
     l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     (
@@ -78,7 +78,7 @@ WITH latest_rows AS (
   LEFT JOIN latest_partitions AS r
     ON l.shop = r.shop
 ), judged_rows AS (
-  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, ranks from 0 on are tombstones */
   SELECT
     shop, day, _live, total, title, _scope, _clock,
     (_scope IS NULL OR total.written > _scope)
@@ -101,7 +101,7 @@ WITH latest_rows AS (
     )
     OR _shows_total
 ), judged_partitions AS (
-  /* one row per partition: _clock: lower ranks have expired (C4); a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
+  /* one row per partition: _clock: the least rank of an expiring cell that still lives (C4); a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, ranks from 0 on are tombstones */
   SELECT
     shop, title,
     (_partition_deleted IS NULL OR title.written > _partition_deleted)
@@ -119,7 +119,7 @@ WITH latest_rows AS (
   FROM judged_partitions
   WHERE _shows_title
 ), rows_and_static_rows AS (
-  /* one row per visible row or partition */
+  /* one row per visible row or static row */
   SELECT shop, _view_shop, day, _view_day, total, title, _is_row
   FROM (
     SELECT shop, _view_shop, day, _view_day, total, title, _is_row
@@ -129,7 +129,7 @@ WITH latest_rows AS (
     FROM static_rows
   ) AS _parts
 ), rows_and_whether_alone AS (
-  /* one row per visible row or partition: _has_row tells whether a row of its partition exists (W3) */
+  /* one row per visible row or static row: _has_row tells whether a row of its partition exists (W3) */
   SELECT
     _view_shop, _view_day, total, title, _is_row,
     MAX(CASE WHEN _is_row THEN 1 ELSE 0 END) OVER (PARTITION BY shop) = 1 AS _has_row

@@ -14,10 +14,10 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), lines_elements AS (
-  /* one row per element fact: the elements that each fact wrote (W4) */
+  /* one row per element of a fact (W4) */
   SELECT id, EXPLODE(lines.cells) AS _element FROM raw_orders WHERE _kind = 'row' AND lines IS NOT NULL
 ), lines_paths AS (
-  /* one row per element fact: _path_key identifies the element in its row (W4, K1) */
+  /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
   SELECT
     id,
     _element.key AS _path_key,
@@ -52,10 +52,10 @@ WITH latest_rows AS (
   LEFT JOIN cells_lines AS r
     ON l.id IS NOT DISTINCT FROM r.id
 ), prices_elements AS (
-  /* one row per element fact: the elements that each fact wrote (W4) */
+  /* one row per element of a fact (W4) */
   SELECT id, EXPLODE(prices.cells) AS _element FROM raw_orders WHERE _kind = 'row' AND prices IS NOT NULL
 ), prices_paths AS (
-  /* one row per element fact: _path_key identifies the element in its row (W4, K1) */
+  /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
   SELECT id, _element.path AS _path_key, _element FROM prices_elements
 ), latest_prices_elements AS (
   /* one row per row key and path: the latest cell of each element (C2, W4) */
@@ -78,7 +78,7 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
+  /* one row per row key: with the elements of prices (W4); _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
   SELECT
     l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _scope,
     UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AS _clock
@@ -86,7 +86,7 @@ WITH latest_rows AS (
   LEFT JOIN cells_prices AS r
     ON l.id IS NOT DISTINCT FROM r.id
 ), judged_rows AS (
-  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, ranks from 0 on are tombstones */
   SELECT
     id, _live,
     FILTER(

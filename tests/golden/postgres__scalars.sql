@@ -28,13 +28,13 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id, _key_id
 ), covered_rows AS (
-  /* one row per row key: _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
+  /* one row per row key: _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
   SELECT
     id, _live, state, amount, "at", _deleted AS _scope,
     CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows
 ), judged_rows AS (
-  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, ranks from 0 on are tombstones */
   SELECT
     id, _live, state, amount, "at", _scope, _clock,
     (_scope IS NULL OR (state).written > _scope)

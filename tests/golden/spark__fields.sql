@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _scope: when it was last deleted (D2); _clock: lower ranks have expired (C4) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
   SELECT
     id,
     MAX(_live) AS _live,
@@ -23,7 +23,7 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), judged_rows AS (
-  /* one row per row key: a cell shows if newer than its deletions (D1), and if its rank never expires or is at least _clock (C4) */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, ranks from 0 on are tombstones */
   SELECT
     id, _live, _field_home_0, _field_home_1, _scope, _clock,
     (GREATEST(_scope, _deletion_home) IS NULL OR _field_home_0.written > GREATEST(_scope, _deletion_home))

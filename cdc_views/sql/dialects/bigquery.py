@@ -39,6 +39,7 @@ class BigQuery(BigQueryDocuments, StructDialect):
     macro_form = MacroForm(
         "CREATE OR REPLACE FUNCTION", " AS (\n", "\n)", types={WHOLE: "INT64", WHOLE_DAYS: "INT64", TEXT: "STRING"}
     )
+    """Source: GoogleSQL, Data definition language, CREATE FUNCTION statement."""
     compares_structs = False
     """`=` of STRUCTs gives null if a field is null, like a tombstone's value (reference)."""
     has_filter = False

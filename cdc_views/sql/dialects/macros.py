@@ -28,15 +28,24 @@ WHOLE, WHOLE_DAYS, TEXT = "whole", "days", "text"
 """The types of parameters: 64 bits, the days of a date, and text."""
 _NEGATIVE = "negative"
 _LATEST: dict[tuple[str, ...], tuple[str, str]] = {
-    (WRITTEN, RANK, BYTES, VALUE): ("by_bytes", "by write time, rank and bytes (C2, C3)"),
+    (WRITTEN, RANK, BYTES, VALUE): ("by_bytes", "by write time, rank and serialized bytes (C2, C3)"),
     (WRITTEN, RANK, _NEGATIVE, VALUE): (
-        "signed",
-        "by write time, rank and value, where a number below 0 is above all others (C2, C3)",
+        "number",
+        "by write time, rank and value; Cassandra compares unsigned bytes, so a number below 0 is above all others (C2, C3)",
     ),
 }
 """The order of a group's cells → the end of a definition's name, and what its comment says."""
 
 
+_SHOWN = {
+    Kind.TIMESTAMP: "ms since 1970 as a timestamp; null outside of the years that the type holds",
+    Kind.INSTANT: "µs since 1970 as a timestamp; null outside of the years that the type holds",
+    Kind.DATETIME: "µs since 1970 as a timestamp without a zone; null outside of the years that the type holds",
+    Kind.DATE: "days since 1970 as a date; null outside of the years that the type holds",
+    Kind.TIME: "ns since midnight as a text",
+}
+_DECIMAL = "a text as decimal({}, {}); the query fails for one that does not fit, since a cast would round it"
+"""What the definitions of types give."""
 _CELL = e.col("cell")
 
 
@@ -147,7 +156,10 @@ class MacroDialect(DecimalDialect):
         parts = parts_of_shows(test)
         if parts is None or not self._may_call(item):
             return None
-        note = "whether a cell shows: newer than its deletions (D1), and its rank never expires or is at least the clock (C4)"
+        note = (
+            "whether a cell shows: no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from "
+            "clock to -1, ranks from 0 on are tombstones; null without a cell"
+        )
         parameters = tuple((name, WHOLE) for name in SHOWS)
         return self._call("cdc_shows", parameters, SHOWS_BODY, note, [self.plain(part, item) for part in parts])
 
@@ -172,10 +184,11 @@ class MacroDialect(DecimalDialect):
         if self.macros is None or not is_reshaped(kind) or not self._may_call(base):
             return self.friendly_leaf(base, kind)
         size = kind.decimal_size
-        name, shown = (kind.kind.value,) * 2 if size is None else ("decimal_{}_{}".format(*size), "decimal({}, {})".format(*size))
+        name = kind.kind.value if size is None else "decimal_{}_{}".format(*size)
+        said = _SHOWN[kind.kind] if size is None else _DECIMAL.format(*size)
         stored = TEXT if size is not None else WHOLE_DAYS if kind.kind is Kind.DATE else WHOLE
         body = self.friendly_leaf(exp.column(identifier("_value")), kind)
-        macro = Macro(f"cdc_{name}", (("_value", stored),), body, f"a stored {shown} as views show it")
+        macro = Macro(f"cdc_{name}", (("_value", stored),), body, said)
         return self.macros.called(macro, [base])
 
     def _may_call(self, inside: Sql | None) -> bool:
