@@ -43,7 +43,8 @@ from cdc_views.rules.cells import RANK_FLOOR
 Reads = frozenset[tuple[str, str]]
 """The fields of cells that a plan reads, as (cell, field)."""
 
-_NEWEST = "_newest"
+_NEWEST, _GONE = "_newest", "_gone"
+"""Of an event: 1 for the newest of its key; whether it is a deletion, which is as good as its time, and shorter to move."""
 _MARKER_RANK = Lit(RANK_FLOOR + 1)
 """The rank of every marker of an event: it never expires (S1)."""
 _WHOLE = "the newest event that tells every column, or deletes (S1)"
@@ -66,17 +67,17 @@ def is_by_event(node: LatestCells) -> bool:
 
 def by_event(node: LatestCells, *, source: Node, reads: Reads) -> Node:
     """Reduce by a window over whole events, and a group-by of the others, if there can be any."""
-    newest, written, deleted = _newest_events(node, source, reads), col(names.EVENT), col(names.DELETED)
+    newest, written, gone = _newest_events(node, source, reads), col(names.EVENT), col(_GONE)
     if not _tested(node):
-        kept = ((cell.name, when(is_null(deleted), _whole(cell, reads))) for cell in node.cells[1:])
-        live = _marker(when(is_null(deleted), written))
-        columns = (*cols(node.keys), (names.LIVE, live), (names.DELETED, deleted), *kept)
-        return Select(node.name, node.grain, newest, columns)
-    ours, theirs = col(names.EVENT, "l"), col(names.EVENT, "r")
+        # a row whose newest event deletes it does not exist, whatever else covers it
+        kept = ((cell.name, _whole(cell, reads)) for cell in node.cells[1:])
+        columns = (*cols(node.keys), (names.LIVE, _marker(written)), (names.DELETED, Lit(None)), *kept)
+        return Select(node.name, node.grain, newest, columns, ~gone)
+    ours, theirs, gone = col(names.EVENT, "l"), col(names.EVENT, "r"), col(_GONE, "l")
     keys = tuple((key, coalesce(col(key, "l"), col(key, "r"))) for key in node.keys)
-    live = _marker(largest(theirs, when(is_null(col(names.DELETED, "l")), ours)))
+    live = _marker(largest(theirs, when(~gone, ours)))
     cells = ((cell.name, _later(cell, reads)) for cell in node.cells[1:])
-    columns = (*keys, (names.LIVE, live), (names.DELETED, col(names.DELETED, "l")), *cells)
+    columns = (*keys, (names.LIVE, live), (names.DELETED, when(gone, ours)), *cells)
     partial = _partial_events(node, source, reads)
     # keys of facts are never null, and a full join on equality needs no sort after the window
     return Join(node.name, node.grain, newest, partial, JoinKind.FULL, node.keys, columns, note=_LAID_OVER)
@@ -102,19 +103,21 @@ def _later(cell: CellColumn, reads: Reads) -> Expr:
     written, theirs = col(names.EVENT, "l"), col(cell.name, "r")
     partial = Struct(((WRITTEN, theirs[WRITTEN]), *((name, theirs[name]) for name in _fields(cell, reads))))
     is_later = either(theirs[WRITTEN] > written, is_null(written))
-    return Case(((is_later, partial),), when(is_null(col(names.DELETED, "l")), _whole(cell, reads, side="l")))
+    return Case(((is_later, partial),), when(~col(_GONE, "l"), _whole(cell, reads, side="l")))
 
 
 def _newest_events(node: LatestCells, source: Node, reads: Reads) -> Node:
     """The newest whole event or deletion of each key; of equal write times the deletion (D1)."""
     marker, *cells = node.cells
-    written, deleted = coalesce(marker.cell[WRITTEN], col(names.DELETED)), col(names.DELETED)
+    deleted = col(names.DELETED)
+    written, gone = coalesce(marker.cell[WRITTEN], deleted), not_null(deleted)
     values = tuple((_field_of(cell, name), cell.cell[name]) for cell in cells for name in _fields(cell, reads))
-    number = RowNumber(tuple(map(col, node.keys)), (written, deleted))
-    kept: Named = (*cols(node.keys), (names.EVENT, written), (names.DELETED, deleted), *values)
-    is_whole = either(not_null(deleted), _has_all(node))
-    numbered = Select("whole_events", "event", source, (*kept, (_NEWEST, number)), is_whole)
-    return Select("newest_events", node.grain, numbered, cols(name for name, _ in kept), equal(col(_NEWEST), 1), note=_WHOLE)
+    kept: Named = (*cols(node.keys), (names.EVENT, written), (_GONE, gone), *values)
+    events, columns = Select("whole_events", "event", source, kept, either(gone, _has_all(node))), cols(name for name, _ in kept)
+    # Spark would sort, and move, what a window orders by beside the column of the same content
+    number = RowNumber(tuple(map(col, node.keys)), (col(names.EVENT), col(_GONE)))
+    numbered = Select("numbered_events", "event", events, (*columns, (_NEWEST, number)))
+    return Select("newest_events", node.grain, numbered, columns, equal(col(_NEWEST), 1), note=_WHOLE)
 
 
 def _partial_events(node: LatestCells, source: Node, reads: Reads) -> Node:
