@@ -89,7 +89,7 @@ def test_the_users_suite_is_theirs_and_all_opens_without_us(tmp_path: Path) -> N
     said = ours(tmp_path, [])
     assert "1 expectations that you added to the suite shop.orders" in said, "of an earlier version's suite"
     assert "exit 0" in said, "what was moved fails as a warning only"
-    moved = json.loads(old.with_name("orders.custom.json").read_text())["expectations"]
+    moved = json.loads((old.parent / "orders" / "custom.json").read_text())["expectations"]
     assert [(e["type"], e["meta"]) for e in moved] == [("expect_column_values_to_not_be_null", {"why": "mine"})]
     assert found(tmp_path, 0)["custom.column_values_to_not_be_null.note"]["status"] == "failed"
 

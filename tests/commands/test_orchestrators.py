@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from helpers.pinned import ROOT, program
+from helpers.pinned import ROOT, path_of_checkout, program
 from helpers.tiny_project import event, make_project, write_lines
 
 from cdc_views.api import Project
@@ -26,7 +26,12 @@ def project(tmp_path: Path) -> Path:
 
 
 def ran(command: list[str], project: Path, **environment: str) -> str:
-    named = {"CDC_VIEWS_PROJECT": str(project), "PYTHONPATH": str(ROOT), "HOME": str(project.parent), "DO_NOT_TRACK": "1"}
+    named = {
+        "CDC_VIEWS_PROJECT": str(project),
+        "PYTHONPATH": path_of_checkout(project.parent),
+        "HOME": str(project.parent),
+        "DO_NOT_TRACK": "1",
+    }
     known = os.environ | named | environment
     done = subprocess.run(command, cwd=project.parent, env=known, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

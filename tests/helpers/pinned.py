@@ -11,6 +11,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
+def path_of_checkout(folder: Path) -> str:
+    """Return a PYTHONPATH with which another environment has this checkout as if it were installed: its entry points, too.
+
+    `folder` is where a link to what describes the package is made.
+    """
+    (described,) = [place for place in map(Path, sys.path) for place in place.glob("cdc_views-*.dist-info")][:1]
+    beside = folder / "described"
+    beside.mkdir(exist_ok=True)
+    link = beside / described.name
+    if not link.exists():
+        link.symlink_to(described)
+    return os.pathsep.join(map(str, (ROOT, ROOT / "bigquery", ROOT / "producers", ROOT / "spark", beside)))
+
+
 def program(name: str, *, pins: str | None = None) -> Path:
     """Return the program `name` of the environment that `requirements/PINS.txt` describes; by default its own name's."""
     file = ROOT / "requirements" / f"{pins or name}.txt"

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from helpers.pinned import ROOT, program
+from helpers.pinned import path_of_checkout, program
 
 
 def sqlmesh() -> Path:
@@ -27,7 +27,7 @@ class SqlMeshProject:
     def plan(self, *options: str, as_of: int) -> subprocess.CompletedProcess[str]:
         """Run `sqlmesh plan` with the clock at `as_of`, epoch seconds."""
         command = [str(sqlmesh()), "plan", "--auto-apply", "--no-prompts", "--execution-time", str(as_of * 1000), *options]
-        paths = {"PYTHONPATH": str(ROOT), "HOME": str(self.folder), "DO_NOT_TRACK": "1"}
+        paths = {"PYTHONPATH": path_of_checkout(self.folder), "HOME": str(self.folder), "DO_NOT_TRACK": "1"}
         return subprocess.run(command, cwd=self.folder, env=os.environ | paths, capture_output=True, text=True, check=False)
 
     def build(self, *options: str, as_of: int) -> None:
