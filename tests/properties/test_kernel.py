@@ -190,7 +190,7 @@ def test_auto_says_why(
 def test_without_duckdb_on_executors_the_plan_runs(
     kernel_engine: SparkEngine, landed_of: Any, monkeypatch: pytest.MonkeyPatch, version: str, told: str
 ) -> None:
-    monkeypatch.setattr(executors, "_are_this_python", lambda session: False)
+    monkeypatch.setattr(executors, "are_this_python", lambda session: False)
     monkeypatch.setattr(executors, "_version", lambda session: version)
     monkeypatch.setattr(executors, "_KNOWN", {})
     read = Read(landed_of(NARROW).raw, as_of=NOW)
