@@ -238,7 +238,7 @@ class Engine(Protocol):
     def spread(self, function: Callable[[Any], Any], tasks: Sequence[Any], *, folder: str) -> list[Any]:
         """Return what a function of a module gives of each task, in order; `folder` is one that tasks write to.
 
-        An engine with `EnginePlugin.tasks` runs them at once, elsewhere, and perhaps more than once each.
+        An engine with tasks of its own runs them at once, elsewhere, and perhaps more than once each.
         """
         return [function(task) for task in tasks]
 

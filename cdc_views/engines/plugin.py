@@ -31,7 +31,6 @@ class EnginePlugin(ABC):
         views_name_files: Its views name the files of one snapshot, so they must be applied again after each landing.
         views_read_states: Its views read the newest version of a state and what landed since; they follow every landing.
         streams: It notices new events: `open` returns a `StreamingEngine`.
-        tasks: What it calls the tasks in which `Engine.spread` runs functions at once; None: it has none.
         session_package: The package of the sessions that `on` takes; None: it takes none.
     """
 
@@ -44,7 +43,6 @@ class EnginePlugin(ABC):
     views_name_files: ClassVar[bool] = False
     views_read_states: ClassVar[bool] = False
     streams: ClassVar[bool] = False
-    tasks: ClassVar[str | None] = None
     session_package: ClassVar[str | None] = None
 
     def check_warehouse(self, warehouse: str) -> None:  # noqa: B027  # most engines take any folder

@@ -16,7 +16,7 @@ from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.landing import StreamLander, create_raw, exists, land, open_raw, quarantine_location, replay
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation, adapt
-from cdc_views.landing.external.groups import Spread, in_this_process
+from cdc_views.landing.external.groups import Spread
 from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.redaction import without_values
@@ -60,12 +60,9 @@ def adapted_as_it_is(table: TableContext) -> Adaptation | None:
 
 def _spread_of(table: TableContext) -> Spread:
     """Where much is read: in the tasks of the project's engine, if it has any."""
-    project = table.project
-    if project.engine_plugin.tasks is None:
-        return in_this_process
 
     def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-        with project.engine() as opened:
+        with table.project.engine() as opened:
             return opened.spread(function, tasks, folder=table.raw.location)
 
     return spread

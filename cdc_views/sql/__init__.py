@@ -76,7 +76,7 @@ def generate(
     macros = target.share(view.schema) if style is Style.MACROS else None
     check_names(relation, dialect_name, others=(view.schema, view.name))
     if events is not None:
-        merged = Renderer(target, table=table).query(prune(events))
+        merged = _of_events(events, target, table)
     elif state is not None:
         merged = _over_state(ask, target, strategy, table, state)
     else:
@@ -122,7 +122,7 @@ def events_sql(relation: Relation, events: Node, *, dialect_name: str, table: st
     check_names(relation, dialect_name)
     target, ask = dialect(dialect_name), Ask(relation)
     target.clock = clock
-    return target.printed(_named(ask, Renderer(target, table=table).query(prune(events)), output_names(ask)))
+    return target.printed(_named(ask, _of_events(events, target, table), output_names(ask)))
 
 
 def shared_sql(
@@ -135,7 +135,7 @@ def shared_sql(
     check_names(relation, dialect_name)
     target, ask = dialect(dialect_name), Ask(relation)
     macros = target.share(schema)
-    merged = _query(ask, target, strategy, table) if events is None else Renderer(target, table=table).query(prune(events))
+    merged = _query(ask, target, strategy, table) if events is None else _of_events(events, target, table)
     return target.printed(_named(ask, merged, output_names(ask))), macros.statements(target)
 
 
@@ -155,6 +155,10 @@ def _rows(
 def _query(ask: Ask, target: Dialect, strategy: str, table: str, tables: Mapping[Source, str] | None = None) -> exp.Select:
     plan = lowered(build(ask), strategy=choose(strategy).strategy)
     return Renderer(target, table=table, tables=tables).query(plan)
+
+
+def _of_events(events: Node, target: Dialect, table: str) -> exp.Select:
+    return Renderer(target, table=table).query(prune(events))
 
 
 def _named(ask: Ask, query: exp.Select, names: tuple[tuple[str, str], ...]) -> exp.Select:

@@ -23,7 +23,6 @@ class SparkPlugin(EnginePlugin):
     extra = "spark"
     views_read_states = True
     streams = True
-    tasks = "Spark's tasks"
     session_package = "pyspark"
 
     def open(self, config: ProjectConfig, *, folder: Path) -> SparkEngine:

@@ -396,5 +396,4 @@ def _place(position: int, *, of: str, op: str) -> dict[str, Any]:
 
 
 def _base64(text: str) -> str:
-    unscaled = int(Decimal(text).scaleb(2))
-    return base64.b64encode(unscaled.to_bytes(8, "big", signed=True)).decode()
+    return base64.b64encode(int(Decimal(text).scaleb(2)).to_bytes(8, "big", signed=True)).decode()

@@ -26,7 +26,7 @@ def unscaled(column: LogicalType, found: Found, shown: LogicalType, hints: Hints
 
     The project file says that decimals are base64, and the view shows the scale that they have.
     """
-    is_base64 = hints.decimals is Decimals.PRECISE and (found.is_json or found.is_of(pa.types.is_string))
+    is_base64 = hints.decimals is Decimals.PRECISE and found.is_text
     if not is_base64 or not isinstance(column, Scalar) or column.kind is not Kind.DECIMAL:
         return found
     size = shown.decimal_size if isinstance(shown, Scalar) else None

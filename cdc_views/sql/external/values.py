@@ -65,6 +65,11 @@ class Found:
         """Whether the value is a column or field of a type that passes `check`."""
         return self.kind is not None and check(self.kind)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the value is text: a column or field of texts, or a JSON member."""
+        return self.is_json or self.is_of(_is_string)
+
     def as_type(self, wanted: Physical) -> Expr:
         """Return the value as a stored type; fails if it is none."""
         return self.value if self.kind is not None and self.kind == _ARROW.get(wanted) else As(self.value, wanted)
@@ -79,7 +84,7 @@ class Found:
     @property
     def text(self) -> Expr:
         """The value as text; raises `NotInSqlError` for a column of another type."""
-        if self.is_json or self.is_of(_is_string):
+        if self.is_text:
             return self.value
         raise NotInSqlError(f"{self.kind} where a text was expected")
 
@@ -189,13 +194,15 @@ def _floating(kind: Scalar, found: Found, hints: Hints) -> Expr:
 def _blob(kind: Scalar, found: Found, hints: Hints) -> Expr:
     if found.is_of(pa.types.is_binary) or found.is_of(pa.types.is_large_binary):
         return found.value
-    if (found.is_json or found.is_of(_is_string)) and hints.binary is Binary.BASE64:
+    if not found.is_text:
+        raise NotInSqlError(f"{found.kind} where bytes were expected")
+    if hints.binary is Binary.BASE64:
         return Base64(found.text)
     raise NotInSqlError("bytes in JSON are exact in SQL as base64, with `raw: {options: {binary: base64}}`")
 
 
 def _decimal(kind: Scalar, found: Found, hints: Hints) -> Expr:
-    if (found.is_json or found.is_of(_is_string)) and hints.decimals is Decimals.STRING:
+    if found.is_text and hints.decimals is Decimals.STRING:
         return found.text
     raise NotInSqlError(
         "decimals are exact in SQL as numbers with a declared size; in JSON also if the project file says how they are written: "
@@ -213,7 +220,7 @@ def _date(kind: Scalar, found: Found, hints: Hints) -> Expr:
 def _instant(kind: Scalar, found: Found, hints: Hints) -> Expr:
     if found.kind is not None and pa.types.is_timestamp(found.kind):
         return Micros(found.value, InstantForm.LOCAL if found.kind.tz is None else InstantForm.ZONED)
-    if kind.kind is Kind.INSTANT and (found.is_json or found.is_of(_is_string)):
+    if kind.kind is Kind.INSTANT and found.is_text:
         return Micros(found.text, InstantForm.TEXT)
     unit, number = stated_unit(kind.kind, hints), found.whole
     if unit is Unit.NANOS:

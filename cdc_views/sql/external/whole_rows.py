@@ -9,8 +9,6 @@ import base64
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from cdc_views.formats.connect.hints import MARK, Hints
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, TableSchema
@@ -205,9 +203,9 @@ class WholeRows:
         sent = None if has == TRUE else has
         if not self.marks or not isinstance(kind, Scalar) or kind.kind not in _MARKED or kind.decimal_size is not None:
             return sent
-        is_bytes, is_typed = kind.kind is Kind.BLOB, not (found.is_json or found.is_of(pa.types.is_string))
-        mark = Lit((base64.b64encode(MARK) if is_bytes and not is_typed else MARK).decode())
-        return both(sent, Differs(found.value, As(mark, Physical.BYTES) if is_bytes and is_typed else mark))
+        is_bytes = kind.kind is Kind.BLOB
+        mark = Lit((base64.b64encode(MARK) if is_bytes and found.is_text else MARK).decode())
+        return both(sent, Differs(found.value, As(mark, Physical.BYTES) if is_bytes and not found.is_text else mark))
 
     def _value(self, column: Column, found: Found) -> Expr:
         try:
