@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from pathlib import Path
 
 
 class CdcViewsError(Exception):
@@ -105,7 +104,7 @@ class EngineError(CdcViewsError):
 class DamagedFileError(EngineError):
     """A file of a table is missing or damaged."""
 
-    def __init__(self, table: str, *, what: str, file: Path, why: str, remedy: str) -> None:
+    def __init__(self, table: str, *, what: str, file: object, why: str, remedy: str) -> None:
         """Compose the message; `what` is the part of the table that has the file: the raw table, the state …"""
         super().__init__(f"{table}: a file of the {what} is damaged, {file}: {why}; {remedy}")
         self.table, self.what, self.file, self.why, self.remedy = table, what, file, why, remedy

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.engines.warehouses import WarehousePlugin
+from cdc_views.storage.places import Place
 from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets, place_of, split_place
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class BigQueryPlugin(WarehousePlugin):
     def check_warehouse(self, warehouse: str) -> None:
         split_place(warehouse)
 
-    def open(self, config: ProjectConfig, *, folder: Path) -> BigQueryEngine:
+    def open(self, config: ProjectConfig, *, folder: Place) -> BigQueryEngine:
         from cdc_views_bigquery.engine import BigQueryEngine
 
         return BigQueryEngine(_place(config), options_of(config))

@@ -16,6 +16,7 @@ from cdc_views.cli.log import log, quietly
 from cdc_views.cli.printing import fields_of
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, shared
 from cdc_views.errors import UsageError, did_you_mean
+from cdc_views.storage.places import Place, on_this_machine
 
 if TYPE_CHECKING:
     from cdc_views.api import Project
@@ -90,12 +91,13 @@ def _validation(contract: Path | None) -> Callable[..., Report]:
 
 def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **options: Any) -> list[Report]:
     """Run Great Expectations; its Data Docs are in a local warehouse, otherwise beside the project file."""
-    folder = (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
+    place: Place = (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # Great Expectations reads it when it is imported
-    with quietly():
+    with quietly(), on_this_machine(place) as folder:
         from cdc_views.quality.checkpoint import publish
 
-        index, judged, moved = publish(reports, folder, **options)
+        page, judged, moved = publish(reports, folder, **options)
+        index = place / page.relative_to(folder.resolve() if page.is_relative_to(folder.resolve()) else folder).as_posix()
     for name, count in moved.items():
         if not count:
             continue

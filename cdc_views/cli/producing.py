@@ -16,7 +16,6 @@ from cdc_views.errors import CdcViewsError, ConfigError, UnsupportedError
 from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.extras import load
 from cdc_views.operations.ingest import check_lands
-from cdc_views.project.paths import is_url
 
 if TYPE_CHECKING:
     from cdc_views.formats.base import RawFormat
@@ -194,6 +193,6 @@ def facts_of(project_file: Path) -> ProducerProject:
     return ProducerProject(
         name="cdc_views_" + re.sub(r"[^a-z0-9_]", "_", project.config.name.lower())[:50],
         folder=project_file.parent,
-        warehouse=None if is_url(project.config.warehouse) else project.warehouse,
+        warehouse=project.warehouse if isinstance(project.warehouse, Path) else None,
         topics={table.name: table.config.raw.topics for table in project.tables},
     )

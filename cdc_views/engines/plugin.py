@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdc_views.errors import ConfigError, UnsupportedError, did_you_mean
 from cdc_views.model.config_part import ConfigPart
 from cdc_views.model.extras import needs
 from cdc_views.model.plugins import PluginGroup, load_plugin, plugin_names
+from cdc_views.storage.places import Place, place_of
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Engine, FrameEngine, ViewDefinition
@@ -49,7 +49,7 @@ class EnginePlugin(ABC):
         """Raise `ValueError` if the engine cannot use `warehouse:` of a project file."""
 
     @abstractmethod
-    def open(self, config: ProjectConfig, *, folder: Path) -> Engine:
+    def open(self, config: ProjectConfig, *, folder: Place) -> Engine:
         """Return the open engine; its own files are under `folder`."""
 
     def on(self, session: Any) -> FrameEngine:  # noqa: ANN401  # of the engine's own package
@@ -58,7 +58,7 @@ class EnginePlugin(ABC):
 
     def table_sql(self, raw: RawTable) -> str:
         """Return the FROM clause of a raw table in the engine's SQL; default: the table's bare name."""
-        return Path(raw.location).name
+        return place_of(raw.location).name
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
         """Return the statement that creates a view; None if it is the dialect's usual statement over `table_sql`."""
@@ -104,7 +104,7 @@ def plugin_of_session(session: object) -> EnginePlugin:
     raise UnsupportedError(f"{type(session).__name__} is a session of no installed engine", remedy="give a SparkSession")
 
 
-def open_engine(name: str, config: ProjectConfig, *, folder: Path) -> Engine:
+def open_engine(name: str, config: ProjectConfig, *, folder: Place) -> Engine:
     """Open an engine. Raises `ConfigError` for an unknown name, `MissingExtraError` if a package it needs is not installed."""
     plugin = engine_plugin(name)
     with needs(f"engine {name}", extra=plugin.extra):

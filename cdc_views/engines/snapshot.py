@@ -13,6 +13,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from cdc_views.errors import EngineError
 from cdc_views.plan.compact import PART
 from cdc_views.storage.delta_paths import paths_by_name
+from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.relation import RawTable, Relation
 
 _OF_STATE = "build the state anew with `materialize --full`"
@@ -32,7 +33,7 @@ class Snapshot:
 def snapshot_of(raw: RawTable, *, version: int | None = None) -> Snapshot:
     """Return the snapshot of a version (None: the newest); a missing table is version -1 without rows. Raises `EngineError`."""
     try:
-        table = DeltaTable(raw.location, version=version)
+        table = opened(raw.location, version=version)
     except TableNotFoundError:
         return Snapshot(-1, arrow=raw.relation.arrow_schema().empty_table())
     except (DeltaError, OSError) as error:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cdc_views.landing.external import Adaptation
     from cdc_views.landing.external.sinks import SinkColumns
     from cdc_views.project import ProjectConfig
+    from cdc_views.storage.places import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +270,7 @@ class WarehousePlugin(EnginePlugin):
     place: ClassVar[str]
 
     @abstractmethod
-    def open(self, config: ProjectConfig, *, folder: Path) -> WarehouseEngine:
+    def open(self, config: ProjectConfig, *, folder: Place) -> WarehouseEngine:
         """Return the open engine."""
 
     @abstractmethod

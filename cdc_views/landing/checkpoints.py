@@ -1,4 +1,4 @@
-"""Keeps Delta's log small: writes checkpoints only as often as they pay, and removes those that nobody reads. Local disks only.
+"""Keeps Delta's log small: writes checkpoints only as often as they pay, and removes those that nobody reads.
 
 A checkpoint names every file of its version, and every transaction id. Delta writes one after a fixed number of commits, so
 that their total size grows with the square of the commits. Here a checkpoint is due once the commits since the last one reach
@@ -11,11 +11,11 @@ import json
 import re
 import time
 from pathlib import Path
-from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
 from cdc_views.storage.delta_log import LOG
+from cdc_views.storage.places import Place, place_of
 
 SHARE = 100  # reading a commit takes about as long as reading a hundred actions of a checkpoint
 MOST_COMMITS = 400  # between two checkpoints; it takes a tenth of a second to read them
@@ -29,19 +29,18 @@ _COMMIT = re.compile(r"(\d{20})\.json")
 
 def sum_up(table: DeltaTable) -> None:
     """Write a checkpoint of the open version if one is due; call it after a commit."""
-    folder = local_folder(table.table_uri)
-    if folder is None:
-        return
-    log = folder / LOG
+    log = place_of(table.table_uri) / LOG
     version, actions = _last_checkpoint(log)
     every = int(dict(table.metadata().configuration).get(_INTERVAL, _USUAL))
-    if table.version() - version >= max(every, min(actions // SHARE, MOST_COMMITS)):
+    # on a store each commit is a request, for every reader
+    share = min(actions // SHARE, MOST_COMMITS) if isinstance(log, Path) else every
+    if table.version() - version >= max(every, share):
         table.create_checkpoint()
         for path in superseded(log):
             remove(path)
 
 
-def _last_checkpoint(log: Path) -> tuple[int, int]:
+def _last_checkpoint(log: Place) -> tuple[int, int]:
     """Return the version of the last checkpoint, 0 for none, and the number of its actions."""
     try:
         last = json.loads((log / "_last_checkpoint").read_text("utf-8"))
@@ -50,7 +49,7 @@ def _last_checkpoint(log: Path) -> tuple[int, int]:
         return 0, 0
 
 
-def superseded(log: Path) -> list[Path]:
+def superseded(log: Place) -> list[Place]:
     """Return the checkpoints that no reader needs: all but the oldest, the newest two, and young ones.
 
     Readers reach the versions in between from the oldest checkpoint and the commits after it.
@@ -59,7 +58,7 @@ def superseded(log: Path) -> list[Path]:
     return [found[version] for version in sorted(found)[1:-2] if age(found[version]) > IN_USE_SECONDS]
 
 
-def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
+def beginning(log: Place, *, floor: int, seconds: float) -> int | None:
     """Return the version with a checkpoint at which the log may start; None if nothing can be cut.
 
     Version `floor` and all later versions stay readable. Only entries older than `seconds` are cut.
@@ -70,16 +69,16 @@ def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
     return best if best is not None and any(version < best for version in {*commits, *checkpoints}) else None
 
 
-def before(log: Path, version: int) -> list[Path]:
+def before(log: Place, version: int) -> list[Place]:
     """Return the log entries and checkpoints of versions before `version`."""
     return sorted(path for path in log.iterdir() if (found := _VERSION.match(path.name)) and int(found[1]) < version)
 
 
-def _numbered(log: Path, kind: re.Pattern[str]) -> dict[int, Path]:
+def _numbered(log: Place, kind: re.Pattern[str]) -> dict[int, Place]:
     return {int(found[1]): path for path in log.iterdir() if (found := kind.fullmatch(path.name))}
 
 
-def age(path: Path) -> float:
+def age(path: Place) -> float:
     """Return the seconds since a file was written; 0 if another process removed the file."""
     try:
         return time.time() - path.stat().st_mtime
@@ -87,14 +86,8 @@ def age(path: Path) -> float:
         return 0.0
 
 
-def remove(path: Path) -> None:
+def remove(path: Place) -> None:
     """Remove an entry or a checkpoint, if it is still there, and Spark's checksum beside it."""
     path.unlink(missing_ok=True)
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-
-
-def local_folder(location: str) -> Path | None:
-    """Return the folder of a Delta table, given its path or `file://` URL; None if the table is not local."""
-    if "://" in location and not location.startswith("file://"):
-        return None
-    return Path(unquote(location.removeprefix("file://")))
+    if isinstance(path, Path):
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +17,11 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from cdc_views.errors import CdcViewsError, EngineError
-from cdc_views.landing.checkpoints import local_folder, sum_up
+from cdc_views.landing.checkpoints import sum_up
 from cdc_views.landing.digests import note_commit
 from cdc_views.storage.conflicts import ConflictError
+from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.places import Place, arrow_sink
 
 DICTIONARY_BYTES = 16 << 10  # a column's larger dictionary is dropped: it saves nothing if all values differ, as write times do
 BOUND_BYTES = 64  # of the least and greatest text in a footer; deltalake writes whole texts once any property is set
@@ -75,7 +76,7 @@ def with_settings(table: DeltaTable, settings: Mapping[str, str]) -> DeltaTable:
     with delta_errors(table.table_uri):
         with suppress(CommitFailedError):  # somebody else changed settings at the same time; the next call sets these
             table.alter.set_table_properties(dict(settings))
-        return DeltaTable(table.table_uri)
+        return opened(table.table_uri)
 
 
 @contextmanager
@@ -100,7 +101,7 @@ def delta_errors(location: str) -> Iterator[None]:
 def open_delta(location: str, *, version: int | None = None) -> DeltaTable:
     """Open a table at a version, by default the newest; raises `EngineError`."""
     with delta_errors(location):
-        return DeltaTable(location, version=version)
+        return opened(location, version=version)
 
 
 def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
@@ -129,11 +130,10 @@ def commit(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, properties:
 
 
 @contextmanager
-def _committing(table: DeltaTable) -> Iterator[PostCommitHookProperties | None]:
+def _committing(table: DeltaTable) -> Iterator[PostCommitHookProperties]:
     """Yield what deltalake does after the block's commit, and do the rest; the block leaves the table open at that commit."""
     with delta_errors(table.table_uri):
-        # for a local table, `sum_up` does the work of deltalake's hooks
-        yield None if local_folder(table.table_uri) is None else _NOTHING_AFTER
+        yield _NOTHING_AFTER  # `sum_up` does the work of deltalake's hooks
         sum_up(table)
         note_commit(table)
 
@@ -142,7 +142,7 @@ def _committing(table: DeltaTable) -> Iterator[PostCommitHookProperties | None]:
 class NewFile:
     """A file of rows in a raw table's folder that no commit names yet; `landed` are the least and the greatest landing time."""
 
-    path: Path
+    path: Place
     rows: int
     landed: tuple[datetime, datetime]
 
@@ -159,12 +159,12 @@ class NewFile:
         return AddAction(self.path.name, found.st_size, {}, int(found.st_mtime * 1000), data_change=True, stats=json.dumps(stats))
 
 
-def write_file(path: Path, tables: Iterable[pa.Table], *, schema: pa.Schema) -> NewFile | None:
+def write_file(path: Place, tables: Iterable[pa.Table], *, schema: pa.Schema) -> NewFile | None:
     """Write rows of a raw table to a file, as `RAW_FILES` has them; return None without rows. A failure leaves no file."""
     rows, landed = 0, list[datetime]()
     options = {"compression": "zstd", "compression_level": 1, "dictionary_pagesize_limit": DICTIONARY_BYTES}
     try:
-        with pq.ParquetWriter(path, schema, **options) as writer:
+        with arrow_sink(path) as sink, pq.ParquetWriter(sink, schema, **options) as writer:
             for group in _row_groups(tables):
                 writer.write_table(group, row_group_size=group.num_rows)
                 rows += group.num_rows

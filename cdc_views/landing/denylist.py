@@ -32,7 +32,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow.dataset as ds
@@ -41,11 +40,11 @@ from cdc_views.errors import ConfigError, MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine, WriteOrder
 from cdc_views.model.naming import KIND
 from cdc_views.model.schema import TableSchema
-from cdc_views.model.whole_files import write_whole
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.codec.comparable import comparable, partition_identity
 from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.facts import Elements, Fact, FactKind
+from cdc_views.storage.places import Place, write_whole
 from cdc_views.storage.relation_read import all_equal, stored_key
 
 NOT_KEPT = b""  # in quarantine, replaces the bytes of an event about a forgotten key
@@ -165,13 +164,13 @@ class Entry:
 class Denylist:
     """The forgotten keys of one table, as read from its file."""
 
-    file: Path
+    file: Place
     secret: bytes = b""
     entries: Mapping[tuple[str, str], Entry] = field(default_factory=dict)
     seen: tuple[int, int] | None = None
 
     @classmethod
-    def read(cls, file: Path) -> Denylist:
+    def read(cls, file: Place) -> Denylist:
         """Return the keys in `file`, none if it does not exist; raises `ConfigError` if they were hashed with another secret."""
         seen = _stamp(file)
         if seen is None:
@@ -215,7 +214,7 @@ class Denylist:
 
 
 def add(
-    file: Path, key: ErasedKey, *, forgotten: int, through: int | None, is_lifted: bool = False, ahead: int | None = None
+    file: Place, key: ErasedKey, *, forgotten: int, through: int | None, is_lifted: bool = False, ahead: int | None = None
 ) -> None:
     """Remember a key; a killed run leaves the old file or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -230,7 +229,7 @@ def add(
     write_whole(file, before + json.dumps(asdict(entry)) + "\n", mode=0o644)
 
 
-def read_secret(folder: Path) -> bytes | None:
+def read_secret(folder: Place) -> bytes | None:
     """Return the project's secret, from the environment or its file; None before the first `forget`."""
     given = os.environ.get(SECRET_VARIABLE, "")
     if given:
@@ -319,11 +318,11 @@ def _hash(secret: bytes, text: bytes) -> str:
     return hmac.new(secret, text, hashlib.sha256).hexdigest()
 
 
-def _secret_file(folder: Path) -> Path:
+def _secret_file(folder: Place) -> Place:
     return folder / "secret"
 
 
-def _stamp(file: Path) -> tuple[int, int] | None:
+def _stamp(file: Place) -> tuple[int, int] | None:
     try:
         found = file.stat()
     except FileNotFoundError:

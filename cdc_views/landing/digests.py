@@ -1,4 +1,4 @@
-"""A digest of every file of a Delta table, to find files whose bytes changed after they were written. Local disks only.
+"""A digest of every file of a local Delta table, to find files whose bytes changed after they were written; a store has its own.
 
 Neither Delta's log nor deltalake's Parquet files have checksums. So the writer reads each new file again, while it is still in
 memory, and appends its SHA-256 to `_digests/sha256.jsonl` in the table's folder: one line per file, with `path` (within the
@@ -21,10 +21,11 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from cdc_views.landing.checkpoints import local_folder
 from cdc_views.model.whole_files import write_whole
 from cdc_views.storage.delta_log import LOG
 from cdc_views.storage.delta_paths import paths_by_name
+from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.places import local_folder
 
 FOLDER = "_digests"
 _FILE = "sha256.jsonl"
@@ -57,7 +58,7 @@ def note_missing(table: DeltaTable) -> int:
 
 def changed(location: str) -> tuple[list[str], int]:
     """Return the files of the newest version whose bytes changed, and how many files have no digest."""
-    table = DeltaTable(location)
+    table = opened(location)
     root = local_folder(table.table_uri)
     if root is None:
         return [], 0

@@ -21,6 +21,7 @@ from cdc_views.landing.delta import delta_errors, open_delta, raw_log_settings, 
 from cdc_views.model.naming import KIND, physical_name
 from cdc_views.model.types import Udt
 from cdc_views.storage.conflicts import ConflictError
+from cdc_views.storage.delta_tables import created, is_table, opened
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
 
 _SETTINGS = raw_log_settings()
@@ -51,7 +52,7 @@ def gone(raw: RawTable) -> EngineError:
 def is_delta(location: str) -> bool:
     """Whether a Delta table is at `location`."""
     with delta_errors(location):
-        return DeltaTable.is_deltatable(location)
+        return is_table(location)
 
 
 def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
@@ -65,7 +66,7 @@ def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
 def recreate_raw(raw: RawTable, *, format_name: str, transactions: Mapping[str, int]) -> DeltaTable:
     """Replace a raw table with an empty one of the current schema and format; record `transactions` in the same commit."""
     with delta_errors(raw.location):
-        DeltaTable.create(
+        created(
             raw.location,
             raw.relation.arrow_schema(),
             mode="overwrite",
@@ -92,7 +93,7 @@ def create(location: str, schema: pa.Schema, *, name: str, description: str, set
         raise UsageError(f"{location}: Delta cannot keep a table under a path that holds a %-code; choose another path")
     try:
         with delta_errors(location):
-            DeltaTable.create(location, schema, mode="ignore", name=name, description=description, configuration=dict(settings))
+            created(location, schema, mode="ignore", name=name, description=description, configuration=dict(settings))
     except ConflictError:
         if not is_delta(location):
             raise
@@ -120,7 +121,7 @@ def last_read_keys(raw: RawTable, *, position: int, names: Sequence[str], most: 
     landed_at: Any = None
     found: deque[tuple[Any, ...]] = deque(maxlen=most)
     with delta_errors(raw.location):
-        stored = DeltaTable(raw.location).to_pyarrow_dataset()
+        stored = opened(raw.location).to_pyarrow_dataset()
         for batch in stored.to_batches(columns=[*columns, "_landed_at"], filter=is_read):
             for *key, landed in zip(*(batch.column(i).to_pylist() for i in range(batch.num_columns)), strict=True):
                 if landed_at is None or landed > landed_at:

@@ -8,36 +8,37 @@ not committed yet are not disturbed: no log entry names their files.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from deltalake import DeltaTable
 
 from cdc_views.landing.checkpoints import age, before, remove
 from cdc_views.landing.delta import delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
-from cdc_views.storage.delta_log import LOG, files_of, folder_of
+from cdc_views.storage.delta_log import LOG, files_of
 from cdc_views.storage.delta_paths import paths_by_name
+from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.places import place_of
 
 ORPHANED_AFTER = 3600.0  # seconds after which a file that no log entry names belongs to no writer any more
 _MARK = "cdc-views:purge"
 
 
 def purge(location: str) -> None:
-    """Remove all that the newest version of a local Delta table does not need; safe to repeat."""
+    """Remove all that the newest version of a Delta table does not need; safe to repeat."""
     begin_log_at(location, vacuum_all(location))
 
 
 def vacuum_all(location: str) -> int:
     """Remove replaced and abandoned files, and write a checkpoint; return its version."""
     with delta_errors(location):
-        table = DeltaTable(location)
+        table = opened(location)
         table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
         # readers also need the log entry of the checkpoint's version, so make that an entry without values
         record(table, {_MARK: int(time.time())})
-        table = DeltaTable(location)
+        table = opened(location)
         table.create_checkpoint()
         note_missing(table)
-    root, known = folder_of(table.table_uri), active_files(table)
+    root, known = place_of(table.table_uri), active_files(table)
     known |= {str(file.deleted.place(root)) for file in files_of(root, table.version()) if file.deleted is not None}
     for path in sorted(root.rglob("*")):
         is_of_table = bool({LOG, FOLDER} & set(path.relative_to(root).parts)) or str(path) in known
@@ -48,7 +49,7 @@ def vacuum_all(location: str) -> int:
 
 def begin_log_at(location: str, version: int) -> None:
     """Remove log entries and checkpoints before `version`, which has a checkpoint."""
-    log = Path(location) / LOG
+    log = place_of(location) / LOG
     # remains of log entries that a killed writer never finished
     abandoned = [file for file in log.glob("*.tmp") if age(file) > ORPHANED_AFTER]
     for file in [*before(log, version), *abandoned]:

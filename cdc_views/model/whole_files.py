@@ -22,3 +22,17 @@ def write_whole(file: Path, text: str, *, mode: int = 0o666) -> None:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def write_new(file: Path, content: bytes) -> None:
+    """Create a file with all of its content, on disk; raises `FileExistsError` if it exists, and of two writers one does."""
+    draft = file.with_name(f".{file.name}.{uuid4().hex}")
+    try:
+        with draft.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.link(draft, file)  # unlike a rename, it fails if the file exists
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from cdc_views.engines.base import FollowedState
-from cdc_views.model.whole_files import write_whole
 from cdc_views.operations.context import TableContext
 from cdc_views.plan.state_and_tail import StateAndTail
+from cdc_views.storage.places import Place, write_whole
 
 
-def applied_file(table: TableContext) -> Path:
+def applied_file(table: TableContext) -> Place:
     """Return the file of the SQL; it exists once the view was applied."""
     return table.project.warehouse / "_cdc_views/applied" / f"{table.config.slug}.sql"
 
@@ -48,5 +47,5 @@ def followed_by(table: TableContext) -> FollowedState | None:
     return FollowedState(told["state"], told["raw_version"], reads)
 
 
-def _bound_file(table: TableContext) -> Path:
+def _bound_file(table: TableContext) -> Place:
     return applied_file(table).with_suffix(".json")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from cdc_views.errors import ConfigError, UnknownColumnError, UnsupportedError
 from cdc_views.storage.generations import Generations
+from cdc_views.storage.places import Place, place_of
+from cdc_views.storage.stores import is_url, use_options
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Engine
@@ -30,21 +32,25 @@ class ProjectContext:
     root: Path
     file: Path
 
+    def __post_init__(self) -> None:
+        """Let every later access to the project's stores use `storage_options:`."""
+        for url in (self.config.warehouse, *(table.raw_table for table in self.config.tables)):
+            if self.config.storage_options and is_url(url):
+                use_options(url, self.config.storage_options)
+
     @property
     def tables(self) -> Sequence[TableContext]:
         """The tables, in the order of the file."""
         return tuple(TableContext(self, config) for config in self.config.tables)
 
     @property
-    def warehouse(self) -> Path:
-        """The local folder of views and state."""
-        from cdc_views.project.paths import is_url
+    def warehouse(self) -> Place:
+        """The folder of views and state, on this machine or on a store."""
+        from cdc_views.storage.stores import is_url
 
         self.check_raw_tables_are_local()
         if is_url(self.config.warehouse):
-            raise UnsupportedError(
-                f"{self.file}: warehouse {self.config.warehouse} is not a local path", remedy="name a local folder for now"
-            )
+            return place_of(self.config.warehouse)
         folder = self.root / self.config.warehouse
         if folder.exists() and not folder.is_dir():
             raise ConfigError(f"{self.file}: warehouse {folder} is a file; name a folder")
@@ -175,12 +181,15 @@ class TableContext:
     @property
     def location(self) -> str:
         """Path or URI of the raw table in the project file."""
-        from cdc_views.project.paths import is_url
+        from cdc_views.storage.stores import is_url
 
         if self.project.is_remote:
             return self.project.warehouse_plugin.raw_location(self.project.config, self.config.raw_table)
-        path = self.config.raw_table
-        return path if is_url(path) else self._local(str(self.project.root / path))
+        path, warehouse = self.config.raw_table, self.project.config.warehouse
+        if is_url(path):
+            return path.rstrip("/")
+        # beside a project file is no place that the readers of a warehouse on a store can see
+        return str(place_of(warehouse) / path) if is_url(warehouse) else self._local(str(self.project.root / path))
 
     @property
     def raw(self) -> RawTable:
@@ -203,7 +212,7 @@ class TableContext:
     @property
     def generations(self) -> Generations:
         """The generations of its state."""
-        return Generations(Path(self._local(str(self.project.warehouse / "state" / self.config.slug))))
+        return Generations(place_of(self._local(str(self.project.warehouse / "state" / self.config.slug))))
 
     @property
     def state_location(self) -> str:
@@ -218,13 +227,15 @@ class TableContext:
         return None if name is None else self._local(str(self.project.warehouse / "serving" / name), what="serving table")
 
     @property
-    def forgotten_file(self) -> Path:
+    def forgotten_file(self) -> Place:
         """The file of the table's forgotten keys."""
         return self.project.warehouse / "forgotten" / f"{self.config.slug}.jsonl"
 
     def _local(self, path: str, *, what: str = "raw table") -> str:
         from cdc_views.project.paths import unfit_letter
 
+        if is_url(path):
+            return path
         if letter := unfit_letter(path):
             raise ConfigError(f"{path!r}: Delta cannot keep a table under a path that holds {letter!r}; choose another path")
         if Path(path).is_file():

@@ -9,11 +9,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
-from pathlib import Path
 from typing import Any, TypeVar
 
 from cdc_views.errors import CdcViewsError, DamagedFileError, EngineError, TransientError
 from cdc_views.operations.context import TableContext
+from cdc_views.storage.places import Place, arrow_source, place_of
 
 _T = TypeVar("_T")
 _Class = TypeVar("_Class", bound=type)
@@ -74,31 +74,31 @@ def damage_of(table: TableContext) -> DamagedFileError | None:
     return None
 
 
-def _kept(table: TableContext) -> Iterator[tuple[str, Path, str]]:
+def _kept(table: TableContext) -> Iterator[tuple[str, Place, str]]:
     """Yield the role, location and remedy for a damaged file of each Delta table of a table."""
     from cdc_views.landing import quarantine_location
     from cdc_views.state.tail import dropped_through
 
     backup = "restore it from a backup"
     with suppress(CdcViewsError, OSError):
-        raw, root = Path(table.raw.location), table.generations.root
+        raw, root = place_of(table.raw.location), table.generations.root
         begin = f"run `cdc-views rebuild {table.name} --accept`, which begins it anew"
         anew = f"{backup}; without one, move {raw} and {root} away, {begin}, and land its events again"
         yield "raw table", raw, anew
-        yield "quarantine", Path(quarantine_location(table.raw)), f"{backup}; without one, move it away: its events are lost"
+        yield "quarantine", place_of(quarantine_location(table.raw)), f"{backup}; without one, move it away: its events are lost"
         is_cut = False
         with suppress(Exception):
             is_cut = dropped_through(table.raw.location) is not None
-        state = Path(table.state_location)
+        state = place_of(table.state_location)
         rebuilt = f"move {state} away and run `cdc-views materialize --select {table.name}`, which builds it from raw"
         lost = f"{backup}: events were dropped from raw, so raw alone cannot build it"
         yield "state", state, lost if is_cut else rebuilt
         if (serving := table.serving_location) is not None:
             again = f"move {serving} away and run `cdc-views materialize --select {table.name}`, which builds it anew"
-            yield "serving table", Path(serving), again
+            yield "serving table", place_of(serving), again
 
 
-def _damaged_log(log: Path) -> Iterator[tuple[Path, str]]:
+def _damaged_log(log: Place) -> Iterator[tuple[Place, str]]:
     commits = {int(path.stem): path for path in log.glob("*.json") if len(path.stem) == _DIGITS and path.stem.isdigit()}
     checkpoints = sorted(log.glob("*.checkpoint*.parquet"))
     newest = max((int(path.name[:_DIGITS]) for path in checkpoints), default=-1)
@@ -111,7 +111,7 @@ def _damaged_log(log: Path) -> Iterator[tuple[Path, str]]:
             yield path, why
 
 
-def _no_commit(path: Path) -> str:
+def _no_commit(path: Place) -> str:
     """Return why a file of Delta's log is no commit; empty for a valid commit."""
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -126,13 +126,14 @@ def _no_commit(path: Path) -> str:
     return ""
 
 
-def _damaged_files(location: Path) -> Iterator[tuple[Path, str]]:
+def _damaged_files(location: Place) -> Iterator[tuple[Place, str]]:
     import pyarrow as pa
-    from deltalake import DeltaTable
 
-    active: list[tuple[Path, int]] = []
+    from cdc_views.storage.delta_tables import opened
+
+    active: list[tuple[Place, int]] = []
     with suppress(Exception):  # the log is valid JSON but unreadable: the first error is clearer
-        actions = pa.table(DeltaTable(str(location)).get_add_actions(flatten=True)).to_pylist()
+        actions = pa.table(opened(str(location)).get_add_actions(flatten=True)).to_pylist()
         active = [(location / str(action["path"]), int(action["size_bytes"])) for action in actions]
     for all_of_it in (False, True):
         for path, size in active:
@@ -144,12 +145,12 @@ def _damaged_files(location: Path) -> Iterator[tuple[Path, str]]:
                 yield path, why
 
 
-def _unreadable(path: Path, *, all_of_it: bool) -> str:
+def _unreadable(path: Place, *, all_of_it: bool) -> str:
     """Return why a Parquet file, or its footer alone, is unreadable; empty if it is readable."""
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(arrow_source(path)) as file:
             for _ in file.iter_batches() if all_of_it else ():
                 pass
     except Exception as error:  # Arrow's errors, OSError, and what Thrift raises for a footer of noise

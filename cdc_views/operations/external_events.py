@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from cdc_views.operations.context import TableContext
 from cdc_views.project.models import ReadBy
 from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.sql.external import EventsOf, NotInSqlError, plan_of_events
+from cdc_views.storage.places import place_of
 
 _SAMPLE = 100
 """The rows whose values show how JSON looks."""
@@ -58,7 +58,7 @@ def _read(table: TableContext, engine: EnginePlugin | None) -> EventsRead:
         raise NotInSqlError("no engine is known to run this dialect")
     if not table.project.is_remote and Denylist.read(table.forgotten_file).entries:
         raise NotInSqlError("keys were forgotten, and only the copy is without them")
-    if engine.views_name_files and Path(table.state_location).exists():
+    if engine.views_name_files and place_of(table.state_location).exists():
         raise NotInSqlError("it has a state, which is faster to read")
     if table.project.is_remote:
         return _remote(table)

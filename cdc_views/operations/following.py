@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable
 from threading import Event
 from typing import cast
 
-from deltalake import DeltaTable
-
 from cdc_views.engines.base import Engine, Followed, StreamingEngine
 from cdc_views.engines.plugin import engine_plugin, engines_that
 from cdc_views.errors import UnsupportedError, UsageError
@@ -18,6 +16,7 @@ from cdc_views.operations.context import TableContext
 from cdc_views.operations.materializing import materialize_on
 from cdc_views.operations.scheduling import holding, lock_folder
 from cdc_views.state import Materialization
+from cdc_views.storage.delta_tables import opened
 
 AVAILABLE_NOW = "available-now"
 _INTERVAL = re.compile(r"([1-9]\d{0,5}) *(second|minute|hour)s?\Z")
@@ -76,6 +75,6 @@ def _followed(table: TableContext, engine: Engine, on_run: OnRun) -> Followed:
             on_run(table.name, outcome)
 
     on_run(table.name, materialized())
-    identity = DeltaTable(table.location).metadata().id  # another raw table in this place needs another stream
+    identity = opened(table.location).metadata().id  # another raw table in this place needs another stream
     checkpoint = table.project.warehouse / "streams" / table.config.slug / str(identity)
     return Followed(table.name, table.location, str(checkpoint), run)

@@ -14,8 +14,8 @@ from cdc_views.model.strategy import Strategy
 from cdc_views.model.style import Style
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.reading import strategy_of, style_of
-from cdc_views.project.paths import is_url
 from cdc_views.sql.dialects import dialect_class
+from cdc_views.storage.places import place_of
 from cdc_views.storage.relation import RawTable
 
 
@@ -136,6 +136,6 @@ def _schema_of(table: TableContext) -> str:
 
 def _may_have_landed(table: TableContext) -> bool:
     """Return False if neither the raw table's folder nor the warehouse exists, without the second that Delta's import takes."""
-    if table.project.is_remote or table.is_external or is_url(table.location):
+    if table.project.is_remote or table.is_external:
         return True
-    return Path(table.location).exists() or table.project.warehouse.exists()
+    return place_of(table.location).exists() or table.project.warehouse.exists()

@@ -25,7 +25,6 @@ from cdc_views.operations.context import TableContext
 from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.known_raw import check_known, remember
 from cdc_views.operations.lateness import state_of
-from cdc_views.project.paths import is_url
 from cdc_views.state.state_table import check_not_sole
 from cdc_views.state.tail import check_whole
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
@@ -164,7 +163,7 @@ def _check_ours(table: TableContext) -> None:
 
 def check_raw_is_whole(table: TableContext, *, what: str) -> None:
     """Raise `UsageError` if `what` needs events that were dropped from raw."""
-    if is_url(table.raw.location):
+    if table.project.is_remote:
         return
     check_whole(table.raw.location, what=what)
     check_not_sole(state_of(table), what=what)

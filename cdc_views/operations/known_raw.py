@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import open_delta
 from cdc_views.landing.raw_table import is_delta
-from cdc_views.model.whole_files import write_whole
 from cdc_views.operations.context import TableContext
-from cdc_views.project.paths import is_url
 from cdc_views.state.identity import RawMismatchError, entry_digest, is_continued, path_of, why_not_continued
 from cdc_views.state.state_table import is_built
 from cdc_views.state.tail import why_taken
+from cdc_views.storage.places import Place, write_whole
 
 _BACK = "put it back: mount its disk, or correct `raw.table` in the project file"
 
@@ -93,14 +91,12 @@ def _trace(table: TableContext) -> str:
     return f"{built[0]} is there, which was made from it" if built else ""
 
 
-def _file(table: TableContext) -> Path:
+def _file(table: TableContext) -> Place:
     """Return the record's file; landed and external tables have separate ones, since a new `layout` means another raw table."""
     return table.project.warehouse / "_cdc_views/raw" / f"{table.config.slug}{'.found' if table.is_external else ''}.json"
 
 
 def _read(table: TableContext) -> KnownRaw | None:
-    if is_url(table.project.config.warehouse):
-        return None
     file = _file(table)
     try:
         return KnownRaw(**json.loads(file.read_text("ascii")))

@@ -26,6 +26,7 @@ from cdc_views.rules.facts import Fact, FactKind, Origin
 from cdc_views.rules.instants import SECONDS_OF, Instant, epoch_seconds
 from cdc_views.state import Forgetting
 from cdc_views.state.state_table import StateTable, checked, open_state
+from cdc_views.storage.places import arrow_source
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import facts_of, key_of
 
@@ -125,7 +126,7 @@ def latest_expiry(files: tuple[str, ...]) -> int | None:
 
 def _read(file: str, columns: list[str] | None = None) -> pa.Table:
     with readable(file):
-        return pq.ParquetFile(file).read(columns=columns)
+        return pq.ParquetFile(arrow_source(file)).read(columns=columns)
 
 
 def _identity(relation: Relation, partition: tuple[Any, ...]) -> tuple[bytes, ...]:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-
-from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
 from cdc_views.landing.checkpoints import age, before, beginning, remove, superseded
@@ -23,6 +18,8 @@ from cdc_views.state.serving import noted_at, open_serving
 from cdc_views.state.state_table import id_of, is_built, open_state
 from cdc_views.storage.deletion_vectors import BITS_FOLDER
 from cdc_views.storage.delta_log import DRAFT, LOG, files_of, unused_vectors
+from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.places import Place, place_of, remove_tree
 
 LEAST_HOURS = 1
 """A younger file may belong to a commit that is still running in another process."""
@@ -83,10 +80,10 @@ def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upke
             if is_delta(location):
                 yield _upkeep("state", location, hours, merges=False, dry_run=dry_run)
         elif number < generations.current:
-            files = [Path(folder) / name for folder, _, names in os.walk(location) for name in names]
+            files = [path for path in place_of(location).rglob("*") if path.is_file()]
             size = sum(map(_size, files))
             if not dry_run:
-                shutil.rmtree(location)
+                remove_tree(place_of(location))
             yield Upkeep("old generation", location, 0, len(files), size)
     if table.serving_location is not None and is_delta(table.serving_location):
         floor = noted_at(table.serving_location)
@@ -109,20 +106,21 @@ def covered_by_all(table: TableContext) -> int:
 
 
 def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool, floor: int = _NEWEST) -> Upkeep:
-    log = Path(location) / LOG
+    folder = place_of(location)
+    log = folder / LOG
     with delta_errors(location):
         begins = beginning(log, floor=floor, seconds=hours * 3600)
         old = {*([] if begins is None else before(log, begins)), *superseded(log)}
         for path in set() if dry_run else old:
             remove(path)
-        table = DeltaTable(location)
+        table = opened(location)
         merged = None
         if not dry_run:
             merged = int(table.optimize.compact(writer_properties=RAW_FILES)["numFilesRemoved"]) if merges else 0
             without_bounds(table)
         paths = table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=True)
-        unused = _unused_beside(Path(location), table.version(), seconds=hours * 3600)
-        size = sum(_size(Path(location) / path) for path in (*paths, *map(str, unused)))
+        unused = _unused_beside(folder, table.version(), seconds=hours * 3600)
+        size = sum(map(_size, (*(folder / path for path in paths), *unused)))
         if not dry_run:
             table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=False)
             for path in unused:
@@ -132,14 +130,14 @@ def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool
     return Upkeep(what, location, merged, len(paths) + len(unused), size, len(old))
 
 
-def _unused_beside(folder: Path, version: int, *, seconds: float) -> list[Path]:
+def _unused_beside(folder: Place, version: int, *, seconds: float) -> list[Place]:
     """Return deletion vectors that no file has any more, their bits for DuckDB, and drafts of killed runs, if they are so old."""
     bits = sorted((folder / BITS_FOLDER).glob("*.parquet"), key=age)[1:]  # the newest is in use
     drafts = [path for path in folder.glob(f"{DRAFT}*/**/*") if path.is_file()]
     return [path for path in (*unused_vectors(folder, files_of(folder, version)), *bits, *drafts) if age(path) > seconds]
 
 
-def _size(path: Path) -> int:
+def _size(path: Place) -> int:
     try:
         return path.stat().st_size
     except OSError:

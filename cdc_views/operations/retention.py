@@ -38,13 +38,13 @@ from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import state_of
 from cdc_views.operations.scheduling import holding, lock_folder
 from cdc_views.plan.parts import FileSet, Part, Parts, Source
-from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.instants import micros, span_seconds
 from cdc_views.state import materialize, sources_of
 from cdc_views.state.run import cover
 from cdc_views.state.tail import DROPPED, RETENTION
 from cdc_views.storage.conflicts import ConflictError, retried
+from cdc_views.storage.places import arrow_source, copy_file, place_of
 from cdc_views.storage.relation_read import facts_of
 
 _DROPS, _ROWS = "cdc-views:drops", "cdc-views:dropped-rows"
@@ -170,8 +170,8 @@ class _Dropping:
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
         for file in sorted(active_files(table)):
-            archived = folder / Path(file).name
-            if written(Path(file), archived, lambda rows: rows.filter(_is_old(rows, self.through))):
+            archived = folder / place_of(file).name
+            if written(place_of(file), archived, lambda rows: rows.filter(_is_old(rows, self.through))):
                 _sync(archived)
         _sync(folder)
         return folder
@@ -203,7 +203,7 @@ def restore_raw(table: TableContext, archive: Path) -> int:
 def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[AddAction]:
     """Copy a file of the archive into raw, without forgotten keys; no data change, because the state has its facts."""
     name = f"part-00000-{uuid4()}-c000.zstd.parquet"
-    path = Path(table.raw.location) / name
+    path = place_of(table.raw.location) / name
 
     def is_kept(fact: Fact) -> bool:
         event, now = SourceLine("null"), time.time_ns() // 1000
@@ -213,15 +213,17 @@ def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[
         return rows.filter(pa.array(map(is_kept, facts_of(table.raw.relation, rows)), pa.bool_()))
 
     if not forgotten.entries:
-        shutil.copyfile(file, path)
+        copy_file(file, path)
     elif not written(file, path, kept):
         return
-    count = int(pq.read_metadata(path).num_rows)
+    count = int(pq.read_metadata(arrow_source(path)).num_rows)
     yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=statistics(count))
 
 
 def _old(table: DeltaTable, through: int) -> tuple[int, int]:
-    counts = [sum(pc.sum(_is_old(rows, through)).as_py() or 0 for rows in batches(Path(file))) for file in active_files(table)]
+    counts = [
+        sum(pc.sum(_is_old(rows, through)).as_py() or 0 for rows in batches(place_of(file))) for file in active_files(table)
+    ]
     return sum(counts), sum(count > 0 for count in counts)
 
 
@@ -244,9 +246,9 @@ def _folder(table: TableContext, raw: DeltaTable, archive: Path) -> Path:
 
 
 def _check_can(table: TableContext) -> None:
-    if table.is_external or is_url(table.raw.location):
+    if table.is_external:
         raise UnsupportedError(
-            f"{table.name}: its raw events are somebody else's or on no local disk, so they cannot be dropped here",
+            f"{table.name}: its raw events are somebody else's, so they cannot be dropped here",
             remedy="leave the table out with --select",
         )
     check_landed(table)

@@ -6,15 +6,18 @@ for tables that must not wait for each other; locks keep them apart.
 from __future__ import annotations
 
 import errno
+import getpass
 import json
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from hashlib import sha256
 from pathlib import Path
 from threading import Event
 from types import FrameType
@@ -24,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from cdc_views.errors import TableLockedError
 from cdc_views.model.cron import Cron
-from cdc_views.model.whole_files import write_whole
+from cdc_views.storage.places import Place, write_whole
 
 if TYPE_CHECKING:  # a process that only takes the lock loads no state
     from cdc_views.operations.context import ProjectContext
@@ -33,10 +36,11 @@ if TYPE_CHECKING:  # a process that only takes the lock loads no state
 
 
 @contextmanager
-def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
+def holding(folder: Place, *, table: str, wait: float = 0.0) -> Iterator[None]:
     """Hold the lock of `table`, in the table's own `folder`, during the block. Raises `TableLockedError` if another process still
     holds it after `wait` seconds.
     """
+    folder = _on_this_machine(folder)
     folder.mkdir(parents=True, exist_ok=True)
     holder = folder / "holder"
     held: AbstractContextManager[object] = nullcontext()
@@ -54,6 +58,14 @@ def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
             yield
         finally:
             holder.unlink(missing_ok=True)
+
+
+def _on_this_machine(folder: Place) -> Path:
+    """Return where a table's lock is kept. A store has no locks: runs on several machines meet at their commits, and one wins."""
+    if isinstance(folder, Path):
+        return folder
+    name = sha256(str(folder).encode()).hexdigest()[:32]
+    return Path(tempfile.gettempdir()) / f"cdc-views-locks-{getpass.getuser()}" / name
 
 
 def _named(holder: Path) -> str:
@@ -93,7 +105,7 @@ class Job:
     """A table with the folder of its lock and, if it has one, its cron expression."""
 
     table: Materializable
-    folder: Path
+    folder: Place
     cron: Cron | None = None
     engine: str | None = None
 
@@ -131,9 +143,9 @@ class Job:
         write_whole(self.folder / _COMPLETED, json.dumps({"completed": tick.astimezone(timezone.utc).isoformat()}))
 
 
-def lock_folder(project: ProjectContext, config: TableConfig) -> Path:
+def lock_folder(project: ProjectContext, config: TableConfig) -> Place:
     """Return the folder of a table's lock, which need not exist; only this machine sees it if the warehouse is remote."""
-    folder = project.root / ".cdc-views" if project.is_remote else project.warehouse
+    folder: Place = project.root / ".cdc-views" if project.is_remote else project.warehouse
     return folder / "locks" / config.slug
 
 

@@ -11,7 +11,6 @@ from cdc_views.operations import known_raw
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import check_raw_is_whole
 from cdc_views.operations.lateness import lateness_seconds, sees_purged
-from cdc_views.project.paths import is_url
 from cdc_views.rules.instants import span_seconds
 from cdc_views.state import sources_of
 from cdc_views.state.bound import followed
@@ -62,13 +61,13 @@ def followed_state(table: TableContext) -> FollowedState | None:
     """Return the state that a view of the table follows; None if the view must be of raw alone. Raises as `sources_for`.
 
     A table that somebody else lands has such a view of raw alone: its owner may take rows out of it, and a state has them until
-    its next run. On an object store nothing tells when a version was committed.
+    its next run.
     """
     if not exists(table.raw):
         known_raw.check_known(table)
         return None
     found = None
-    if not (table.is_external or is_url(table.raw.location)):
+    if not table.is_external:
         config = table.config.materialize
         overlap = span_seconds(config.overlap, option="overlap", example="1h", digits=9)
         found = followed(table.raw, table.state_location, overlap=overlap, forgets=config.lateness is not None)

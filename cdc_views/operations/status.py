@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from deltalake import DeltaTable
-
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
@@ -15,6 +13,7 @@ from cdc_views.operations.ingest import adapted
 from cdc_views.state.identity import MismatchError
 from cdc_views.state.state_table import checked, open_state
 from cdc_views.state.tail import rows_of, tail_of
+from cdc_views.storage.delta_tables import opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def status_of(table: TableContext) -> TableStatus:
         if not is_delta(location):
             return TableStatus(table.name, table.location)
         with delta_errors(location):
-            raw = DeltaTable(location)
+            raw = opened(location)
             facts, newest = rows_of(raw), next(iter(raw.history(1)), {})
         state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
         covers = None if state is None else state.raw_version

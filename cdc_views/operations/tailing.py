@@ -27,6 +27,7 @@ from cdc_views.rules.facts import Bound, Elements, Fact
 from cdc_views.rules.oracle import path_type
 from cdc_views.state.tail import tail_of
 from cdc_views.storage.delta_paths import paths_by_name
+from cdc_views.storage.places import arrow_source
 from cdc_views.storage.relation import Relation, element_value_type
 from cdc_views.storage.relation_read import facts_of
 
@@ -77,7 +78,7 @@ def _by_age(raw: DeltaTable) -> list[str]:
 def _lines(relation: Relation, raw: DeltaTable, files: Iterable[str]) -> Iterator[str]:
     wanted = set(relation.arrow_schema().names)
     for path in files:
-        with delta_errors(raw.table_uri), pq.ParquetFile(path) as file:
+        with delta_errors(raw.table_uri), pq.ParquetFile(arrow_source(path)) as file:
             columns = [name for name in file.schema_arrow.names if name in wanted]
             for rows in map(pa.Table.from_batches, ([batch] for batch in file.iter_batches(10_000, columns=columns))):
                 for fact, landed_at in zip(facts_of(relation, rows), rows.column("_landed_at").to_pylist(), strict=True):

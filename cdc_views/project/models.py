@@ -243,6 +243,11 @@ class ProjectConfig(ConfigPart):
     name: Name = Field(description="The project's name.")
     engine: EngineName = Field(description="Where views and state live.")
     warehouse: Name = Field(default="./warehouse", description="A path or URI; for bigquery: project and dataset.")
+    storage_options: dict[Name, Name] = Field(
+        default_factory=dict,
+        description="How to reach a warehouse on an object store, in the words of deltalake: AWS_ENDPOINT_URL, AWS_REGION, …; "
+        "by default the environment's. Write secrets as ${NAME}.",
+    )
     tables: tuple[TableConfig, ...] = Field(min_length=1)
 
     def options_of(self, engine: str) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
+from cdc_views.storage.stores import is_url
+
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
-_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -54,11 +55,6 @@ def unfit_letter(path: str) -> str:
     """Return the first character that Delta's library refuses in a local path; empty if there is none."""
     found = _UNFIT.search(path)
     return found[0] if found else ""
-
-
-def is_url(path: str) -> bool:
-    """Whether `path` is a URL (`s3://…`) and not a path of this machine."""
-    return bool(_URL.match(path))
 
 
 def is_live_source(schema: str) -> bool:

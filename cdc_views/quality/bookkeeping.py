@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from cdc_views.engines.duckdb.types import is_same_type
 from cdc_views.landing.digests import changed
@@ -22,6 +21,8 @@ from cdc_views.project.models import DataTest
 from cdc_views.quality.checks import Check
 from cdc_views.state.identity import Mark
 from cdc_views.state.state_table import StateTable
+from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.places import Place, arrow_source, place_of
 from cdc_views.storage.relation import RawTable
 
 KNOWN = Check("raw_is_the_one_known", "raw continues what landings and the state know of it", unit="raw tables")
@@ -69,7 +70,7 @@ def _watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> 
             operation = next((a["commitInfo"].get("operation") for a in actions if "commitInfo" in a), "unknown")
             foreign.append(f"{what} version {version}: {operation}")
         highest = max([highest, *marks])
-    newest = DeltaTable(raw.location).version()
+    newest = opened(raw.location).version()
     if highest >= 0 and (covers := Mark.of(highest).version) > newest:
         back.append(f"{what} covers raw version {covers}, and raw has {newest}")
     yield _found(_RISING, what, back)
@@ -79,8 +80,8 @@ def _watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> 
 def whole(location: str, what: str) -> Iterator[Check]:
     """Yield whether a table's files fit its log, and whether their bytes are unchanged, which reads every file."""
     wrong = []
-    for action in pa.table(DeltaTable(location).get_add_actions(flatten=True)).to_pylist():
-        path = Path(location) / str(action["path"])
+    for action in pa.table(opened(location).get_add_actions(flatten=True)).to_pylist():
+        path = place_of(location) / unquote(str(action["path"]))
         if not path.is_file():
             wrong.append(f"{what}: {action['path']} is not there")
         elif path.stat().st_size != action["size_bytes"]:
@@ -94,15 +95,15 @@ def whole(location: str, what: str) -> Iterator[Check]:
     yield _found(_UNCHANGED, what, places, note=note)
 
 
-def _rows(path: Path) -> int:
+def _rows(path: Place) -> int:
     try:
-        return int(pq.read_metadata(path).num_rows)
+        return int(pq.read_metadata(arrow_source(path)).num_rows)
     except (pa.ArrowException, OSError, ValueError):  # a damaged footer may cause any of these
         return -1
 
 
 def _types(location: str, expected: pa.Schema, what: str) -> Check:
-    stored = pa.schema(DeltaTable(location).schema().to_arrow())
+    stored = pa.schema(opened(location).schema().to_arrow())
     wrong = []
     for field in expected:
         if field.name in stored.names and not _is_alike(pa.field(stored.field(field.name)).type, field.type):
@@ -152,7 +153,7 @@ class Ages:
 
 def ages(raw: RawTable, state: StateTable | None, *, now: int) -> Ages:
     """Return the ages at `now` (epoch seconds), by the commits that raw's log still has."""
-    history = {int(c["version"]): int(c["timestamp"]) // 1000 for c in DeltaTable(raw.location).history() if "version" in c}
+    history = {int(c["version"]): int(c["timestamp"]) // 1000 for c in opened(raw.location).history() if "version" in c}
     covered = None if state is None else state.raw_version
     since = [] if covered is None else [at for version, at in history.items() if version > covered]
     newest = max(history.values(), default=now)
@@ -184,6 +185,6 @@ def _found(check: Check, what: str, places: list[str], *, note: str = "") -> Che
 
 
 def _commits(location: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    for path in sorted(Path(location, "_delta_log").glob("*.json")):
+    for path in sorted((place_of(location) / "_delta_log").glob("*.json")):
         if path.stem.isdigit():
             yield int(path.stem), [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.engines.buckets import digest, in_buckets
+from cdc_views.engines.duckdb.connections import with_stores
 from cdc_views.engines.duckdb.tables import REGISTERED, from_clause, from_row_groups, snapshot_of_sources, tables_of
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_of
@@ -34,6 +35,7 @@ from cdc_views.quality.checks import Check, key_text
 from cdc_views.rules.codec.comparable import partition_identity
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import Row, latest_rows
+from cdc_views.storage.places import arrow_source
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.relation_read import facts_of, key_of
 
@@ -74,7 +76,7 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
     relation = sources.raw.relation
     kept = [names.grouping(column) for column in relation.schema.partition]
     columns = list(dict.fromkeys(name for group in kept for name in group))
-    of_raw = [path for path in snapshot_of(sources.raw, version=sources.raw_version).files if "://" not in path]
+    of_raw = snapshot_of(sources.raw, version=sources.raw_version).files
     some = [*of_raw[-1:], *random.sample(of_raw[:-1], min(3, max(0, len(of_raw) - 1)))]  # always the newest
     stored = [_keys_in(path, relation, random) for path in (*chosen.paths(), *some)]
     found: dict[Identity, dict[str, Any]] = {}
@@ -139,7 +141,7 @@ def facts_from(sample: Sample, table: str, *, arrow: pa.Table | None = None) -> 
             connection.register(REGISTERED, arrow)
         truncates = f"SELECT * FROM {table} WHERE {quoted(names.KIND)} = 'table'"
         sql = f"SELECT f.* FROM (SELECT * FROM {table}) AS f SEMI JOIN sampled AS k ON {same} UNION ALL BY NAME {truncates}"
-        return list(facts_of(sample.sources.raw.relation, connection.sql(sql).to_arrow_table()))
+        return list(facts_of(sample.sources.raw.relation, with_stores(connection, sql).sql(sql).to_arrow_table()))
 
 
 def shown_rows(engine: Engine, sample: Sample, *, as_of: int) -> list[Row]:
@@ -207,7 +209,7 @@ def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Ro
 
 def _keys_in(path: str, relation: Relation, random: Random) -> pa.Table:
     """Return the partition keys of some adjacent rows of a file."""
-    file = pq.ParquetFile(path)
+    file = pq.ParquetFile(arrow_source(path))
     known = set(file.schema_arrow.names)
     of_key = {name for c in relation.schema.partition for name in (*names.grouping(c), *names.shown_as(c))}
     wanted = [name for name in relation.arrow_schema().names if name in known & {names.KIND, *of_key}]
@@ -259,7 +261,7 @@ def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
             facts = []
             for file in dict.fromkeys(file for file, _ in groups):
                 ranges = [rows for its_file, rows in groups if its_file == file]
-                facts += facts_from(sample, from_row_groups(file, ranges, pq.read_schema(file), raw))
+                facts += facts_from(sample, from_row_groups(file, ranges, pq.read_schema(arrow_source(file)), raw))
             return SampledRaw(facts, looked_at, is_whole=False)
         groups.append(group)
         looked_at += len(group[1])
@@ -280,7 +282,7 @@ def _drawn(snapshot: Snapshot, random: Random) -> Iterator[_Group]:
 
 
 def _groups(file: str) -> Iterator[_Group]:
-    metadata, first = pq.read_metadata(file), 0
+    metadata, first = pq.read_metadata(arrow_source(file)), 0
     for number in range(metadata.num_row_groups):
         count = metadata.row_group(number).num_rows
         yield file, range(first, first + count)

@@ -10,9 +10,9 @@ from random import Random
 
 import duckdb
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
+from cdc_views.engines.duckdb.connections import with_stores
 from cdc_views.engines.duckdb.types import literal, quoted
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_rows
@@ -20,6 +20,7 @@ from cdc_views.quality.checks import Check
 from cdc_views.rules.oracle import may_be_spelled_otherwise
 from cdc_views.state.serving import ServingTable, of_buckets
 from cdc_views.storage.delta_paths import paths_by_name
+from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of
 
@@ -32,7 +33,7 @@ _DECIMAL = re.compile(r"(?<![\w.+-])-?\d+(\.\d+)?(e[+-]?\d+)?(?![\w.])", re.IGNO
 
 def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
     """Yield the checks that the serving table's own files decide."""
-    files = [*paths_by_name(DeltaTable(table.location)).values()]
+    files = [*paths_by_name(opened(table.location)).values()]
     if not files:
         return
     keys = [quoted(serving_names(relation.schema)[column.name]) for column in relation.schema.row_key]
@@ -42,7 +43,7 @@ def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
         f"count(*) FILTER (WHERE {quoted(CHANGES_AT)} <= {clock}) AS expired FROM {_reading(files)} GROUP BY {', '.join(keys)})"
     )
     with duckdb.connect() as connection:
-        row = connection.execute(sql).fetchone()
+        row = with_stores(connection, sql).execute(sql).fetchone()
     assert row is not None
     yield replace(_KEYS, broken=int(row[0]))
     yield replace(_EXPIRED, broken=int(row[1]))
@@ -61,7 +62,7 @@ def compared(engine: Engine, table: ServingTable, sources: Sources, *, seed: int
     part = PREFIX + "".join(Random(seed).choice("01") for _ in range(digits))
     some = of_buckets(sources, (part,))
     plan = serving_rows(relation, as_of=table.note.clock, digits=digits, parts=(part,), split=some.split())
-    files = [path for name, path in paths_by_name(DeltaTable(table.location)).items() if name.startswith(f"{PART}={part}/")]
+    files = [path for name, path in paths_by_name(opened(table.location)).items() if name.startswith(f"{PART}={part}/")]
     return replace(_compared(relation, engine.rows(plan, some), files), note=f"one of {1 << digits:,} buckets compared")
 
 
@@ -81,7 +82,7 @@ def _compared(relation: Relation, expected: pa.Table, files: Sequence[str]) -> C
         connection.register("expected", expected)
         found = f"SELECT {theirs} FROM {_reading(files)}" if files else f"SELECT {mine} FROM expected LIMIT 0"
         connection.execute(f"CREATE TEMP VIEW shown AS SELECT {mine} FROM expected")
-        connection.execute(f"CREATE TEMP VIEW stored AS {found}")
+        with_stores(connection, found).execute(f"CREATE TEMP VIEW stored AS {found}")
         sql = (
             f"SELECT {keys}, 'is missing or differs' FROM (FROM shown EXCEPT ALL FROM stored) UNION ALL "
             f"SELECT {keys}, 'is not expected or differs' FROM (FROM stored EXCEPT ALL FROM shown)"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.duckdb.engine import DuckDbEngine
@@ -40,6 +39,7 @@ from cdc_views.report.model import Extent, Landing, RawFigures, RecentRow, RunRe
 from cdc_views.rules.facts import FactKind
 from cdc_views.sql.dialects import dialect
 from cdc_views.state.tail import dropped_through, tail_of
+from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import key_of
 
@@ -163,7 +163,7 @@ def _recent(table: TableContext, run: RunReport, most: int) -> tuple[tuple[Recen
 def extent_of(location: str) -> Extent:
     """Return the files of a Delta table's newest version; raises `EngineError` if it cannot be read."""
     with delta_errors(location):
-        table = DeltaTable(location)
+        table = opened(location)
         files = pa.table(table.get_add_actions(flatten=True))
     rows = files.column("num_records").to_pylist()
     sizes = files.column("size_bytes").to_pylist()

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -27,6 +26,7 @@ from cdc_views.rules.instants import micros
 from cdc_views.state.identity import path_of
 from cdc_views.state.state_table import checked, has_layout, open_state
 from cdc_views.state.tail import committed_at, landings, tail_of
+from cdc_views.storage.places import arrow_source, place_of
 from cdc_views.storage.relation import RawTable
 
 
@@ -80,7 +80,7 @@ def _first_landed(location: str, file: Mapping[str, Any]) -> Iterator[int]:
         yield micros(datetime.fromisoformat(noted.replace("Z", "+00:00")))
         return
     try:
-        footer = pq.read_metadata(Path(location) / unquote(file["path"]))
+        footer = pq.read_metadata(arrow_source(place_of(location) / unquote(file["path"])))
     except (OSError, pa.ArrowException):
         return  # the file was replaced meanwhile
     leaves = {footer.schema.column(index).path: index for index in range(footer.num_columns)}

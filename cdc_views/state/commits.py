@@ -19,7 +19,8 @@ from cdc_views.plan.compact import PART, Step
 from cdc_views.state.file_statistics import tags_of
 from cdc_views.state.state_table import StateTable
 from cdc_views.storage import deletion_vectors
-from cdc_views.storage.delta_log import Commit, DataFile, folder_of, new_file
+from cdc_views.storage.delta_log import Commit, DataFile, new_file
+from cdc_views.storage.places import Place, arrow_source, at_once, place_of
 from cdc_views.storage.relation import Relation
 
 _OPERATIONS = {Step.RUN: "WRITE", Step.MERGE: "MERGE", Step.BUCKETS: "WRITE", Step.BASE: "WRITE"}
@@ -32,8 +33,9 @@ def commit_written(
 
     Raises `ConflictError` if somebody else committed since: the files to replace may have changed.
     """
-    folder, relation = folder_of(state.location), write.sources.raw.relation
-    added = [_added(folder, path, relation, is_merged=write.step is Step.MERGE) for path in written.files]
+    folder, relation = place_of(state.location), write.sources.raw.relation
+    is_merged = write.step is Step.MERGE
+    added = at_once(lambda path: _added(folder, path, relation, is_merged=is_merged), written.files)
     gone, masked = _replaced(folder, state, written.replaced)
     # rewritten buckets change data, too: facts that are about more than a row are reduced, and rows turn plain
     commit = Commit(_OPERATIONS[write.step], (*added, *masked), (*removed, *gone), transactions)
@@ -43,21 +45,21 @@ def commit_written(
     note_commit(table)
 
 
-def _added(folder: Path, path: str, relation: Relation, *, is_merged: bool) -> DataFile:
+def _added(folder: Place, path: str, relation: Relation, *, is_merged: bool) -> DataFile:
     file = str(folder / path)
     with readable(file):
-        footer = pq.read_metadata(file)
+        footer = pq.read_metadata(arrow_source(file))
     tags = tags_of(footer, relation, is_merged=is_merged)
     return new_file(folder, path, partition={PART: part_in(path)}, rows=footer.num_rows, tags=tags)
 
 
-def _replaced(folder: Path, state: StateTable, replaced: Mapping[str, Iterable[int]]) -> tuple[list[DataFile], list[DataFile]]:
+def _replaced(folder: Place, state: StateTable, replaced: Mapping[str, Iterable[int]]) -> tuple[list[DataFile], list[DataFile]]:
     """Return the files of which rows were replaced, as they were, and as they are now; those without rows are gone."""
     known = {file.path: file for file in state.files}
     before: list[DataFile] = []
     positions: dict[str, BitMap64] = {}
     for place, found in replaced.items():
-        file = known[str(_path(place).relative_to(folder))]
+        file = known[_within(folder, place)]
         hidden = BitMap64(found)
         if file.deleted is not None:
             hidden |= deletion_vectors.read(folder, file.deleted)
@@ -68,5 +70,9 @@ def _replaced(folder: Path, state: StateTable, replaced: Mapping[str, Iterable[i
     return before, [known[path].without(vector) for path, vector in vectors.items()]
 
 
-def _path(place: str) -> Path:
-    return Path(unquote(urlsplit(place).path)) if place.startswith("file:") else Path(place)
+def _within(folder: Place, place: str) -> str:
+    """Return a file's path within the table, given its path or URL as an engine spells it."""
+    if isinstance(folder, Path):
+        # Spark writes `file:/…`
+        return str((Path(unquote(urlsplit(place).path)) if place.startswith("file:") else Path(place)).relative_to(folder))
+    return unquote(place.partition("://")[2]).removeprefix(f"{str(folder).partition('://')[2]}/")

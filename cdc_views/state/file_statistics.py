@@ -15,6 +15,7 @@ from cdc_views.engines.snapshot import readable
 from cdc_views.plan.names import FROM, KIND, TO, shown_as
 from cdc_views.plan.parts import LATEST, UNKNOWN, Statistics
 from cdc_views.rules.facts import FactKind
+from cdc_views.storage.places import arrow_source
 from cdc_views.storage.relation import Relation
 
 _TABLE = FactKind.TABLE.value  # the last kind in text order: a file's greatest kind iff it has a fact about the table
@@ -76,10 +77,8 @@ def _keys(relation: Relation) -> set[str]:
 
 
 def _of_file(path: str, keys: Container[str]) -> Statistics:
-    if "://" in path:
-        return UNKNOWN
     with readable(path):
-        return _of_footer(pq.read_metadata(path), keys)
+        return _of_footer(pq.read_metadata(arrow_source(path)), keys)
 
 
 def _of_footer(footer: pq.FileMetaData, keys: Container[str]) -> Statistics:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -41,6 +40,8 @@ from cdc_views.state.run import at_rest
 from cdc_views.state.state_table import checked, id_of, open_state
 from cdc_views.state.tail import tail_of, why_changed
 from cdc_views.storage.conflicts import retried
+from cdc_views.storage.delta_tables import created
+from cdc_views.storage.places import arrow_source, place_of
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.shown_relation import casts_of
 
@@ -102,14 +103,14 @@ def setting_of(relation: Relation) -> str:
 
 def create_serving(location: str, relation: Relation) -> None:
     """Create an empty serving table if there is none; raises `UsageError` if something else is there."""
-    place = Path(location)
+    place = place_of(location)
     if not place.is_file() and is_delta(location):
         with_settings(open_delta(location), _BOUNDS)
         return
     if place.is_file() or (place.is_dir() and any(place.iterdir()) and not (place / "_delta_log").is_dir()):
         raise UsageError(f"{location}: is no serving table of cdc-views, and one is to be written there; move it away")
     with delta_errors(location):
-        DeltaTable.create(
+        created(
             location,
             serving_schema(relation),
             mode="ignore",
@@ -162,8 +163,8 @@ def _soonest(location: str, action: dict[str, Any]) -> int | None:
         return int(least)
     if nulls is not None and nulls == action["num_records"]:
         return None
-    path = f"{location.rstrip('/')}/{unquote(action['path'])}"
-    found: int | None = pc.min(pq.read_table(path, columns=[CHANGES_AT], partitioning=None).column(CHANGES_AT)).as_py()
+    with pq.ParquetFile(arrow_source(place_of(location) / unquote(action["path"]))) as file:
+        found: int | None = pc.min(file.read(columns=[CHANGES_AT]).column(CHANGES_AT)).as_py()
     return found
 
 

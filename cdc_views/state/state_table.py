@@ -33,7 +33,9 @@ from cdc_views.state.identity import (
     why_not_continued,
 )
 from cdc_views.state.tail import DROPPED, why_changed, why_taken
-from cdc_views.storage.delta_log import DataFile, files_of, folder_of
+from cdc_views.storage.delta_log import DataFile, files_of
+from cdc_views.storage.delta_tables import created
+from cdc_views.storage.places import place_of
 from cdc_views.storage.relation import STATE_LAYOUT, Relation
 
 _SPLIT = 4  # the version of `_part`
@@ -101,7 +103,7 @@ def create_state(location: str, relation: Relation, raw: DeltaTable) -> None:
     if is_delta(location):
         return
     with delta_errors(location):
-        DeltaTable.create(
+        created(
             location,
             state_schema(relation),
             mode="ignore",
@@ -184,7 +186,7 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
     columns = tuple(field.name for field in table.schema().fields)
     changed = why_changed(location, table.version(), ours=_OURS)
     is_sole = bool(recorded(table, _SOLE))
-    files = files_of(folder_of(location), table.version())
+    files = files_of(place_of(location), table.version())
     digest = columns_digest(relation)
     in_layout = frozenset(file.at(location) for file in files if is_in_layout(file.tags, digest))
     parts = _parts(location, files, relation)

@@ -22,7 +22,7 @@ from cdc_views.landing.delta import open_delta, recorded
 from cdc_views.landing.external.adaptation import ADAPTED
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.state.identity import path_of
-from cdc_views.storage.delta_log import entry_of
+from cdc_views.storage.delta_log import contents, entry_of
 from cdc_views.storage.delta_paths import paths_by_name
 
 RETENTION = "cdc-views retention"  # marks a commit that drops only raw events that a state covers
@@ -53,11 +53,12 @@ def tail_of(raw: DeltaTable, *, after: int) -> Tail:
     if after >= version:
         return Tail(version, rebuild="the raw table went back in time" if after > version else "")
     active = paths_by_name(raw)
-    entries = [entry_of(path_of(raw), number) for number in range(after + 1, version + 1)]
-    if not all(entry.is_file() for entry in entries):
-        return _by_difference(raw, active, after=after)
+    entries = [content for _, content in contents(path_of(raw), range(after + 1, version + 1))]
     added: dict[str, int | None] = {}
-    for actions in (_actions(entry.read_bytes().splitlines()) for entry in entries):
+    for content in entries:
+        if content is None:
+            return _by_difference(raw, active, after=after)
+        actions = _actions(content.splitlines())
         gone = set(map(_path, _files(actions, "remove")))
         if why := _takes_away(actions, is_unseen=not gone.isdisjoint(added)):
             return Tail(version, rebuild=why)
@@ -78,11 +79,9 @@ class LandedCommit:
 
 
 def landings(location: str, *, after: int, through: int) -> Iterator[LandedCommit]:
-    """Yield the commits of a raw table on a local disk that landed facts, without those whose log entries are gone."""
-    for version in range(after + 1, through + 1):
-        try:
-            content = entry_of(location, version).read_bytes()
-        except OSError:
+    """Yield the commits of a raw table that landed facts, without those whose log entries are gone."""
+    for version, content in contents(location, range(after + 1, through + 1)):
+        if content is None:
             continue
         actions = _actions(content.splitlines())
         # such commits write facts again that landed before
@@ -92,7 +91,7 @@ def landings(location: str, *, after: int, through: int) -> Iterator[LandedCommi
 
 
 def committed_at(location: str, version: int) -> int | None:
-    """Return the time (ms) of a commit of a table on a local disk by its writer's clock; None if the log does not say."""
+    """Return the time (ms) of a commit by its writer's clock; None if the log does not say."""
     try:
         content = entry_of(location, version).read_bytes()
     except OSError:
@@ -172,10 +171,8 @@ def why_taken(location: str, version: int, newest: int | None = None) -> str:
     """
     taken: dict[str, str] = {}
     made: dict[str, str] = {}
-    for number in count(version + 1) if newest is None else range(version + 1, newest + 1):
-        try:
-            content = entry_of(location, number).read_bytes()
-        except OSError:
+    for number, content in contents(location, count(version + 1) if newest is None else range(version + 1, newest + 1)):
+        if content is None:
             if newest is None:
                 break
             continue  # Delta has removed the entry, so its changes are unknown

@@ -6,19 +6,17 @@ deltalake applies the vectors that it finds, but cannot write any. The format is
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 from uuid import UUID, uuid4
 
 from pyroaring import BitMap64
 
 from cdc_views.errors import EngineError
+from cdc_views.storage.places import Place, place_of, write_new
 
 _MAGIC = struct.pack("<i", 1681511377)
 _VERSION = b"\x01"
@@ -53,10 +51,10 @@ class DeletionVector:
         place = {"storageType": self.storage_type, "pathOrInlineDv": self.path_or_inline, **offset}
         return {**place, "sizeInBytes": self.size, "cardinality": self.cardinality}
 
-    def place(self, folder: Path) -> Path | None:
+    def place(self, folder: Place) -> Place | None:
         """Return the vector's file, given the folder of its table; None if the log itself has the vector."""
         if self.storage_type == _ABSOLUTE:
-            return Path(unquote(urlsplit(self.path_or_inline).path))
+            return place_of(self.path_or_inline)
         return None if self.storage_type == _INLINE else folder / self.file
 
     @property
@@ -68,7 +66,7 @@ class DeletionVector:
         return f"{prefix}{'/' if prefix else ''}deletion_vector_{UUID(bytes=_decoded(name))}.bin"
 
 
-def write(folder: Path, deleted: Mapping[str, BitMap64]) -> dict[str, DeletionVector]:
+def write(folder: Place, deleted: Mapping[str, BitMap64]) -> dict[str, DeletionVector]:
     """Write one vector for each data file into a new file of the table in `folder`, and return them by data file."""
     if not deleted:
         return {}
@@ -79,14 +77,11 @@ def write(folder: Path, deleted: Mapping[str, BitMap64]) -> dict[str, DeletionVe
         place = _IN_TABLE, encoded(name.bytes), len(content)
         written[path] = DeletionVector(*place, len(data), len(positions))
         content += struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
-    with (folder / f"deletion_vector_{name}.bin").open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    write_new(folder / f"deletion_vector_{name}.bin", bytes(content))
     return written
 
 
-def read(folder: Path, vector: DeletionVector) -> BitMap64:
+def read(folder: Place, vector: DeletionVector) -> BitMap64:
     """Return the positions that a vector of the table in `folder` deletes; raises `EngineError` if it is gone or damaged."""
     path = vector.place(folder)
     if path is None:

@@ -1,4 +1,4 @@
-"""Delta's log of a table on a local disk: the data files of a version with what deltalake does not show (deletion vectors, tags),
+"""Delta's log of a table: the data files of a version with what deltalake does not show (deletion vectors, tags),
 and commits of our own, which can name deletion vectors.
 
 A commit is one file that is created only if it does not exist yet. So of two writers of one version one wins, and the other
@@ -8,29 +8,29 @@ raises `ConflictError`.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdc_views.errors import EngineError, UnsupportedError
+from cdc_views.errors import EngineError
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.deletion_vectors import DeletionVector, read
 from cdc_views.storage.delta_checkpoints import checkpointed
+from cdc_views.storage.places import Place, arrow_source, at_once, place_of, write_new
 
 LOG = "_delta_log"
 DRAFT = "_draft-"
 """What the name of a folder begins with in which an engine writes files before they get their places."""
 _ENGINE = "cdc-views"
+_ENTRIES_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +59,32 @@ class DataFile:
         return replace(self, deleted=deleted)
 
 
-def folder_of(location: str) -> Path:
-    """Return the folder of a Delta table, given its path or `file://` URL; raises `UnsupportedError` for another URL."""
-    if "://" in location and not location.startswith("file://"):
-        raise UnsupportedError(f"{location}: a state is kept on a local disk, and this is none", remedy="name a folder")
-    return Path(unquote(location.removeprefix("file://")))
+def entry_of(folder: Place | str, version: int) -> Place:
+    """Return the place of a version's log entry, which may be gone."""
+    return place_of(folder) / LOG / f"{version:020d}.json"
 
 
-def entry_of(folder: Path | str, version: int) -> Path:
-    """Return the path of a version's log entry, which may be gone."""
-    return Path(folder) / LOG / f"{version:020d}.json"
+def contents(folder: Place | str, versions: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
+    """Yield the log entries of some versions, several read at once from a store; None for an entry that is gone."""
+
+    def content(version: int) -> bytes | None:
+        try:
+            return entry_of(folder, version).read_bytes()
+        except OSError:
+            return None
+
+    asked = iter(versions)
+    if isinstance(place_of(folder), Path):
+        yield from ((version, content(version)) for version in asked)
+    while some := list(islice(asked, _ENTRIES_AT_ONCE)):
+        yield from zip(some, at_once(content, some), strict=True)
 
 
-def _gone(folder: Path, version: int) -> EngineError:
+def _gone(folder: Place, version: int) -> EngineError:
     return EngineError(f"{folder}: version {version} is gone from Delta's log; the table cannot be read")
 
 
-def files_of(folder: Path, version: int) -> tuple[DataFile, ...]:
+def files_of(folder: Place, version: int) -> tuple[DataFile, ...]:
     """Return the data files of a version, by path; raises `EngineError` if the log lacks an entry or cannot be read."""
     try:
         status = entry_of(folder, version).stat()
@@ -86,16 +95,15 @@ def files_of(folder: Path, version: int) -> tuple[DataFile, ...]:
 
 
 @lru_cache(maxsize=8)
-def _files_of(folder: Path, version: int, _entry: tuple[int, ...]) -> tuple[DataFile, ...]:
+def _files_of(folder: Place, version: int, _entry: tuple[object, ...]) -> tuple[DataFile, ...]:
     start, added = checkpointed(folder / LOG, version)
     found = {unquote(add["path"]): add for add in added}
-    for number in range(start + 1, version + 1):
-        try:
-            lines = entry_of(folder, number).read_text("utf-8").splitlines()
-        except OSError as error:
-            raise _gone(folder, number) from error
+    for number, content in contents(folder, range(start + 1, version + 1)):
+        if content is None:
+            raise _gone(folder, number)
+        lines = content.splitlines()
         # one entry may remove a file and add it again, with another deletion vector
-        actions = [json.loads(line) for line in lines if '"remove"' in line or '"add"' in line]
+        actions = [json.loads(line) for line in lines if b'"remove"' in line or b'"add"' in line]
         for action in actions:
             if "remove" in action:
                 found.pop(unquote(action["remove"]["path"]), None)
@@ -103,7 +111,7 @@ def _files_of(folder: Path, version: int, _entry: tuple[int, ...]) -> tuple[Data
     return tuple(_file(folder, path, found[path]) for path in sorted(found))
 
 
-def _file(folder: Path, path: str, add: Mapping[str, Any]) -> DataFile:
+def _file(folder: Place, path: str, add: Mapping[str, Any]) -> DataFile:
     vector = add.get("deletionVector")
     rows = json.loads(add.get("stats") or "{}").get("numRecords")
     return DataFile(
@@ -117,10 +125,10 @@ def _file(folder: Path, path: str, add: Mapping[str, Any]) -> DataFile:
     )
 
 
-def _counted(file: Path) -> int:
+def _counted(file: Place) -> int:
     """Return the rows of a file of which the log does not tell them, as it need not."""
     try:
-        return int(pq.read_metadata(file).num_rows)
+        return int(pq.read_metadata(arrow_source(file)).num_rows)
     except (OSError, pa.ArrowException) as error:
         raise EngineError(f"{file} is gone or damaged: {error}") from error
 
@@ -135,11 +143,14 @@ class Commit:
     transactions: Mapping[str, int] = field(default_factory=dict)
     comment: str = ""
 
-    def write(self, folder: Path, *, after: int) -> int:
+    def write(self, folder: Place, *, after: int) -> int:
         """Commit to the table in `folder` as the version after `after`; returns it. Raises `ConflictError` if it exists."""
         version = after + 1
         content = "".join(f"{json.dumps(action)}\n" for action in self._actions(int(time.time() * 1000)))
-        _put_new(entry_of(folder, version), content)
+        try:
+            write_new(entry_of(folder, version), content.encode())
+        except FileExistsError as error:
+            raise ConflictError(f"{folder}: another run committed first") from error
         return version
 
     def _actions(self, now: int) -> Iterator[dict[str, Any]]:
@@ -165,29 +176,13 @@ class Commit:
         return {**named, "dataChange": True, **vector}
 
 
-def _put_new(path: Path, content: str) -> None:
-    """Create a file with all of its content; raises `ConflictError` if it exists."""
-    draft = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with draft.open("x", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, path)  # unlike a rename, it fails if the entry exists
-    except FileExistsError as error:
-        raise ConflictError(f"{path.parent.parent}: another run committed first") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-
-
-def new_file(folder: Path, path: str, *, partition: Mapping[str, str | None], rows: int, tags: Mapping[str, str]) -> DataFile:
+def new_file(folder: Place, path: str, *, partition: Mapping[str, str | None], rows: int, tags: Mapping[str, str]) -> DataFile:
     """Return a data file that was just written to `path` within the table in `folder`."""
     status = (folder / path).stat()
     return DataFile(path, partition, status.st_size, rows, int(status.st_mtime * 1000), tags)
 
 
-def bits(folder: Path, file: DataFile) -> bytes:
+def bits(folder: Place, file: DataFile) -> bytes:
     """Return a bit for each row of a data file of the table in `folder`, the first row in the highest bit of the first byte; set
     for deleted rows. Raises `EngineError` if the deletion vector is gone or damaged.
     """
@@ -197,7 +192,7 @@ def bits(folder: Path, file: DataFile) -> bytes:
     return bytes(found)
 
 
-def unused_vectors(folder: Path, used: Iterable[DataFile]) -> list[Path]:
+def unused_vectors(folder: Place, used: Iterable[DataFile]) -> list[Place]:
     """Return the files of deletion vectors in `folder` that none of the data files `used` names."""
     kept = {file.deleted.place(folder) for file in used if file.deleted is not None}
     return [path for path in sorted(folder.glob("deletion_vector_*.bin")) if path not in kept]

@@ -1,18 +1,16 @@
 """The generations of a table's state: folders 1, 2, … and a file that names the one that is read.
 
-A switch replaces that file by a rename, which is atomic: readers see one generation or the other. The earlier one stays until
+A switch replaces that file as a whole: readers see one generation or the other. The earlier one stays until
 `maintain` removes it.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from cdc_views.errors import EngineError, UsageError
-from cdc_views.model.whole_files import write_whole
+from cdc_views.storage.places import Place, remove_tree, write_whole
 
 _CURRENT = "current"
 _FIRST = 1
@@ -22,7 +20,7 @@ _FIRST = 1
 class Generations:
     """The generations of one table, in the folder `root`."""
 
-    root: Path
+    root: Place
 
     @property
     def current(self) -> int:
@@ -76,4 +74,4 @@ class Generations:
         """Delete a generation; never the current one."""
         if number == self.current:
             raise UsageError(f"{self.root}: generation {number} is the one that is read")
-        shutil.rmtree(self.location(number))
+        remove_tree(self.root / str(number))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -31,6 +30,7 @@ from cdc_views.plan.build import build, output_names
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import Choice, choose, lowered
 from cdc_views.sql import query_sql
+from cdc_views.storage.places import Place
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.shown_relation import casts_of
 from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, is_by_event, spread_of, tasks_of
@@ -46,7 +46,7 @@ from cdc_views_spark.tables import delta_sql
 from cdc_views_spark.writing import in_its_words, write_serving, write_state
 
 
-def open_spark(*, warehouse: Path) -> SparkEngine:
+def open_spark(*, warehouse: Place) -> SparkEngine:
     """Return the engine on the active session, or on a new one."""
     is_running = SparkSession.getActiveSession() is not None
     return SparkEngine(open_session(warehouse=warehouse), stops=not is_running)

@@ -28,15 +28,19 @@ _TELLING = re.compile(r"unresolved|not found|timed? ?out|refused|error", re.IGNO
 _COMPLETE = "complete"
 
 
-def fetched(coordinates: Coordinates, folder: Path, *, finish: Callable[[Path], None]) -> Path:
+def fetched(
+    coordinates: Coordinates, folder: Path, *, finish: Callable[[Path], None], instead: tuple[Coordinates, ...] = ()
+) -> Path:
     """Return `folder` with the artifact and its dependencies, fetched on the first call; `finish` may change the new files.
+
+    `instead`: fetch these with what they depend on, and not what the artifact says that it depends on.
 
     Raises `EngineError` if no repository answers in three attempts, or the files do not match `jars.sha256`.
     """
     if not (folder / _COMPLETE).exists():
         # fetch beside the place, then rename: two processes may fetch at once, or one may be killed
         beside = folder.with_name(f"{folder.name}.{getpid()}")
-        _fetch(coordinates, beside)
+        _fetch(coordinates, beside, instead)
         try:
             check_pins(coordinates, beside)
         except EngineError:
@@ -59,10 +63,10 @@ def _put_in_place(beside: Path, folder: Path) -> None:
         shutil.rmtree(beside)  # another process was first
 
 
-def _fetch(coordinates: Coordinates, folder: Path) -> None:
+def _fetch(coordinates: Coordinates, folder: Path, instead: tuple[Coordinates, ...]) -> None:
     said: str | None = ""
     for attempt in range(_ATTEMPTS):
-        said = _tried(coordinates, folder)
+        said = _tried(coordinates, folder, instead)
         if said is None:
             return
         time.sleep(_PAUSE * (attempt + 1))
@@ -70,7 +74,7 @@ def _fetch(coordinates: Coordinates, folder: Path) -> None:
     raise EngineError(f"{':'.join(coordinates)} could not be fetched; is there a network?\n{tail}")
 
 
-def _tried(coordinates: Coordinates, folder: Path) -> str | None:
+def _tried(coordinates: Coordinates, folder: Path, instead: tuple[Coordinates, ...]) -> str | None:
     """Try once; return None on success, else Ivy's output."""
     import pyspark
 
@@ -80,12 +84,23 @@ def _tried(coordinates: Coordinates, folder: Path) -> str | None:
     home = java_home(folder.parent)
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(home / "bin" / "java"), *trust_options(home, folder.parent), "-jar", str(ivy), "-cache", str(ivy_cache)]
-    command += ["-dependency", *coordinates, "-confs", "default"]
+    asked = folder.with_name(f"{folder.name}.xml")
+    asked.write_text(_module(coordinates, instead), "utf-8")
+    command += ["-ivy", str(asked), "-confs", "default"]
     command += ["-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     shutil.rmtree(ivy_cache, ignore_errors=True)
+    asked.unlink()
     has_it = any(folder.glob(f"{coordinates[1]}-*"))
     return None if done.returncode == 0 and has_it else done.stdout + done.stderr
+
+
+def _module(coordinates: Coordinates, instead: tuple[Coordinates, ...]) -> str:
+    """Return Ivy's description of what to fetch; `master` is an artifact without what it depends on."""
+    wanted = [(coordinates, "master" if instead else "default"), *((one, "default") for one in instead)]
+    lines = (f'<dependency org="{g}" name="{a}" rev="{v}" conf="default->{conf}"/>' for (g, a, v), conf in wanted)
+    head = '<ivy-module version="2.0"><info organisation="cdc-views" module="jars"/><configurations><conf name="default"/>'
+    return f"{head}</configurations><dependencies>{''.join(lines)}</dependencies></ivy-module>"
 
 
 _REMEDY = "it may have been tampered with or cut short; fetch again, and do not use it where it differs again"

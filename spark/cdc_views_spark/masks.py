@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from cdc_views.engines.base import Sources
 from cdc_views.engines.state_plan import hidden_rows
 from cdc_views.plan.parts import FileSet
-from cdc_views.storage.delta_log import DataFile, bits, folder_of
+from cdc_views.storage.delta_log import DataFile, bits
+from cdc_views.storage.places import Place, place_of
 
 _MOST_ROWS = 256_000_000
 """Every executor holds a bit for each row of a file with hidden rows: 32 MB."""
@@ -35,7 +36,7 @@ def takes(sources: Sources, files: FileSet) -> bool:
 def unhidden(session: SparkSession, rows: DataFrame, sources: Sources, files: FileSet) -> DataFrame:
     """Return `rows`, which `files` hold, without the hidden ones; raises `EngineError` if a vector is gone or damaged."""
     placed = rows.select("*", F.col("_metadata.file_name").alias(_FILE), F.col("_metadata.row_index").alias(_ROW))
-    masks = session.createDataFrame(_bits_by_name(folder_of(sources.state), _masked(sources, files)))
+    masks = session.createDataFrame(_bits_by_name(place_of(sources.state), _masked(sources, files)))
     # a file without hidden rows has no bits
     bit = F.expr(f"coalesce(bit_get({_BITS}[cast({_ROW} div 8 as int)], 7 - cast({_ROW} % 8 as int)), 0)")
     return placed.join(F.broadcast(masks), _FILE, "left").where(bit == 0).select(*(rows[name] for name in rows.columns))
@@ -46,7 +47,7 @@ def _masked(sources: Sources, files: FileSet) -> list[DataFile]:
     return [hidden[path] for path in sorted(files.masked)]
 
 
-def _bits_by_name(state: Path, files: Iterable[DataFile]) -> pa.Table:
+def _bits_by_name(state: Place, files: Iterable[DataFile]) -> pa.Table:
     """The bits of each file as an array of bytes."""
     names = {Path(file.path).name: bits(state, file) for file in files}
     content = b"".join(names.values())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.engines.plugin import EnginePlugin
+from cdc_views.storage.places import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ class SparkPlugin(EnginePlugin):
     streams = True
     session_package = "pyspark"
 
-    def open(self, config: ProjectConfig, *, folder: Path) -> SparkEngine:
+    def open(self, config: ProjectConfig, *, folder: Place) -> SparkEngine:
         from cdc_views_spark.engine import open_spark
 
         return open_spark(warehouse=folder)

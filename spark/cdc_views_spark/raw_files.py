@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -11,6 +10,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_views.errors import EngineError
 from cdc_views.storage.delta_paths import paths_by_name
+from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.places import at_once, place_of
 from cdc_views.storage.relation import RawTable
 
 _MOST_NAMED = 1_000
@@ -37,13 +38,11 @@ def is_remote(path: str) -> bool:
 
 
 def raw_files(raw: RawTable, *, version: int | None = None) -> RawFiles | None:
-    """Return the files of a version, or None for a remote table. Without `version`: of the newest one, or None if the table is
-    missing. Raises `EngineError`.
+    """Return the files of a version. Without `version`: of the newest one, or None if the table is missing. Raises
+    `EngineError`.
     """
-    if is_remote(raw.location):
-        return None
     try:
-        table = DeltaTable(raw.location, version=version)
+        table = opened(raw.location, version=version)
     except (DeltaError, OSError) as error:
         if version is None and isinstance(error, TableNotFoundError):
             return None
@@ -54,9 +53,9 @@ def raw_files(raw: RawTable, *, version: int | None = None) -> RawFiles | None:
 
 
 def bytes_of(paths: tuple[str, ...]) -> int | None:
-    """Return the bytes of some files; None if any is remote or gone."""
+    """Return the bytes of some files; None if any is gone."""
     try:
-        return None if any(map(is_remote, paths)) else sum(Path(path).stat().st_size for path in paths)
+        return sum(at_once(lambda path: place_of(path).stat().st_size, paths))
     except OSError:  # the read itself says which
         return None
 

@@ -71,16 +71,15 @@ def _landed(session: SparkSession, sources: Sources) -> DataFrame:
 
 
 def raw_facts(session: SparkSession, raw: RawTable, files: RawFiles | None) -> DataFrame:
-    """Return the facts of a version; without `files`, those of the newest one of a remote table, or none of a missing one.
+    """Return the facts of a version; none without `files`, of a missing table.
 
     Plain files are read by name: Spark's jobs over Delta's log cost more than to read few facts.
     """
-    if files is None and not is_remote(raw.location):
+    if files is None:
         return session.createDataFrame(raw.relation.arrow_schema().empty_table())
-    if files is not None and files.are_plain:
+    if files.are_plain:
         return _by_name(session, raw.relation, files.paths)
-    reader = session.read.format("delta")
-    reader = reader if files is None else reader.option("versionAsOf", files.version)
+    reader = session.read.format("delta").option("versionAsOf", files.version)
     return in_layout(reader.load(raw.location), raw.relation)
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from cdc_views.storage.places import Place
 from cdc_views_spark.ivy import fetched
-from cdc_views_spark.java import java_home
+from cdc_views_spark.java import cache_folder, java_home
+from cdc_views_spark.stores import store_jars, store_settings
 
 DELTA_JAR = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
 """The coordinates that work with pyspark 4.2.0."""
-
-
-def cache_folder() -> Path:
-    """Return the folder of jars and the Java wrapper: `CDC_VIEWS_CACHE`, or the user's cache folder."""
-    given = os.environ.get("CDC_VIEWS_CACHE")
-    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cdc-views"
-    base.mkdir(parents=True, exist_ok=True)
-    return base
 
 
 def delta_jars() -> list[Path]:
@@ -36,7 +31,7 @@ def _leave_out_what_spark_brings(folder: Path) -> None:
             extra.unlink()
 
 
-def open_session(*, warehouse: Path, cores: int = 2, memory: str = "2g", options: dict[str, str] | None = None) -> SparkSession:
+def open_session(*, warehouse: Place, cores: int = 2, memory: str = "2g", options: dict[str, str] | None = None) -> SparkSession:
     """Return this process's open session, or a new one: UTC, ANSI, few partitions, a catalog inside `warehouse`.
 
     `CDC_VIEWS_SPARK_MASTER` names another master than this process's threads; its workers must see the same files.
@@ -44,13 +39,18 @@ def open_session(*, warehouse: Path, cores: int = 2, memory: str = "2g", options
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    warehouse.mkdir(parents=True, exist_ok=True)
+    folder = _catalog_folder(warehouse)
+    folder.mkdir(parents=True, exist_ok=True)
     os.environ["JAVA_HOME"] = str(java_home(cache_folder()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     master = os.environ.get("CDC_VIEWS_SPARK_MASTER") or f"local[{cores}]"
     builder = SparkSession.builder.master(master).appName("cdc-views")
-    settings = {**_settings(warehouse, memory), **(options or {})}
+    settings = {**_settings(folder, memory), **store_settings(str(warehouse)), **(options or {})}
+    jars = os.pathsep.join(map(str, [*delta_jars(), *store_jars(str(warehouse))]))
+    for part in ("driver", "executor"):
+        path = f"spark.{part}.extraClassPath"
+        settings[path] = os.pathsep.join(filter(None, (jars, settings.get(path, ""))))
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -58,13 +58,17 @@ def open_session(*, warehouse: Path, cores: int = 2, memory: str = "2g", options
     return session
 
 
+def _catalog_folder(warehouse: Place) -> Path:
+    """Return where the session's catalog is: in the warehouse, or for one on a store in a folder of this machine."""
+    if isinstance(warehouse, Path):
+        return warehouse
+    return cache_folder() / "catalogs" / hashlib.sha256(str(warehouse).encode()).hexdigest()[:16]
+
+
 def _settings(warehouse: Path, memory: str) -> dict[str, str]:
     metastore = warehouse.resolve() / "metastore"
-    jars = os.pathsep.join(map(str, delta_jars()))
     return {
         "spark.driver.memory": memory,
-        "spark.driver.extraClassPath": jars,
-        "spark.executor.extraClassPath": jars,
         "spark.driver.extraJavaOptions": " ".join(
             [
                 f"-Dderby.system.home={metastore.parent}",

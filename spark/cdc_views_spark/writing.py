@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from shutil import rmtree
+from contextlib import contextmanager, suppress
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
@@ -29,6 +26,8 @@ from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.spark import Spark
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_log import DRAFT
+from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.places import Place, at_once, place_of, remove_tree
 from cdc_views.storage.relation import Relation
 from cdc_views_spark.compile import Compiler, column_of
 from cdc_views_spark.reading import parts_of_sources, placed
@@ -45,25 +44,34 @@ _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 def write_state(session: SparkSession, write: StateWrite) -> Written:
     """See `Engine.write_state`."""
     parts = parts_of_sources(session, write.sources, drops_empty=True)
-    root, draft = state_plan.plan_of(write), Path(write.target) / f"{DRAFT}{uuid4()}"
+    root, draft = state_plan.plan_of(write), place_of(write.target) / f"{DRAFT}{uuid4()}"
     try:
         with in_its_words(), setting(session, _DICTIONARIES, "false"), setting(session, _TIMESTAMPS, "TIMESTAMP_MICROS"):
             replaced = _replaced(session, write, parts)
             facts = _laid_out(Compiler(parts).dataframe(root), write)
             facts.write.partitionBy(PART).options(compression=_CODEC).parquet(str(draft))
-        return Written(tuple(_moved(draft)), replaced)
+        return Written(tuple(moved(draft)), replaced)
     finally:
-        rmtree(draft, ignore_errors=True)
+        remove_draft(draft)
 
 
-def _moved(draft: Path) -> Iterator[str]:
-    """Move the files that Spark wrote to their places in the state, and yield their paths within it."""
-    for file in sorted(draft.glob(f"{PART}=*/*.parquet")):
+def remove_draft(draft: Place) -> None:
+    """Delete the folder of files that did not get their places, if it is there; `maintain` deletes what a failure leaves."""
+    with suppress(OSError, EngineError):
+        remove_tree(draft)
+
+
+def moved(draft: Place) -> list[str]:
+    """Move the files that Spark wrote to their places in the table, and return their paths within it."""
+
+    def move(file: Place) -> str:
         folder = draft.parent / file.parent.name
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=False, exist_ok=True)
         name = f"part-{uuid4()}.parquet"  # Spark's own names recur in several folders
         file.rename(folder / name)
-        yield f"{folder.name}/{name}"
+        return f"{folder.name}/{name}"
+
+    return at_once(move, sorted(draft.glob(f"{PART}=*/*.parquet")))
 
 
 def _replaced(
@@ -133,7 +141,7 @@ def committing(write: ServingWrite) -> Iterator[None]:
     """
     name, number = write.transaction
     overtaken = ConflictError(f"{write.target}: another run committed first")
-    if (recorded(DeltaTable(write.target), name) or -1) >= number:
+    if (recorded(opened(write.target), name) or -1) >= number:
         raise overtaken
     try:
         yield
@@ -141,7 +149,7 @@ def committing(write: ServingWrite) -> Iterator[None]:
         if "Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
             raise overtaken from error
         raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
-    written = DeltaTable(write.target)
+    written = opened(write.target)
     if recorded(written, name) != number:
         raise overtaken
     note_missing(written)

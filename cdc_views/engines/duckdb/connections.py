@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -9,8 +10,10 @@ import duckdb
 
 from cdc_views.engines.duckdb.types import literal
 from cdc_views.errors import EngineError
+from cdc_views.storage.stores import SCHEMES
 
 IN_MEMORY = ":memory:"
+_OF_STORES = re.compile(rf"'(?:{'|'.join(SCHEMES)})://")
 _COMMON = (
     "SET TimeZone = 'UTC'",
     # a state's files do not change, and parsing 150 footers again takes a twentieth of a read
@@ -35,7 +38,8 @@ def connect_locked(files: Iterable[str]) -> duckdb.DuckDBPyConnection:
 
     So a condition cannot do what `cdc_views.model.conditions` forbids.
     """
-    return _connect(IN_MEMORY, locked_settings(files))
+    named = list(files)
+    return _connect(IN_MEMORY, locked_settings(named), text="".join(map(literal, named)))
 
 
 def locked_settings(files: Iterable[str] = (), *, threads: int | None = None) -> tuple[str, ...]:
@@ -45,9 +49,18 @@ def locked_settings(files: Iterable[str] = (), *, threads: int | None = None) ->
     return (*_COMMON, *counted, allowed, *_LOCK)
 
 
-def _connect(database: str, settings: Iterable[str]) -> duckdb.DuckDBPyConnection:
+def with_stores(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConnection:
+    """Return the connection, which can read the files of stores that `text` names in quotes."""
+    if _OF_STORES.search(text) and not connection.list_filesystems():
+        from cdc_views.engines.duckdb.store_files import StoreFiles
+
+        connection.register_filesystem(StoreFiles())
+    return connection
+
+
+def _connect(database: str, settings: Iterable[str], *, text: str = "") -> duckdb.DuckDBPyConnection:
     try:
-        connection = duckdb.connect(database)
+        connection = with_stores(duckdb.connect(database), text)
         for setting in settings:
             connection.execute(setting)
     except duckdb.Error as error:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from cdc_views.engines.base import Engine, EventsRead, Read, Sources, StateWrite, ViewDefinition, Written, ask_of
-from cdc_views.engines.duckdb.connections import connect, connect_locked, in_its_words
+from cdc_views.engines.duckdb.connections import connect, connect_locked, in_its_words, with_stores
 from cdc_views.engines.duckdb.masks import mask_of
 from cdc_views.engines.duckdb.state import write_serving, write_state
 from cdc_views.engines.duckdb.tables import REGISTERED, files_clause, snapshot_of_sources, tables_of
@@ -28,6 +27,7 @@ from cdc_views.sql.dialects import dialect
 from cdc_views.sql.dialects.writing import identifier
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.delta_paths import paths_by_name
+from cdc_views.storage.places import Place, on_this_machine
 
 
 class DuckDbEngine(Engine):
@@ -35,7 +35,7 @@ class DuckDbEngine(Engine):
 
     name = "duckdb"
 
-    def __init__(self, database: Path | None = None) -> None:
+    def __init__(self, database: Place | None = None) -> None:
         """Only `apply` creates and opens the file, because DuckDB locks it."""
         self._database = database
         self._open: duckdb.DuckDBPyConnection | None = None
@@ -98,7 +98,7 @@ class DuckDbEngine(Engine):
         with _for_views(self, self._database) as connection:
             try:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(view.schema).sql(dialect='duckdb')}")
-                connection.execute(statement)
+                with_stores(connection, statement).execute(statement)
             except duckdb.Error as error:
                 raise EngineError(f"DuckDB cannot create view {view.schema}.{view.name}: {error}") from error
         return statement
@@ -119,20 +119,21 @@ def _rows(connection: duckdb.DuckDBPyConnection, sql: str, snapshot: Snapshot) -
     with in_its_words():
         if snapshot.arrow is not None:
             connection.register(REGISTERED, snapshot.arrow)
-        return connection.sql(sql).to_arrow_table()
+        return with_stores(connection, sql).sql(sql).to_arrow_table()
 
 
 @contextmanager
-def _for_views(engine: DuckDbEngine, database: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
+def _for_views(engine: DuckDbEngine, database: Place | None) -> Iterator[duckdb.DuckDBPyConnection]:
     if database is None:
         yield engine.connection
         return
     database.parent.mkdir(parents=True, exist_ok=True)
-    connection = connect(str(database))
-    try:
-        yield connection
-    finally:
-        connection.close()
+    with on_this_machine(database) as file:
+        connection = connect(str(file))
+        try:
+            yield connection
+        finally:
+            connection.close()
 
 
 def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> str:

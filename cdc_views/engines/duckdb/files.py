@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import ExitStack
 from uuid import uuid4
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from cdc_views.landing.delta import DICTIONARY_BYTES
 from cdc_views.plan.compact import PART
+from cdc_views.storage.places import Place, arrow_sink
 
 _GROUP_ROWS = 122_880
 """Rows of a row group; DuckDB gives each row group of a file to one thread."""
@@ -19,7 +20,7 @@ _GROUP_BYTES = 128 << 20
 _FILE_BYTES = 1 << 30
 
 
-def written(target: Path, rows: pa.RecordBatchReader, schema: pa.Schema) -> tuple[str, ...]:
+def written(target: Place, rows: pa.RecordBatchReader, schema: pa.Schema) -> tuple[str, ...]:
     """Write `rows`, sorted by `_part`, to new files of `schema` in `target`; return the paths of the files within it."""
     paths: list[str] = []
     writer = None
@@ -38,12 +39,17 @@ def written(target: Path, rows: pa.RecordBatchReader, schema: pa.Schema) -> tupl
 
 
 class _File:
-    def __init__(self, target: Path, part: str, schema: pa.Schema) -> None:
+    def __init__(self, target: Place, part: str, schema: pa.Schema) -> None:
         self.part, self.path = part, f"{PART}={part}/part-{uuid4()}.parquet"
         (target / self.path).parent.mkdir(exist_ok=True)
         # LZ4 is the fastest to read, and a state is read more often than it is written
+        self._sink = ExitStack()
         self._writer = pq.ParquetWriter(
-            target / self.path, schema, compression="lz4", dictionary_pagesize_limit=DICTIONARY_BYTES, store_schema=False
+            self._sink.enter_context(arrow_sink(target / self.path)),
+            schema,
+            compression="lz4",
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
+            store_schema=False,
         )
         self._waiting, self._rows, self._size, self.bytes = list[pa.Table](), 0, 0, 0
 
@@ -63,6 +69,7 @@ class _File:
     def close(self) -> None:
         self._flush()
         self._writer.close()
+        self._sink.close()
 
 
 def _by_part(rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[tuple[str, pa.Table]]:

@@ -10,8 +10,9 @@ import hashlib
 import os
 import tempfile
 from contextlib import suppress
+from functools import partial
+from io import BytesIO
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +22,8 @@ from cdc_views.engines.duckdb.types import literal
 from cdc_views.engines.state_plan import hidden_rows
 from cdc_views.plan.parts import Part
 from cdc_views.storage.deletion_vectors import BITS_FOLDER
-from cdc_views.storage.delta_log import bits, folder_of
+from cdc_views.storage.delta_log import bits
+from cdc_views.storage.places import Place, at_once, place_of, write_new
 
 
 def mask_of(sources: Sources) -> str:
@@ -31,20 +33,22 @@ def mask_of(sources: Sources) -> str:
     """
     if not sources.parts.of(Part).masked:
         return ""
-    folder, hidden = folder_of(sources.state), hidden_rows(sources)
+    folder, hidden = place_of(sources.state), hidden_rows(sources)
     # the content names these paths, so a folder that was moved needs another file
     named = "\n".join(f"{path} {file.deleted}" for path, file in hidden.items())
     path = _writable(folder) / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.parquet"
     if not path.is_file():
-        draft = path.with_name(f".{uuid4().hex}")
-        every = [bits(folder, file) for file in hidden.values()]
-        pq.write_table(pa.table({"file": [*hidden], "rows": every}), draft)
-        draft.replace(path)  # readers see all of it or nothing
+        every, content = at_once(partial(bits, folder), hidden.values()), BytesIO()
+        pq.write_table(pa.table({"file": [*hidden], "rows": every}), content)
+        with suppress(FileExistsError):  # another reader was faster
+            write_new(path, content.getvalue())  # readers see all of it or nothing
     return str(path)
 
 
-def _writable(folder: Path) -> Path:
+def _writable(folder: Place) -> Place:
     """Return the folder of masks, or a temporary one if the state's cannot be written."""
+    if not isinstance(folder, Path):
+        return folder / BITS_FOLDER
     with suppress(OSError):
         (folder / BITS_FOLDER).mkdir(exist_ok=True)
         if os.access(folder / BITS_FOLDER, os.W_OK):

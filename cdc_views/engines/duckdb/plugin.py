@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.engines.plugin import EnginePlugin
+from cdc_views.storage.places import Place, place_of
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import ViewDefinition
@@ -24,14 +24,14 @@ class DuckDbPlugin(EnginePlugin):
     title = "DuckDB"
     views_name_files = True
 
-    def open(self, config: ProjectConfig, *, folder: Path) -> DuckDbEngine:
+    def open(self, config: ProjectConfig, *, folder: Place) -> DuckDbEngine:
         from cdc_views.engines.duckdb.engine import DuckDbEngine
 
         return DuckDbEngine(folder / _DATABASE)
 
     def table_sql(self, raw: RawTable) -> str:
         # the current files, or a scan of the table if it has none yet
-        if "://" in raw.location or Path(raw.location).exists():  # else Delta and DuckDB need not be imported
+        if place_of(raw.location).exists():  # else Delta and DuckDB need not be imported
             from cdc_views.engines.duckdb.tables import from_clause
             from cdc_views.engines.snapshot import snapshot_of
             from cdc_views.landing import exists, open_raw

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -12,7 +11,7 @@ from deltalake import CommitProperties, Transaction
 
 from cdc_views.engines import serving, state_plan
 from cdc_views.engines.base import StateWrite, Written
-from cdc_views.engines.duckdb.connections import in_its_words
+from cdc_views.engines.duckdb.connections import in_its_words, with_stores
 from cdc_views.engines.duckdb.files import written
 from cdc_views.engines.duckdb.tables import placed
 from cdc_views.engines.duckdb.types import quoted, type_text
@@ -25,6 +24,7 @@ from cdc_views.plan.parts import Source
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer
+from cdc_views.storage.places import place_of
 
 NOTE = "cdc-views"
 """The key of a serving commit's note in its metadata; Spark's commits store it as `userMetadata`."""
@@ -40,7 +40,7 @@ def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tab
     with in_its_words():
         replaced = _replaced(connection, write, tables)
         rows = _sorted(connection, columns, renderer.sql(state_plan.plan_of(write)), state_plan.order_of(relation))
-        return Written(written(Path(write.target), rows, relation.arrow_schema()), replaced)
+        return Written(written(place_of(write.target), rows, relation.arrow_schema()), replaced)
 
 
 def _replaced(connection: duckdb.DuckDBPyConnection, write: StateWrite, tables: Mapping[Source, str]) -> dict[str, Iterable[int]]:
@@ -50,7 +50,9 @@ def _replaced(connection: duckdb.DuckDBPyConnection, write: StateWrite, tables: 
     base = {**tables, Source.BASE: placed(write.sources.paths(Source.BASE))}
     rows = Renderer(DuckDb(), table=tables[Source.ALL], tables=base).sql(plan)
     file, position = quoted(names.FILE), quoted(names.POSITION)
-    return dict(connection.sql(f"SELECT {file}, list({position}) FROM ({rows}) AS replaced GROUP BY {file}").fetchall())
+    return dict(
+        with_stores(connection, rows).sql(f"SELECT {file}, list({position}) FROM ({rows}) AS replaced GROUP BY {file}").fetchall()
+    )
 
 
 def write_serving(connection: duckdb.DuckDBPyConnection, write: ServingWrite, *, tables: Mapping[Source, str]) -> None:
@@ -81,4 +83,4 @@ def _sorted(
     connection: duckdb.DuckDBPyConnection, columns: Iterable[str], rows: str, order: Iterable[str]
 ) -> pa.RecordBatchReader:
     sql = f"SELECT {', '.join(columns)} FROM ({rows}) AS computed ORDER BY {', '.join(map(quoted, order))}"
-    return connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
+    return with_stores(connection, sql).sql(sql).to_arrow_reader(_BATCH_ROWS)

@@ -18,6 +18,7 @@ from cdc_views.plan import names
 from cdc_views.plan.parts import FileSet, Part, Source
 from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer
+from cdc_views.storage.places import arrow_source, at_once
 from cdc_views.storage.relation import RawTable
 
 REGISTERED = "raw_events"
@@ -46,10 +47,8 @@ def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Sche
     opened = [file for file in files if file not in sources.in_layout]
     if not opened:
         return layout
-    for file in opened:
-        if file not in known:
-            with readable(file):
-                known[file] = pq.read_schema(file)
+    unknown = [file for file in opened if file not in known]
+    known |= dict(zip(unknown, at_once(_schema_of, unknown), strict=True))
     schemas = [known[file] for file in opened] + [layout] * (len(opened) < len(files))
     columns: dict[str, pa.Field] = {}
     for field in layout:
@@ -58,6 +57,11 @@ def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Sche
         if found:
             columns[field.name] = (others or found)[0]
     return pa.schema(list(columns.values()))
+
+
+def _schema_of(file: str) -> pa.Schema:
+    with readable(file):
+        return pq.read_schema(arrow_source(file))
 
 
 def tables_of(raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, drops_empty: bool = False) -> dict[Source, str]:

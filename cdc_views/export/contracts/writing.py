@@ -21,9 +21,9 @@ from cdc_views.export.exporting import ROLES, compares_as_keys, grain, mark_of
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.severity import Severity
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
-from cdc_views.project.paths import is_url
 from cdc_views.quality.conditions import never_null
 from cdc_views.sql.dialects import dialect
+from cdc_views.storage.stores import is_url
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext

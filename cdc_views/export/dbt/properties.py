@@ -13,7 +13,7 @@ from cdc_views.export.exporting import ROLES, compares_as_keys, grain
 from cdc_views.model.schema import Column
 from cdc_views.model.types import LogicalType, MapOf, children
 from cdc_views.operations.raw_files import plain_name, raw_variable
-from cdc_views.project.paths import is_url
+from cdc_views.storage.stores import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

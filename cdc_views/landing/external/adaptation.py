@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from uuid import uuid4
 
 from deltalake import DeltaTable
@@ -41,6 +40,7 @@ from cdc_views.landing.pipeline import check_current
 from cdc_views.landing.quarantine import clear_quarantine
 from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw
 from cdc_views.storage.conflicts import retried
+from cdc_views.storage.places import place_of
 from cdc_views.storage.relation import RawTable
 
 BATCH_ROWS = 10_000  # rows of an external table in memory at once
@@ -165,7 +165,7 @@ class _Attempt:
 
     def _groups(self, files: tuple[ExternalFile, ...]) -> list[AdaptedGroup]:
         """Read the files; return what they became. A failure leaves no file."""
-        external, folder, name = self.external, Path(self.decoder.raw.location), f"part-{uuid4()}"
+        external, folder, name = self.external, place_of(self.decoder.raw.location), f"part-{uuid4()}"
         version, how = external.delta.version(), (self.decoder, self.reading, self.batch_rows)
         groups = groups_of(files, most_bytes=self.group_bytes)
         tasks = [GroupTask(name, external.location, version, group, *how) for group in groups]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol, TypeVar
 from uuid import uuid4
 
@@ -19,6 +18,7 @@ from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent, put
 from cdc_views.storage.conflicts import retried
+from cdc_views.storage.places import place_of
 
 GROUP_BYTES = 64 << 20
 """Of the external files of one group; a larger file is a group of its own."""
@@ -92,7 +92,7 @@ class _Group:
         task, raw = self.task, self.task.decoder.raw
         self.external = ExternalTable(task.location, open_delta(task.location, version=task.version))
         self.reader = FormReader(raw.relation, task.decoder.format)
-        path = Path(raw.location) / f"{task.name}-{uuid4()}.parquet"
+        path = place_of(raw.location) / f"{task.name}-{uuid4()}.parquet"
         file = write_file(path, self._rows(), schema=raw.relation.arrow_schema())
         return AdaptedGroup(file, self.events, 0 if file is None else file.rows, self.quarantined)
 

@@ -11,15 +11,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from deltalake.fs import DeltaStorageHandler
 
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
 from cdc_views.landing.delta import delta_errors, open_delta
 from cdc_views.landing.raw_table import is_delta, is_ours
-from cdc_views.project.paths import is_url
+from cdc_views.storage.delta_tables import files_in
+from cdc_views.storage.stores import is_url
 
 _READ_FEATURES = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 _MAPPING = "delta.columnMapping.mode"
@@ -150,8 +149,7 @@ class ExternalTable:
             raise EngineError(f"{self.location}: {file.path} cannot be read: {error}") from error
 
     def _batches(self, file: ExternalFile, rows: int) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
-        filesystem = pa_fs.PyFileSystem(DeltaStorageHandler(self.delta.table_uri))
-        with pq.ParquetFile(filesystem.open_input_file(file.path), coerce_int96_timestamp_unit="us") as parquet:
+        with pq.ParquetFile(files_in(self.delta).open_input_file(file.path), coerce_int96_timestamp_unit="us") as parquet:
             start = 0
             for batch in parquet.iter_batches(batch_size=rows):
                 numbers, start = list(range(start + 1, start + batch.num_rows + 1)), start + batch.num_rows

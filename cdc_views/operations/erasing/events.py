@@ -6,10 +6,8 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, MalformedEventError
 from cdc_views.landing.decoding import Decoder
@@ -19,6 +17,8 @@ from cdc_views.landing.quarantine import RESOLVED
 from cdc_views.operations.erasing.rewriting import rewrite
 from cdc_views.rules.facts import Fact
 from cdc_views.state.tail import ERASURE
+from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.places import Place
 
 _EMPTIED = b'{"forgotten": true}'
 
@@ -27,7 +27,7 @@ _EMPTIED = b'{"forgotten": true}'
 class Letters:
     """The dead letters about a key in one file; `lines` are byte offsets and sizes."""
 
-    file: Path
+    file: Place
     lines: tuple[tuple[int, int], ...]
 
     def empty(self) -> None:
@@ -43,7 +43,7 @@ class Letters:
             raise EngineError(f"{self.file}: {error.strerror}; check the path and its permissions") from error
 
 
-def letters_about(warehouse: Path, decoder: Decoder, key: ErasedKey) -> list[Letters]:
+def letters_about(warehouse: Place, decoder: Decoder, key: ErasedKey) -> list[Letters]:
     """Return the dead letters about a key, one entry per file. Only a letter that decodes as an event of the key's table is about
     the key; others belong to other tables or to nobody known.
     """
@@ -96,7 +96,7 @@ def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_external: 
     """Sort the events of the quarantine at `location` by owner; `is_external`: they are rows of an external table."""
     known = Attributed()
     with delta_errors(location):
-        batches = DeltaTable(location).to_pyarrow_dataset().to_batches(columns=["event_id", "line", "offset", "event", "replay"])
+        batches = opened(location).to_pyarrow_dataset().to_batches(columns=["event_id", "line", "offset", "event", "replay"])
     for row in (row for batch in batches for row in batch.to_pylist() if row["event"]):
         if row["replay"] == RESOLVED:
             known.fragments.append(row["event_id"])

@@ -4,14 +4,12 @@ key first, so that from then on no event of it lands. A second run finishes a ki
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +33,6 @@ from cdc_views.operations.known_raw import check_known
 from cdc_views.operations.lateness import state_of
 from cdc_views.operations.scheduling import holding, lock_folder
 from cdc_views.plan.names import KIND
-from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import FactKind
 from cdc_views.rules.instants import epoch_seconds, micros
 from cdc_views.state import materialize
@@ -44,6 +41,7 @@ from cdc_views.state.serving import serve
 from cdc_views.state.state_table import TRANSACTION, StateTable, open_state
 from cdc_views.state.tail import ERASURE
 from cdc_views.storage.conflicts import retried
+from cdc_views.storage.places import Place, place_of, remove_tree
 from cdc_views.storage.relation_read import facts_of
 
 
@@ -113,11 +111,7 @@ def forget_table(
         TableLockedError: Another run of the table is going on.
         ConflictError: Other writers kept committing first; run it again.
     """
-    if is_url(table.raw.location):
-        raise UnsupportedError(
-            f"{table.raw.location}: keys can be forgotten on local disks only, where every file can be read again",
-            remedy="delete the key there, its old files and versions, and land without it",
-        )
+    table.project.check_raw_tables_are_local()
     # facts erased from a wrong raw table, or from a state that is not believed, would stay in the right one
     check_known(table)
     state_of(table)
@@ -192,7 +186,7 @@ class _Forgetting:
     def _cleaned(self, place: ErasableTable) -> int:
         if place.holds in (Holds.NOTHING_READ, Holds.SERVED):
             rows = _count_of(place, self.key)
-            shutil.rmtree(place.location)
+            remove_tree(place_of(place.location))
             return rows
         if place.holds is Holds.EVENTS:
             entry = Denylist.read(self.table.forgotten_file).entry(self.key) or Entry("", "", self.now)
@@ -210,7 +204,7 @@ class _Forgetting:
 
         return retried(attempt, what=f"{place.location}: other writers keep committing first; run the command again")
 
-    def _is_in(self, file: Path) -> bool:
+    def _is_in(self, file: Place) -> bool:
         return any(True for _ in matching(file, self.key.condition(), by=self.key.columns))
 
     def _without(self, rows: pa.Table) -> pa.Table:
@@ -265,7 +259,7 @@ class _Forgetting:
         known = self._events()
         for place in places_of(self.table):
             if place.holds is Holds.EVENTS:
-                proof.found(place, Path(place.location), {"events of the key": len(known.about)})
+                proof.found(place, place_of(place.location), {"events of the key": len(known.about)})
         for letters in self._letters():
             proof.leftovers.append(Leftover("dead letters", str(letters.file), f"{len(letters.lines):,} events of the key"))
         return Erasure(
@@ -317,7 +311,7 @@ def _rows_of(place: ErasableTable, key: ErasedKey) -> Iterator[pa.Table]:
     table = open_delta(place.location)
     empty = pa.schema(table.schema().to_arrow()).empty_table()
     for file in sorted(active_files(table)):
-        for rows in matching(Path(file), key.condition(), by=key.columns):
+        for rows in matching(place_of(file), key.condition(), by=key.columns):
             yield pa.concat_tables([rows, empty], promote_options="default")
 
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from cdc_views.operations.erasing.rewriting import batches, matching
 from cdc_views.plan.compact import PART
 from cdc_views.plan.names import KIND
 from cdc_views.storage.delta_log import LOG
+from cdc_views.storage.places import Place, place_of
 
 _PARQUET = ".parquet"
 _PREDICATES = ("predicate", "matchedPredicates", "mergePredicate")
@@ -126,7 +126,7 @@ class Proof:
     bytes: int = 0
     leftovers: list[Leftover] = field(default_factory=list)
 
-    def found(self, place: ErasableTable, file: Path, counts: Mapping[str, int]) -> None:
+    def found(self, place: ErasableTable, file: Place, counts: Mapping[str, int]) -> None:
         """Add the findings in a file: counts by description."""
         self.leftovers += [Leftover(place.what, str(file), f"{count:,} {what}") for what, count in counts.items() if count]
 
@@ -180,13 +180,13 @@ class _Search:
                 self.proof.found(self.place, file, {"rows of the key": count})
 
     def search_others(self) -> None:
-        for file in sorted(path for path in Path(self.place.location).rglob("*") if path.is_file()):
+        for file in sorted(path for path in place_of(self.place.location).rglob("*") if path.is_file()):
             if str(file) not in self.active:
                 with suppress(FileNotFoundError):  # a writer's temporary file, deleted since the listing
                     self.proof.found(self.place, file, self._found_in(file))
 
-    def _found_in(self, file: Path) -> Mapping[str, int]:
-        is_log, is_parquet = LOG in file.relative_to(Path(self.place.location)).parts, file.suffix == _PARQUET
+    def _found_in(self, file: Place) -> Mapping[str, int]:
+        is_log, is_parquet = LOG in file.relative_to(place_of(self.place.location)).parts, file.suffix == _PARQUET
         try:
             if is_parquet and is_log:
                 return self._in_log(action for rows in self._rows(file) for action in rows.to_pylist())
@@ -216,7 +216,7 @@ class _Search:
         found: dict[str, int] = {}
         for action in actions:
             add = action.get("add") or {}
-            is_active = str(Path(self.place.location) / str(add.get("path"))) in self.active
+            is_active = str(place_of(self.place.location) / str(add.get("path"))) in self.active
             stats = add.get("stats_parsed") or (json.loads(add["stats"], parse_float=Decimal) if add.get("stats") else {})
             for bound in ("minValues", "maxValues"):
                 for path, value in _json_leaves("", stats.get(bound) or {}):
@@ -228,14 +228,14 @@ class _Search:
                 found["removed values in a condition"] = 1
         return found
 
-    def _rows(self, file: Path) -> Iterator[pa.Table]:
+    def _rows(self, file: Place) -> Iterator[pa.Table]:
         self.proof.files += 1
         self.proof.bytes += file.stat().st_size
         for rows in batches(file):
             self.proof.rows += rows.num_rows
             yield rows
 
-    def _content(self, file: Path) -> bytes:
+    def _content(self, file: Place) -> bytes:
         content = file.read_bytes()
         self.proof.files += 1
         self.proof.bytes += len(content)
@@ -256,7 +256,9 @@ def _about(rows: pa.Table, key: ErasedKey) -> pa.Table:
     return rows.filter(key.condition())
 
 
-def _parquet_files(place: ErasableTable) -> list[Path]:
+def _parquet_files(place: ErasableTable) -> list[Place]:
     return sorted(
-        path for path in Path(place.location).rglob(f"*{_PARQUET}") if LOG not in path.relative_to(Path(place.location)).parts
+        path
+        for path in place_of(place.location).rglob(f"*{_PARQUET}")
+        if LOG not in path.relative_to(place_of(place.location)).parts
     )

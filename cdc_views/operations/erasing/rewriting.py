@@ -5,11 +5,11 @@ so the key, into the log, change the order of rows, and write Arrow types (delta
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
@@ -27,6 +27,8 @@ from cdc_views.landing.digests import note_commit
 from cdc_views.plan.names import LANDED
 from cdc_views.storage import deletion_vectors
 from cdc_views.storage.delta_log import Commit, DataFile, files_of, new_file
+from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.places import Place, arrow_sink, arrow_source, copy_file, place_of
 
 Change = Callable[[pa.Table], pa.Table]
 """Returns the rows to keep, or the same object if all stay unchanged."""
@@ -39,7 +41,7 @@ def rewrite(
     mark: str,
     transactions: Mapping[str, int] | None = None,
     seen: Collection[str] = (),
-    has: Callable[[Path], bool] | None = None,
+    has: Callable[[Place], bool] | None = None,
 ) -> bool:
     """Rewrite the files of a local table that `change` changes; returns whether it rewrote any.
 
@@ -48,7 +50,7 @@ def rewrite(
     Rewrites files in `seen` (absolute paths) without a data change, so that readers of changes do not see their rows again.
     Raises `ConflictError` if somebody else removed one of the files since the version that is open.
     """
-    root = Path(unquote(table.table_uri.removeprefix("file://")))
+    root = place_of(table.table_uri)
     has = has or (lambda file: any(change(rows) is not rows for rows in batches(file)))
     if _has_vectors(table):
         if seen:
@@ -69,7 +71,7 @@ def rewrite(
 
 
 def _rewrite_live(
-    table: DeltaTable, root: Path, gone: Sequence[DataFile], change: Change, *, mark: str, transactions: Mapping[str, int]
+    table: DeltaTable, root: Place, gone: Sequence[DataFile], change: Change, *, mark: str, transactions: Mapping[str, int]
 ) -> bool:
     """Rewrite files without the rows that deletion vectors hide; see `rewrite`."""
     added: list[DataFile] = []
@@ -80,7 +82,7 @@ def _rewrite_live(
         if rows:
             added.append(new_file(root, path, partition=file.partition, rows=rows, tags=file.tags))
     Commit("DELETE", tuple(added), tuple(gone), transactions, mark).write(root, after=table.version())
-    note_commit(DeltaTable(str(root)))
+    note_commit(opened(str(root)))
     return True
 
 
@@ -95,7 +97,7 @@ def without_bounds(table: DeltaTable) -> int:
     bounds = [name for name in known.column_names if name.startswith(("min.", "max.")) and not name.endswith(f".{LANDED}")]
     stats = known.select(["path", *bounds]).to_pylist()
     wanted = {action["path"] for action in stats if any(action[name] is not None for name in bounds)}
-    root = Path(unquote(table.table_uri.removeprefix("file://")))
+    root = place_of(table.table_uri)
     files = pa.table(table.get_add_actions()).to_pylist()
     actions = [action for file in files if file["path"] in wanted for action in _copied(root, file)]
     if actions:
@@ -103,10 +105,10 @@ def without_bounds(table: DeltaTable) -> int:
     return len(wanted)
 
 
-def _copied(root: Path, file: dict[str, Any]) -> Iterator[Any]:
+def _copied(root: Place, file: dict[str, Any]) -> Iterator[Any]:
     """Copy a file under a new name, with its modification time, and yield the actions, without a data change."""
     path, name, parts = _names(file)
-    shutil.copyfile(root / path, root / name)
+    copy_file(root / path, root / name)
     made, size, rows = file["modification_time"], file["size_bytes"], file["num_records"]
     at = int(made.timestamp() * 1000) if isinstance(made, datetime) else int(made)
     yield AddAction(name, size, parts, at, data_change=False, stats=statistics(rows))
@@ -132,18 +134,18 @@ def commit_actions(table: DeltaTable, actions: list[Any], *, mark: str, transact
         note_commit(table)
 
 
-def batches(file: Path) -> Iterator[pa.Table]:
+def batches(file: Place) -> Iterator[pa.Table]:
     """Yield a Parquet file's rows in batches, in types that pyarrow can filter."""
-    with pq.ParquetFile(file) as opened:
+    with pq.ParquetFile(arrow_source(file)) as opened:
         yield from _batches(opened)
 
 
-def matching(file: Path, condition: ds.Expression, *, by: Collection[str]) -> Iterator[pa.Table]:
+def matching(file: Place, condition: ds.Expression, *, by: Collection[str]) -> Iterator[pa.Table]:
     """Yield the rows of a Parquet file that meet a condition on the columns `by`, as `batches` does; none if the file lacks one.
 
     It reads the other columns only of row groups that have such rows: few do, and a fact's values are most of its bytes.
     """
-    with pq.ParquetFile(file) as opened:
+    with pq.ParquetFile(arrow_source(file)) as opened:
         if not set(by) <= set(opened.schema_arrow.names):
             return
         for group in range(opened.num_row_groups):
@@ -167,7 +169,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return pa.binary() if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind) else kind
 
 
-def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool) -> Iterator[Any]:
+def _replaced(root: Place, file: dict[str, Any], change: Change, *, is_seen: bool) -> Iterator[Any]:
     now = int(time.time() * 1000)
     path, name, parts = _names(file)
     rows = written(root / path, root / name, change)
@@ -177,23 +179,24 @@ def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool
     yield RemoveAction(path, data_change=True, deletion_timestamp=now, size=file["size_bytes"], partition_values=parts)
 
 
-def written(old: Path, new: Path, change: Change, *, hidden: BitMap64 | None = None) -> int:
+def written(old: Place, new: Place, change: Change, *, hidden: BitMap64 | None = None) -> int:
     """Write the rows that `change` keeps to a new Parquet file; returns how many. Writes no file for 0 rows, and no row at a
     position in `hidden`.
     """
     count = 0
     writer: pq.ParquetWriter | None = None
-    for rows in map(change, _live(old, hidden or BitMap64())):
-        if rows.num_rows:
-            writer = writer or pq.ParquetWriter(new, rows.schema, compression="zstd")
-            writer.write_table(rows)
-            count += rows.num_rows
-    if writer:
-        writer.close()
+    with ExitStack() as sink:
+        for rows in map(change, _live(old, hidden or BitMap64())):
+            if rows.num_rows:
+                writer = writer or pq.ParquetWriter(sink.enter_context(arrow_sink(new)), rows.schema, compression="zstd")
+                writer.write_table(rows)
+                count += rows.num_rows
+        if writer:
+            writer.close()
     return count
 
 
-def _live(file: Path, hidden: BitMap64) -> Iterator[pa.Table]:
+def _live(file: Place, hidden: BitMap64) -> Iterator[pa.Table]:
     start = 0
     for rows in batches(file):
         mine = [position - start for position in hidden & BitMap64(range(start, start + rows.num_rows))]

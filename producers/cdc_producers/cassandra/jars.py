@@ -43,7 +43,7 @@ def cassandra_jars(lib: Path | None, version: str) -> list[Path]:
 def _fetched(coordinates: tuple[str, str, str], name: str) -> Path:
     try:
         from cdc_views_spark.ivy import fetched
-        from cdc_views_spark.session import cache_folder
+        from cdc_views_spark.java import cache_folder
 
         return fetched(coordinates, cache_folder() / name, finish=lambda _: None)
     except ImportError as error:

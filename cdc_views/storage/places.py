@@ -1,0 +1,199 @@
+"""Places of files: `Path` for this machine, `StorePath` for an object store, with the same verbs.
+
+So code that keeps a table's folder is the same for both.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol, TypeVar, cast
+from urllib.parse import unquote, urlsplit
+
+from cdc_views.model.whole_files import write_new as write_new_file
+from cdc_views.model.whole_files import write_whole as write_whole_file
+from cdc_views.storage.store_paths import RangeReader, StorePath
+from cdc_views.storage.stores import is_url, store_errors
+
+_AT_ONCE = 16
+"""Requests to a store at a time."""
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class Stat(Protocol):
+    """What is known of a file without reading it; `st_ino` differs for another file in the same place."""
+
+    @property
+    def st_size(self) -> int:
+        """Its bytes."""
+
+    @property
+    def st_mtime(self) -> float:
+        """The time of writing, in seconds since the epoch."""
+
+    @property
+    def st_mtime_ns(self) -> int:
+        """The same in nanoseconds."""
+
+    @property
+    def st_ino(self) -> object:
+        """What another file in the same place has differently."""
+
+
+class Place(Hashable, Protocol):
+    """A file or a folder: the part of `pathlib.Path` that code of tables may use. `Path` and `StorePath` have it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def stem(self) -> str: ...
+
+    @property
+    def suffix(self) -> str: ...
+
+    @property
+    def parent(self) -> Place: ...
+
+    def __truediv__(self, key: str, /) -> Place: ...
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+    def with_name(self, name: str) -> Place: ...
+
+    def with_suffix(self, suffix: str) -> Place: ...
+
+    def relative_to(self, other: Any, /) -> PurePath: ...
+
+    def stat(self) -> Stat: ...
+
+    def is_file(self) -> bool: ...
+
+    def is_dir(self) -> bool: ...
+
+    def exists(self) -> bool: ...
+
+    def mkdir(self, *, parents: bool = ..., exist_ok: bool = ...) -> None: ...
+
+    def iterdir(self) -> Iterator[Place]: ...
+
+    def glob(self, pattern: str, /) -> Iterator[Place]: ...
+
+    def rglob(self, pattern: str, /) -> Iterator[Place]: ...
+
+    def read_bytes(self) -> bytes: ...
+
+    def read_text(self, encoding: str = ..., errors: str = ...) -> str: ...
+
+    def write_bytes(self, data: bytes, /) -> object: ...
+
+    def unlink(self, *, missing_ok: bool = ...) -> None: ...
+
+    def rename(self, target: Any, /) -> object: ...
+
+    @property
+    def open(self) -> Callable[..., Any]: ...
+
+
+def place_of(location: str | Place) -> Place:
+    """Return the place of a path, a `file:` URL or a store's URL; raises `ConfigError` for an unknown store."""
+    if not isinstance(location, str):
+        return location
+    if location.startswith("file:/"):
+        return Path(unquote(urlsplit(location).path))
+    return StorePath.of(location) if is_url(location) else Path(location)
+
+
+def local_folder(location: str) -> Path | None:
+    """Return the folder of a path or a `file://` URL; None if it is on a store."""
+    place = place_of(location)
+    return place if isinstance(place, Path) else None
+
+
+def arrow_source(location: str | Place) -> Any:  # what pyarrow.parquet takes
+    """Return what Arrow reads a file from."""
+    import pyarrow as pa
+
+    place = place_of(location)
+    return place if isinstance(place, Path) else pa.PythonFile(RangeReader(cast("StorePath", place)), mode="r")
+
+
+@contextmanager
+def arrow_sink(place: Place) -> Iterator[Any]:
+    """Yield what Arrow writes a file to; on a store the file is there after the block."""
+    if isinstance(place, Path):
+        yield place
+        return
+    import pyarrow as pa
+
+    with store_errors(str(place)):
+        sink = pa.PythonFile(place.open("wb"), mode="w")
+        yield sink
+        sink.close()
+
+
+def write_whole(place: Place, text: str, *, mode: int = 0o666) -> None:
+    """Write a UTF-8 file: a reader finds the old or the new content, never a mixture. `mode` is of local files."""
+    if isinstance(place, Path):
+        write_whole_file(place, text, mode=mode)
+    else:
+        place.write_bytes(text.encode())
+
+
+def write_new(place: Place, content: bytes) -> None:
+    """Create a file with all of its content; raises `FileExistsError` if there is one, and of two writers one does."""
+    if isinstance(place, Path):
+        write_new_file(place, content)
+    else:
+        cast("StorePath", place).write_bytes(content, is_new=True)
+
+
+def copy_file(old: Place, new: Place) -> None:
+    """Copy a file; within a store the store does it."""
+    if isinstance(old, StorePath) and isinstance(new, StorePath):
+        old.copy(new)
+    elif isinstance(old, Path) and isinstance(new, Path):
+        shutil.copyfile(old, new)
+    else:
+        new.write_bytes(old.read_bytes())
+
+
+def remove_tree(place: Place) -> None:
+    """Delete a folder with all in it."""
+    if isinstance(place, Path):
+        shutil.rmtree(place)
+    else:
+        cast("StorePath", place).remove_tree()
+
+
+@contextmanager
+def on_this_machine(place: Place) -> Iterator[Path]:
+    """Yield a file, or the folder, as a local one: itself, or a copy that goes back to the store after the block."""
+    if isinstance(place, Path):
+        yield place
+        return
+    with TemporaryDirectory(prefix="cdc-views-") as name:
+        copy, before = Path(name) / place.name, dict[Path, bytes]()
+        for file in [place] if place.is_file() else place.rglob("*"):
+            local = copy if file == place else copy / file.relative_to(place)
+            local.parent.mkdir(parents=True, exist_ok=True)
+            before[local] = file.read_bytes()
+            local.write_bytes(before[local])
+        yield copy
+        for local in [copy] if copy.is_file() else sorted(copy.rglob("*")):
+            if local.is_file() and before.get(local) != (content := local.read_bytes()):
+                (place if local == copy else place / local.relative_to(copy).as_posix()).write_bytes(content)
+
+
+def at_once(function: Callable[[_T], _R], things: Iterable[_T]) -> list[_R]:
+    """Return the results of `function` for each of `things`, several at a time: a store answers each request late."""
+    listed = list(things)
+    if len(listed) < 2:
+        return list(map(function, listed))
+    with ThreadPoolExecutor(min(_AT_ONCE, len(listed)), "store") as pool:
+        return list(pool.map(function, listed))

@@ -1,0 +1,146 @@
+"""Object stores by URL: `s3://bucket/…`, `gs://bucket/…`, `abfss://container@account…/…`; and how to reach them.
+
+Options come from `storage_options:` of the project file, in the names of deltalake, and else from the environment, which
+deltalake and obstore read alike (`AWS_…`, `GOOGLE_…`, `AZURE_…`). An `http://` endpoint, which both refuse by default, is taken
+as it is named.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from cdc_views.errors import ConfigError, EngineError, TransientError, UnsupportedError
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+"""The schemes of stores that can create an object only if there is none, which every commit needs."""
+_ENDPOINTS = (
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT",
+    "ENDPOINT",
+    "ENDPOINT_URL",
+    "AZURE_STORAGE_ENDPOINT",
+    "AZURE_ENDPOINT",
+)
+_UNSAFE = {"aws_s3_allow_unsafe_rename", "allow_unsafe_rename"}
+_OF_CLIENT = frozenset(
+    {
+        *("allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only", "http2_only"),
+        *("pool_idle_timeout", "pool_max_idle_per_host", "proxy_url", "proxy_ca_certificate", "proxy_excludes"),
+        *("randomize_addresses", "timeout", "user_agent"),
+    }
+)
+_OF_DELTA = ("aws_s3_locking_provider", "s3_locking_provider", "delta_dynamo_table_name", "aws_s3_pool_idle_timeout_seconds")
+_given: dict[str, Mapping[str, str]] = {}
+
+
+def is_url(path: str) -> bool:
+    """Whether `path` is a URL (`s3://…`) and not a path of this machine."""
+    return bool(_URL.match(path))
+
+
+def use_options(url: str, options: Mapping[str, str]) -> None:
+    """Reach everything under `url` with these options from now on, in this process."""
+    _given[url.rstrip("/")] = dict(options)
+
+
+def given_options() -> dict[str, Mapping[str, str]]:
+    """Return all that `use_options` was told, for a process that works for this one."""
+    return dict(_given)
+
+
+def options_of(url: str) -> dict[str, str]:
+    """Return deltalake's `storage_options` for a URL: those of the longest URL above it that has some; none for a local path.
+
+    Raises `UnsupportedError` for options that give up safe commits.
+    """
+    if not is_url(url) or url.startswith("file:"):
+        return {}
+    above = [known for known in _given if url == known or url.startswith(f"{known}/")]
+    options = dict(_given[max(above, key=len)]) if above else {}
+    unsafe = [name for name in (*options, *os.environ) if name.lower() in _UNSAFE]
+    if unsafe:
+        raise UnsupportedError(
+            f"{url}: {unsafe[0]} lets two writers overwrite each other's commits",
+            remedy="leave it out: commits create objects only if there are none, which S3 and compatible stores do",
+        )
+    if _endpoint(options).startswith("http://"):
+        options.setdefault("allow_http", "true")
+    return options
+
+
+def _endpoint(options: Mapping[str, str]) -> str:
+    given = {name.upper(): value for name, value in (*os.environ.items(), *options.items())}
+    return next((given[name] for name in _ENDPOINTS if given.get(name)), "")
+
+
+def split(url: str) -> tuple[str, str]:
+    """Return the URL of a store's bucket or container, and the key within it; raises `ConfigError` for another URL.
+
+    >>> split("s3://lake/shop/raw/")
+    ('s3://lake', 'shop/raw')
+    """
+    scheme, _, rest = url.partition("://")
+    bucket, _, key = rest.partition("/")
+    if scheme.lower() not in SCHEMES:
+        raise ConfigError(f"{url}: {scheme}:// is no store that cdc-views knows; one of {', '.join(SCHEMES)} was expected")
+    if not bucket:
+        raise ConfigError(f"{url}: names no bucket; {scheme}://<bucket>/<folder> was expected")
+    return f"{scheme}://{bucket}", key.strip("/")
+
+
+def store_of(url: str) -> ObjectStore:
+    """Return the store of a URL's bucket. Raises `ConfigError` for wrong options."""
+    return _opened(split(url)[0], tuple(sorted(options_of(url).items())))
+
+
+@lru_cache(maxsize=64)
+def _opened(root: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
+    from obstore.exceptions import BaseError
+    from obstore.store import from_url
+
+    client: Any = {}
+    config: Any = {}
+    for name, value in options:
+        plain = re.sub(r"^(aws|azure|google)_", "", name.lower())
+        if plain in _OF_CLIENT:
+            client[plain] = value
+        elif name.lower() not in _OF_DELTA:
+            config[name] = value
+    try:
+        return from_url(root.replace("s3a://", "s3://"), config=config or None, client_options=client or None)
+    except (BaseError, ValueError, TypeError) as error:
+        raise ConfigError(f"storage_options of {root}: {_first_line(error)}") from error
+
+
+@contextmanager
+def store_errors(url: str) -> Iterator[None]:
+    """Raise what a store says as `FileNotFoundError`, `FileExistsError` or an error of ours, never as another `OSError`: callers
+    take that for a file that is gone.
+    """
+    from obstore import exceptions as said
+
+    try:
+        yield
+    except (FileNotFoundError, said.NotFoundError) as error:
+        raise FileNotFoundError(f"{url}: there is no such object") from error
+    except (FileExistsError, said.AlreadyExistsError, said.PreconditionError) as error:
+        raise FileExistsError(f"{url}: exists") from error
+    except (PermissionError, said.PermissionDeniedError, said.UnauthenticatedError) as error:
+        remedy = "check the credentials in the environment or in `storage_options:`"
+        raise EngineError(f"{url}: the store refuses: {_first_line(error)}; {remedy}") from error
+    except (said.BaseError, OSError) as error:
+        raise TransientError(f"{url}: the store did not answer: {_first_line(error)}; run the command again") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

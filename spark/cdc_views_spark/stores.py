@@ -1,0 +1,85 @@
+"""Object stores in Spark: the jars of Hadoop's client, and its settings from deltalake's options.
+
+Hadoop's client for S3 depends on a bundle of all of AWS, 640 MB; it needs 18 MB of it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cdc_views.errors import UnsupportedError
+from cdc_views.storage.stores import is_url, options_of, split
+from cdc_views_spark.ivy import Coordinates, fetched
+from cdc_views_spark.java import cache_folder
+
+_HADOOP_AWS = ("org.apache.hadoop", "hadoop-aws", "3.5.0")
+"""Of the Hadoop in pyspark 4.2.0."""
+_SDK = "2.35.4"
+"""That Hadoop was built with."""
+_PARTS: tuple[Coordinates, ...] = (
+    *(("software.amazon.awssdk", name, _SDK) for name in ("s3", "s3-transfer-manager", "sts", "apache-client")),
+    ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1"),
+)
+_SPARK_HAS = ("netty-buffer", "netty-codec", "netty-common", "netty-handler", "netty-resolver", "netty-transport", "slf4j-api")
+_S3 = ("s3", "s3a")
+_FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+_ANONYMOUS = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
+_TRUE = ("true", "1", "yes", "on")
+
+
+def store_jars(warehouse: str) -> list[Path]:
+    """Return the jars for a warehouse on S3, fetched on the first call; none for a local one. Raises `EngineError`."""
+    if not _is_s3(warehouse):
+        return []
+    folder = cache_folder() / f"jars-{_HADOOP_AWS[1]}-{_HADOOP_AWS[2]}"
+    return sorted(fetched(_HADOOP_AWS, folder, finish=_leave_out_what_spark_brings, instead=_PARTS).glob("*.jar"))
+
+
+def _leave_out_what_spark_brings(folder: Path) -> None:
+    for extra in folder.glob("*.jar"):
+        if extra.name.startswith(_SPARK_HAS):
+            extra.unlink()
+
+
+def store_settings(warehouse: str) -> dict[str, str]:
+    """Return a session's settings for the store of a warehouse; none for a local one.
+
+    Credentials of the environment and roles reach Hadoop by themselves. Raises `UnsupportedError` for another store than S3.
+    """
+    if not _is_s3(warehouse):
+        return {}
+    given = {name.upper(): value for name, value in (*os.environ.items(), *options_of(warehouse).items())}
+    mine = {name.upper() for name in options_of(warehouse)}
+
+    def first(*names: str) -> str:
+        return next((given[name] for name in names if given.get(name)), "")
+
+    endpoint = first("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "ENDPOINT_URL", "ENDPOINT")
+    is_virtual = first("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "VIRTUAL_HOSTED_STYLE_REQUEST").lower() in _TRUE
+    has_keys = any(name.endswith("ACCESS_KEY_ID") for name in mine)
+    is_anonymous = first("AWS_SKIP_SIGNATURE", "SKIP_SIGNATURE").lower() in _TRUE
+    told = {
+        "endpoint": endpoint,
+        "endpoint.region": first("AWS_REGION", "REGION", "AWS_DEFAULT_REGION"),
+        "path.style.access": "true" if endpoint and not is_virtual else "",
+        "connection.ssl.enabled": "false" if endpoint.startswith("http://") else "",
+        "access.key": first("AWS_ACCESS_KEY_ID", "ACCESS_KEY_ID") if has_keys else "",
+        "secret.key": first("AWS_SECRET_ACCESS_KEY", "SECRET_ACCESS_KEY") if has_keys else "",
+        "session.token": first("AWS_SESSION_TOKEN", "SESSION_TOKEN") if has_keys else "",
+        "aws.credentials.provider": _ANONYMOUS if is_anonymous else "",
+    }
+    settings = {f"spark.hadoop.fs.s3a.{name}": value for name, value in told.items() if value}
+    return {"spark.hadoop.fs.s3.impl": _FILE_SYSTEM, **settings}
+
+
+def _is_s3(warehouse: str) -> bool:
+    if not is_url(warehouse):
+        return False
+    scheme = split(warehouse)[0].partition("://")[0].lower()
+    if scheme not in _S3:
+        raise UnsupportedError(
+            f"{warehouse}: cdc-views brings Spark the jars for S3 alone",
+            remedy=f"open a session that reads {scheme}:// first, with spark-submit or in a notebook: it is used as it is",
+        )
+    return True
