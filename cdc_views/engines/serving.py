@@ -21,6 +21,8 @@ from cdc_views.storage.friendly import override_type
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of
 
+NOTE = "cdc-views"
+"""The key of a commit's note in its metadata."""
 _SHOWN = {
     Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
     Kind.INSTANT: pa.timestamp("us", tz="UTC"),

@@ -125,12 +125,12 @@ def record(table: DeltaTable, transactions: Mapping[str, int]) -> None:
 
 def commit(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, properties: CommitProperties, **options: Any) -> None:
     """Write `rows` in one commit, with deltalake's `options`, and keep the log short; raises `ConflictError`."""
-    with _committing(table) as after:
+    with committing(table) as after:
         write_deltalake(table, rows, commit_properties=properties, post_commithook_properties=after, **options)
 
 
 @contextmanager
-def _committing(table: DeltaTable) -> Iterator[PostCommitHookProperties]:
+def committing(table: DeltaTable) -> Iterator[PostCommitHookProperties]:
     """Yield what deltalake does after the block's commit, and do the rest; the block leaves the table open at that commit."""
     with delta_errors(table.table_uri):
         yield _NOTHING_AFTER  # `sum_up` does the work of deltalake's hooks
@@ -192,7 +192,7 @@ def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 def commit_files(table: DeltaTable, files: Sequence[NewFile], *, transactions: Mapping[str, int], replaces: bool) -> None:
     """Let files count, and record `transactions`, in one commit; `replaces`: instead of all rows before. Raises as `append`."""
-    with _committing(table) as after:
+    with committing(table) as after:
         table.create_write_transaction(
             [file.action for file in files],
             "overwrite" if replaces else "append",

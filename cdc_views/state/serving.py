@@ -24,8 +24,7 @@ from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.buckets import in_buckets
-from cdc_views.engines.duckdb.state import NOTE
-from cdc_views.engines.serving import ServingWrite, serving_schema
+from cdc_views.engines.serving import NOTE, ServingWrite, serving_schema
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import delta_errors, open_delta, recorded, with_settings
 from cdc_views.landing.raw_table import is_delta
@@ -146,7 +145,7 @@ def open_serving(location: str, relation: Relation, *, state_id: str) -> Serving
 def _notes(table: DeltaTable) -> Iterator[tuple[int, str]]:
     """Yield (version, note) of the last commits, newest first."""
     for commit in table.history(50):  # commits after our newest only compact files
-        text = commit.get(NOTE) or commit.get("userMetadata")
+        text = commit.get(NOTE) or commit.get("userMetadata")  # as Spark's commits of earlier versions have it
         if text:
             yield int(commit["version"]), text
 

@@ -8,6 +8,8 @@ import pyarrow.fs as pa_fs
 from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 
+from cdc_views.storage.places import place_of
+from cdc_views.storage.store_paths import StorePath, check_creates
 from cdc_views.storage.stores import options_of
 
 
@@ -22,7 +24,10 @@ def is_table(location: str) -> bool:
 
 
 def created(location: str, schema: Any, **what: Any) -> DeltaTable:  # what `DeltaTable.create` takes
-    """Create a table with deltalake's options; raises deltalake's errors."""
+    """Create a table with deltalake's options. Raises deltalake's errors, and `UnsupportedError` for a store that is not safe."""
+    place = place_of(location)
+    if isinstance(place, StorePath):
+        check_creates(place)
     return DeltaTable.create(location, schema, storage_options=options_of(location) or None, **what)
 
 

@@ -14,7 +14,9 @@ from fnmatch import translate
 from io import BytesIO, RawIOBase
 from pathlib import PurePosixPath
 from typing import IO, Any, cast
+from uuid import uuid4
 
+from cdc_views.errors import UnsupportedError
 from cdc_views.storage.stores import split, store_errors, store_of
 
 
@@ -121,7 +123,7 @@ class StorePath:
 
         if self._known is None:
             with store_errors(str(self)):
-                self._known = ObjectStat.of(obstore.head(store_of(self.root), self.key))
+                self._known = ObjectStat.of(obstore.head(store_of(str(self)), self.key))
         return self._known
 
     def is_file(self) -> bool:
@@ -148,7 +150,7 @@ class StorePath:
         import obstore
 
         with store_errors(str(self)):
-            found = obstore.list_with_delimiter(store_of(self.root), self.key)
+            found = obstore.list_with_delimiter(store_of(str(self)), self.key)
         for folder in found["common_prefixes"]:
             yield StorePath(self.root, str(folder).strip("/"))
         for told in found["objects"]:
@@ -158,7 +160,7 @@ class StorePath:
         import obstore
 
         with store_errors(str(self)):
-            for batch in obstore.list(store_of(self.root), self.key or None, chunk_size=chunk):
+            for batch in obstore.list(store_of(str(self)), self.key or None, chunk_size=chunk):
                 for told in batch:
                     yield StorePath(self.root, told["path"], ObjectStat.of(told))
 
@@ -182,7 +184,7 @@ class StorePath:
         import obstore
 
         with store_errors(str(self)):
-            return bytes(obstore.get(store_of(self.root), self.key).bytes())
+            return bytes(obstore.get(store_of(str(self)), self.key).bytes())
 
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """Return the content as text."""
@@ -193,7 +195,7 @@ class StorePath:
         import obstore
 
         with store_errors(str(self)):
-            return bytes(obstore.get_range(store_of(self.root), self.key, start=start, length=length)) if length else b""
+            return bytes(obstore.get_range(store_of(str(self)), self.key, start=start, length=length)) if length else b""
 
     def write_bytes(self, content: bytes, /, *, is_new: bool = False) -> None:
         """Write a whole object; `is_new`: raise `FileExistsError` if there is one."""
@@ -201,9 +203,9 @@ class StorePath:
 
         with store_errors(str(self)):
             if is_new:  # in one part: one in several would replace what is there
-                obstore.put(store_of(self.root), self.key, content, mode="create", use_multipart=False)
+                obstore.put(store_of(str(self)), self.key, content, mode="create", use_multipart=False)
             else:
-                obstore.put(store_of(self.root), self.key, content)
+                obstore.put(store_of(str(self)), self.key, content)
         self._known = None
 
     def open(self, mode: str = "rb") -> IO[bytes]:
@@ -213,21 +215,23 @@ class StorePath:
         with store_errors(str(self)):
             if "r" in mode:
                 return BytesIO(self.read_bytes())
-            return cast("IO[bytes]", _Writing(obstore.open_writer(store_of(self.root), self.key)))
+            return cast("IO[bytes]", _Writing(obstore.open_writer(store_of(str(self)), self.key)))
 
     def rename(self, other: StorePath, /) -> None:
         """Move an object, by a copy within the store."""
         import obstore
 
         with store_errors(str(self)):
-            obstore.rename(store_of(self.root), self.key, other.key, overwrite=True)
+            obstore.rename(store_of(str(self)), self.key, other.key, overwrite=True)
+        self._known = other._known = None
 
     def copy(self, other: StorePath) -> None:
         """Copy an object within the store."""
         import obstore
 
         with store_errors(str(self)):
-            obstore.copy(store_of(self.root), self.key, other.key, overwrite=True)
+            obstore.copy(store_of(str(self)), self.key, other.key, overwrite=True)
+        other._known = None
 
     def unlink(self, *, missing_ok: bool = False) -> None:
         """Delete the object."""
@@ -235,7 +239,8 @@ class StorePath:
 
         try:
             with store_errors(str(self)):
-                obstore.delete(store_of(self.root), self.key)
+                obstore.delete(store_of(str(self)), self.key)
+            self._known = None
         except FileNotFoundError:
             if not missing_ok:
                 raise
@@ -247,7 +252,27 @@ class StorePath:
         with store_errors(str(self)):
             keys = [place.key for place in self._below()]
             if keys:
-                obstore.delete(store_of(self.root), keys)
+                obstore.delete(store_of(str(self)), keys)
+
+
+def check_creates(folder: StorePath) -> None:
+    """Raise `UnsupportedError` if the store replaces an object where only a new one was asked for.
+
+    Two writers of one version of a Delta table would both succeed, and one's rows would be lost.
+    """
+    probe = folder / f".creates-{uuid4().hex}"
+    probe.write_bytes(b"1", is_new=True)
+    try:
+        probe.write_bytes(b"2", is_new=True)
+    except FileExistsError:
+        return
+    finally:
+        probe.unlink(missing_ok=True)
+    raise UnsupportedError(
+        f"{folder}: the store replaces an object where only a new one was asked for, so one writer's commit would overwrite "
+        "another's",
+        remedy="name a store with conditional writes: S3, GCS, Azure, or a server with `If-None-Match`, as MinIO since 2024",
+    )
 
 
 class _Writing(RawIOBase):

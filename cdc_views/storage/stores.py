@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+SCHEMES = ("s3", "s3a", "gs", "abfss")
 """The schemes of stores that can create an object only if there is none, which every commit needs."""
 _ENDPOINTS = (
     "AWS_ENDPOINT_URL_S3",
@@ -40,6 +41,17 @@ _OF_CLIENT = frozenset(
     }
 )
 _OF_DELTA = ("aws_s3_locking_provider", "s3_locking_provider", "delta_dynamo_table_name", "aws_s3_pool_idle_timeout_seconds")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+def _span(text: str) -> timedelta:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) *(ms|s|m)", text.strip())
+    if found is None:
+        raise ValueError(f"{text!r}: a number and a unit was expected, ms, s or m, as in 30s")
+    return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+
+
+_OF_RETRIES: Mapping[str, Callable[[str], Any]] = {"max_retries": int, "retry_timeout": _span}
 _given: dict[str, Mapping[str, str]] = {}
 
 
@@ -108,16 +120,15 @@ def _opened(root: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
     from obstore.exceptions import BaseError
     from obstore.store import from_url
 
-    client: Any = {}
-    config: Any = {}
-    for name, value in options:
-        plain = re.sub(r"^(aws|azure|google)_", "", name.lower())
-        if plain in _OF_CLIENT:
-            client[plain] = value
-        elif name.lower() not in _OF_DELTA:
-            config[name] = value
+    told: dict[str, Any] = {"config": {}, "client_options": {}, "retry_config": {}}
     try:
-        return from_url(root.replace("s3a://", "s3://"), config=config or None, client_options=client or None)
+        for name, value in options:
+            plain = re.sub(r"^(aws|azure|google)_", "", name.lower())
+            if plain in _OF_RETRIES:
+                told["retry_config"][plain] = _OF_RETRIES[plain](value)
+            elif name.lower() not in _OF_DELTA:
+                told["client_options" if plain in _OF_CLIENT else "config"][plain if plain in _OF_CLIENT else name] = value
+        return from_url(root.replace("s3a://", "s3://"), **{name: some for name, some in told.items() if some})
     except (BaseError, ValueError, TypeError) as error:
         raise ConfigError(f"storage_options of {root}: {_first_line(error)}") from error
 

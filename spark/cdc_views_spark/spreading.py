@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from cdc_views.storage.stores import is_url
 from cdc_views_spark.executors import are_this_python
 from cdc_views_spark.writing import in_its_words
 
@@ -55,7 +56,7 @@ def _can_run(session: SparkSession, folder: str) -> bool:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            can = version(_DISTRIBUTION) == wanted and Path(folder).is_dir()
+            can = version(_DISTRIBUTION) == wanted and (is_url(folder) or Path(folder).is_dir())
         except PackageNotFoundError:
             can = False
         for _ in batches:

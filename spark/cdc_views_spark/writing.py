@@ -1,4 +1,4 @@
-"""States and serving tables by Spark: Parquet files of a DataFrame for a state, and Delta's own commits for a serving table."""
+"""States and serving tables by Spark: Parquet files of a DataFrame; we commit them."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
 from cdc_views.engines import serving, state_plan
 from cdc_views.engines.base import StateWrite, Written
 from cdc_views.engines.serving import ServingWrite
+from cdc_views.engines.serving_files import commit_files
 from cdc_views.errors import EngineError
-from cdc_views.landing.delta import recorded
-from cdc_views.landing.digests import note_missing
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.order import LIFT, SHIFT
 from cdc_views.plan.parts import Source
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.spark import Spark
-from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_log import DRAFT
-from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import Place, at_once, place_of, remove_tree
 from cdc_views.storage.relation import Relation
 from cdc_views_spark.compile import Compiler, column_of
@@ -44,24 +41,28 @@ _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 def write_state(session: SparkSession, write: StateWrite) -> Written:
     """See `Engine.write_state`."""
     parts = parts_of_sources(session, write.sources, drops_empty=True)
-    root, draft = state_plan.plan_of(write), place_of(write.target) / f"{DRAFT}{uuid4()}"
+    root, draft = state_plan.plan_of(write), _draft(write.target)
     try:
         with in_its_words(), setting(session, _DICTIONARIES, "false"), setting(session, _TIMESTAMPS, "TIMESTAMP_MICROS"):
             replaced = _replaced(session, write, parts)
             facts = _laid_out(Compiler(parts).dataframe(root), write)
             facts.write.partitionBy(PART).options(compression=_CODEC).parquet(str(draft))
-        return Written(tuple(moved(draft)), replaced)
+        return Written(tuple(_moved(draft)), replaced)
     finally:
-        remove_draft(draft)
+        _remove(draft)
 
 
-def remove_draft(draft: Place) -> None:
+def _draft(target: str) -> Place:
+    return place_of(target) / f"{DRAFT}{uuid4()}"
+
+
+def _remove(draft: Place) -> None:
     """Delete the folder of files that did not get their places, if it is there; `maintain` deletes what a failure leaves."""
     with suppress(OSError, EngineError):
         remove_tree(draft)
 
 
-def moved(draft: Place) -> list[str]:
+def _moved(draft: Place) -> list[str]:
     """Move the files that Spark wrote to their places in the table, and return their paths within it."""
 
     def move(file: Place) -> str:
@@ -102,26 +103,23 @@ def _typed(facts: DataFrame, relation: Relation) -> DataFrame:
 
 def write_serving(session: SparkSession, write: ServingWrite) -> None:
     """See `Engine.write_serving`."""
-    dialect = Spark()
+    dialect, draft = Spark(), _draft(write.target)
     dialect.holds_any_field = False
-    with committing(write), setting(session, _TIMESTAMPS, "TIMESTAMP_MICROS"):
-        shown = Compiler(parts_of_sources(session, write.sources), dialect=dialect).dataframe(serving.plan_of(write))
-        rows = _spread(
-            shown.select(*map(_served, serving.serving_schema(write.relation))), write.digits, serving.order_of(write.relation)
-        )
-        columns = {"overwriteSchema": "true"} if write.replaced is None else {"replaceWhere": write.replaced}
-        _save(rows.write.mode("overwrite").options(userMetadata=write.note, **columns), write)
+    try:
+        with in_its_words(), setting(session, _TIMESTAMPS, "TIMESTAMP_MICROS"):
+            shown = Compiler(parts_of_sources(session, write.sources), dialect=dialect).dataframe(serving.plan_of(write))
+            served = shown.select(*map(_served, serving.serving_schema(write.relation)))
+            rows = _spread(served, write.digits, serving.order_of(write.relation))
+            rows.write.partitionBy(PART).parquet(str(draft))
+        commit_files(write, _moved(draft))
+    finally:
+        _remove(draft)
 
 
 def _served(field: pa.Field) -> Column:
     if field.name == CHANGES_AT:
         return (F.shiftright(-F.col(names.SOONEST).cast("bigint"), SHIFT) + F.lit(LIFT)).alias(CHANGES_AT)
     return column_of(field.name).cast(from_arrow_type(field.type, prefer_timestamp_ntz=True)).alias(field.name)
-
-
-def _save(writer: DataFrameWriter, write: ServingWrite) -> None:
-    name, number = write.transaction
-    writer.format("delta").option("txnAppId", name).option("txnVersion", number).partitionBy(PART).save(write.target)
 
 
 @contextmanager
@@ -131,28 +129,6 @@ def in_its_words() -> Iterator[None]:
         yield
     except PySparkException as error:
         raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
-
-
-@contextmanager
-def committing(write: ServingWrite) -> Iterator[None]:
-    """Let the block commit `write`; raises `ConflictError` if another run committed first.
-
-    Delta silently skips a write whose transaction number is not above the recorded one, so this checks before and after.
-    """
-    name, number = write.transaction
-    overtaken = ConflictError(f"{write.target}: another run committed first")
-    if (recorded(opened(write.target), name) or -1) >= number:
-        raise overtaken
-    try:
-        yield
-    except PySparkException as error:
-        if "Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
-            raise overtaken from error
-        raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
-    written = opened(write.target)
-    if recorded(written, name) != number:
-        raise overtaken
-    note_missing(written)
 
 
 @contextmanager

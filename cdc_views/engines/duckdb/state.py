@@ -15,7 +15,7 @@ from cdc_views.engines.duckdb.connections import in_its_words, with_stores
 from cdc_views.engines.duckdb.files import written
 from cdc_views.engines.duckdb.tables import placed
 from cdc_views.engines.duckdb.types import quoted, type_text
-from cdc_views.engines.serving import ServingWrite
+from cdc_views.engines.serving import NOTE, ServingWrite
 from cdc_views.landing.delta import commit, open_delta
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
@@ -26,8 +26,6 @@ from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.places import place_of
 
-NOTE = "cdc-views"
-"""The key of a serving commit's note in its metadata; Spark's commits store it as `userMetadata`."""
 _BATCH_ROWS = 100_000
 
 

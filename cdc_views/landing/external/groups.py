@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 from uuid import uuid4
@@ -19,6 +19,7 @@ from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent, put
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.places import place_of
+from cdc_views.storage.stores import given_options, use_options
 
 GROUP_BYTES = 64 << 20
 """Of the external files of one group; a larger file is a group of its own."""
@@ -41,7 +42,8 @@ def in_this_process(function: Callable[[_Task], _Done], tasks: Sequence[_Task]) 
 class GroupTask:
     """Files of one version of an external table, and how they are read; `batch_rows` are in memory at once.
 
-    `name` is the first part of the name of the file that is written; a task that is tried again writes another.
+    `name` is the first part of the name of the file that is written; a task that is tried again writes another. `stores` are the
+    options of stores, by URL.
     """
 
     name: str
@@ -51,6 +53,7 @@ class GroupTask:
     decoder: Decoder
     reading: Reading
     batch_rows: int
+    stores: Mapping[str, Mapping[str, str]] = field(default_factory=given_options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ def groups_of(files: Iterable[ExternalFile], *, most_bytes: int = GROUP_BYTES) -
 
 def adapt_group(task: GroupTask) -> AdaptedGroup:
     """Write the rows of a group into a new file in the derived table's folder; events that do not decode go to quarantine."""
+    for url, options in task.stores.items():  # this may be another process
+        use_options(url, options)
     return _Group(task).run()
 
 

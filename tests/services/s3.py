@@ -1,0 +1,58 @@
+"""An S3 of the tests' own: moto's server, in memory, on the loopback."""
+
+from __future__ import annotations
+
+import http.client
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.account import free_port, started, stop
+
+_READY_WITHIN = 60.0
+BUCKET = "lake"
+
+
+@dataclass(frozen=True)
+class S3:
+    """A running server with a bucket."""
+
+    port: int
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def options(self, *, port: int | None = None) -> dict[str, str]:
+        """What a client needs to know, in the names of `storage_options:`; `port`: of something between it and the server."""
+        return {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}",
+            "AWS_ACCESS_KEY_ID": "tests",
+            "AWS_SECRET_ACCESS_KEY": "no secret",
+            "AWS_REGION": "us-east-1",
+        }
+
+    def asked(self, method: str, path: str) -> int:
+        """Send one request and return the status."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[S3]:
+    """Run a server with an empty bucket; its log goes to `folder`."""
+    server = S3(free_port())
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(server.port)]
+    process = started(
+        command, lambda: server.asked("PUT", f"/{BUCKET}"), log=folder / "s3.log", within=_READY_WITHIN, failure=OSError
+    )
+    try:
+        yield server
+    finally:
+        stop(process)

@@ -1,0 +1,221 @@
+"""A place on a store answers as a `pathlib.Path` does, for all that code of tables asks."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from services import s3
+
+from cdc_views.errors import ConfigError, EngineError, TransientError, UnsupportedError
+from cdc_views.storage.places import (
+    Place,
+    arrow_sink,
+    arrow_source,
+    copy_file,
+    on_this_machine,
+    place_of,
+    remove_tree,
+    write_new,
+    write_whole,
+)
+from cdc_views.storage.store_paths import RangeReader, StorePath, check_creates
+from cdc_views.storage.stores import options_of, split, use_options
+
+
+@pytest.fixture(params=["a folder", "a store"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, prefix: str) -> Place:
+    """An empty folder, on this machine and on a store."""
+    return tmp_path if request.param == "a folder" else place_of(prefix)
+
+
+def filled(place: Place) -> Place:
+    for name in ("a.json", "b.parquet", "sub/a.json", "sub/deep/c.bin", "part=1/x.parquet", "part=2/y.parquet"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(name.encode())
+    return place
+
+
+def names(places: object, within: Place) -> list[str]:
+    return sorted(str(one.relative_to(within)) for one in places)  # type: ignore[attr-defined]
+
+
+def test_names_and_folders(place: Place) -> None:
+    file = place / "sub" / "a.tar.json"
+    assert (file.name, file.stem, file.suffix, file.parent) == ("a.tar.json", "a.tar", ".json", place / "sub")
+    assert file.with_name("b") == place / "sub/b"
+    assert file.with_suffix(".sql") == place / "sub/a.tar.sql"
+    assert file.relative_to(place).parts == ("sub", "a.tar.json")
+    assert hash(file) == hash(place / "sub/a.tar.json")
+    assert sorted([place / "b", place / "a"]) == [place / "a", place / "b"]
+    assert pickle.loads(pickle.dumps(file)) == file
+
+
+def test_what_is_there(place: Place) -> None:
+    filled(place)
+    assert names(place.iterdir(), place) == ["a.json", "b.parquet", "part=1", "part=2", "sub"]
+    assert names(place.glob("*.json"), place) == ["a.json"]
+    assert names(place.glob("part=*/*.parquet"), place) == ["part=1/x.parquet", "part=2/y.parquet"]
+    assert names(place.glob("sub*/**/*.bin"), place) == ["sub/deep/c.bin"]
+    assert names((one for one in place.rglob("*.json") if one.is_file()), place) == ["a.json", "sub/a.json"]
+    assert [(place / name).exists() for name in ("a.json", "sub", "sub/deep", "none", "a.jso")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [(place / name).is_file() for name in ("a.json", "sub", "none")] == [True, False, False]
+    assert [(place / name).is_dir() for name in ("a.json", "sub", "none")] == [False, True, False]
+
+
+def test_reading_and_writing(place: Place) -> None:
+    file = filled(place) / "a.json"
+    assert (file.read_bytes(), file.read_text("ascii"), file.stat().st_size) == (b"a.json", "a.json", 6)
+    write_whole(file, "ä")
+    assert (file.read_text(), file.stat().st_size) == ("ä", 2)
+    copy_file(file, place / "copy")
+    file.rename(place / "moved")
+    assert (file.exists(), (place / "copy").read_text(), (place / "moved").read_text()) == (False, "ä", "ä")
+    (place / "copy").unlink()
+    (place / "copy").unlink(missing_ok=True)
+    assert not (place / "copy").exists()
+    remove_tree(place / "sub")
+    assert not (place / "sub").exists()
+    assert (place / "part=1").exists()
+
+
+def test_what_is_gone(place: Place) -> None:
+    for looks in (Place.read_bytes, Place.stat, Place.read_text):
+        with pytest.raises(FileNotFoundError):
+            getattr(place / "none", looks.__name__)()
+
+
+def test_of_writers_of_a_new_file_one_wins(place: Place) -> None:
+    outcomes: list[bytes] = []
+
+    def write(content: bytes) -> None:
+        try:
+            write_new(place / "entry", content)
+            outcomes.append(content)
+        except FileExistsError:
+            pass
+
+    threads = [threading.Thread(target=write, args=(bytes([number]),)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [(place / "entry").read_bytes()] == outcomes
+    with pytest.raises(FileExistsError):
+        write_new(place / "entry", b"late")
+
+
+def test_arrow_reads_and_writes(place: Place) -> None:
+    rows = pa.table({"n": list(range(100_000)), "text": [str(n) for n in range(100_000)]})
+    with arrow_sink(place / "rows.parquet") as sink, pq.ParquetWriter(sink, rows.schema) as writer:
+        writer.write_table(rows, row_group_size=10_000)
+    assert pq.read_metadata(arrow_source(place / "rows.parquet")).num_rows == 100_000
+    assert pq.read_table(arrow_source(place / "rows.parquet")).equals(rows)
+
+
+def test_a_folder_is_worked_on_as_a_local_one(place: Place) -> None:
+    filled(place / "kept")
+    with on_this_machine(place / "kept") as folder:
+        assert (folder / "sub/a.json").read_text() == "sub/a.json"
+        (folder / "sub/a.json").write_text("changed")
+        (folder / "new").mkdir()
+        (folder / "new/file").write_text("new")
+    assert [(place / "kept" / name).read_text() for name in ("a.json", "sub/a.json", "new/file")] == ["a.json", "changed", "new"]
+    with on_this_machine(place / "alone.db") as file:
+        file.write_bytes(b"database")
+    assert (place / "alone.db").read_bytes() == b"database"
+
+
+def test_a_range_reader_has_a_position_for_each_thread(prefix: str) -> None:
+    place = StorePath.of(f"{prefix}/file")
+    place.write_bytes(bytes(range(256)) * 100)
+    reader, found = RangeReader(place), dict[int, bytes]()
+
+    def read(number: int) -> None:
+        for _ in range(5):
+            reader.seek(number * 256)
+            found[number] = reader.read(256)
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(found.values()) == {bytes(range(256))}
+    assert len(found) == 8
+    assert (reader.seek(-6, 2), len(reader.read()), reader.read(3)) == (25_594, 6, b"")
+
+
+@pytest.mark.parametrize(
+    ("url", "parts"), [("s3://b/a/c/", ("s3://b", "a/c")), ("gs://b", ("gs://b", "")), ("S3://b/k", ("s3://b", "k"))]
+)
+def test_a_url_has_a_bucket_and_a_key(url: str, parts: tuple[str, str]) -> None:
+    assert (split(url)[0].lower(), split(url)[1]) == parts
+
+
+@pytest.mark.parametrize("url", ["ftp://b/k", "s3:///k", "hdfs://n/k"])
+def test_an_unknown_store_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="s3"):
+        place_of(url)
+
+
+def test_a_file_url_is_a_local_path() -> None:
+    assert place_of("file:///a%20b") == place_of("file:/a%20b") == Path("/a b")
+    assert isinstance(place_of("s3://b/k"), StorePath)
+    assert PurePosixPath(str(place_of("s3://b/k"))).name == "k"
+
+
+def test_options_are_those_of_the_longest_url_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    use_options("s3://longest/a", {"AWS_REGION": "one"})
+    use_options("s3://longest/a/b", {"AWS_REGION": "two"})
+    found = [options_of(url).get("AWS_REGION") for url in ("s3://longest/a/x", "s3://longest/a/b/x", "s3://longest/ab", "/a")]
+    assert found == ["one", "two", None, None]
+
+
+def test_an_endpoint_without_tls_is_taken_as_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    assert options_of("s3://plain/a") == {"allow_http": "true"}
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://127.0.0.1:1")
+    assert options_of("s3://plain/a") == {}
+
+
+def test_unsafe_commits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_S3_ALLOW_UNSAFE_RENAME", "true")
+    with pytest.raises(UnsupportedError, match="AWS_S3_ALLOW_UNSAFE_RENAME"):
+        options_of("s3://unsafe/a")
+
+
+def test_a_store_that_replaces_is_refused(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = StorePath.of(prefix)
+    check_creates(place)
+    assert list(place.iterdir()) == []
+    written = StorePath.write_bytes
+    monkeypatch.setattr(StorePath, "write_bytes", lambda self, content, is_new=False: written(self, content))
+    with pytest.raises(UnsupportedError, match="overwrite"):
+        check_creates(place)
+    assert list(place.iterdir()) == []
+
+
+def test_a_store_that_does_not_answer_is_no_missing_file(server: s3.S3) -> None:
+    use_options("s3://nobody", {**server.options(port=1), "max_retries": "1"})
+    place = StorePath.of("s3://nobody/file")
+    for ask in (place.exists, place.read_bytes, lambda: list(place.iterdir()), lambda: place.write_bytes(b"")):
+        with pytest.raises(TransientError, match="did not answer"):
+            ask()
+
+
+def test_a_bucket_that_is_not_there(server: s3.S3) -> None:
+    use_options("s3://no-such-bucket", server.options())
+    with pytest.raises((EngineError, FileNotFoundError)):
+        StorePath.of("s3://no-such-bucket/file").write_bytes(b"")

@@ -1,0 +1,128 @@
+"""A project with `warehouse: s3://…` answers commands as one with a local folder does, and writes nothing beside its file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from helpers.command_line import Answer, CommandLine
+from services import s3
+
+KEY = '{"tenant": "t2", "day": "2026-01-01", "seq": 0, "kind": "z"}'
+TABLE = "hid211.orders"
+AT = ("--as-of", "1795254672")
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("land", "cassandra-mutation", "part1.jsonl", "node2.jsonl", "--table", TABLE, "--format", "csv"),
+    ("query", TABLE, *AT, "--format", "jsonl"),
+    ("explain", TABLE, *AT, "--column", "v", "--key", KEY),
+    ("materialize", "--format", "csv"),
+    ("query", TABLE, *AT, "--format", "jsonl"),
+    ("validate", *AT, "--no-docs", "--format", "csv"),
+    ("replicas", TABLE, "--nodes", "127.0.0.3", "--format", "csv"),
+    ("land", "cassandra-mutation", "node1.jsonl", "node2.jsonl", "node3.jsonl", "--table", TABLE, "--format", "csv"),
+    ("query", TABLE, *AT, "--format", "jsonl"),
+    ("materialize", "--format", "csv"),
+    ("query", TABLE, *AT, "--format", "jsonl", "--where", "seq = 0"),
+    ("query", TABLE, *AT, "--format", "jsonl", "--raw-only"),
+    ("validate", *AT, "--no-docs", "--format", "csv"),
+    ("history", TABLE, *AT, "--column", "v", "--key", KEY, "--format", "csv"),
+    ("apply", "--format", "csv"),
+    ("late", TABLE),
+    ("maintain", "--retention-hours", "1", "--format", "csv"),
+    ("rebuild", TABLE, "--format", "csv"),
+    ("rebuild", TABLE, "--back", "--format", "csv"),
+    ("query", TABLE, *AT, "--format", "jsonl"),
+    ("forget", TABLE, "--key", KEY, "--format", "csv"),
+    ("query", TABLE, *AT, "--format", "jsonl"),
+    ("land", "cassandra-mutation", "node1.jsonl", "--table", TABLE, "--format", "csv"),
+    ("materialize", "--full", "--format", "csv"),
+    ("validate", *AT, "--no-docs", "--format", "csv"),
+    ("query", TABLE, *AT, "--format", "jsonl"),
+)
+_PLACE = re.compile(r"(s3://lake|/)[^ ,\"']*?/(raw|state|serving)/")
+_AGE = re.compile(rf"last landed \d+ s ago|the oldest for \d+ s|{datetime.now(timezone.utc):%Y}-\d\d-\d\d[ T][\d:.]+(Z|\+00:00)")
+_PROOF = re.compile(r"in \d+ files \([\d,]+ rows, [\d,]+ bytes\)")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)
+
+
+@dataclass(frozen=True)
+class Tour:
+    """A folder with the captured table's logs, and a project in it."""
+
+    folder: Path
+
+    def project(self, **more: object) -> None:
+        table = {
+            "name": TABLE,
+            "schema": "schema.cql",
+            "raw": {"format": "cassandra-mutation"},
+            "materialize": {"serving": True},
+            "replication_factor": 3,
+        }
+        told = {"name": "tour", "engine": "duckdb", "tables": [table], **more}
+        (self.folder / "cdc_views.yml").write_text(json.dumps(told))
+
+
+@pytest.fixture
+def tour(cassandra_cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tour:
+    for name in ("node1.jsonl", "node2.jsonl", "node3.jsonl", "schema.cql"):
+        (tmp_path / name).write_bytes((cassandra_cases / "wide3" / name).read_bytes())
+    lines = (tmp_path / "node1.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "part1.jsonl").write_bytes(b"".join(lines[:700]))
+    monkeypatch.chdir(tmp_path)
+    return Tour(tmp_path)
+
+
+@pytest.fixture
+def no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+
+
+def alike(answer: Answer) -> tuple[int, str, str]:
+    """An answer without what differs between any two runs: places, ages, and how many files a proof had to read."""
+    said = (
+        _PROOF.sub("in N files", _AGE.sub("last landed", _PLACE.sub(r"PLACE/\2/", text))) for text in (answer.out, answer.err)
+    )
+    return (answer.code, *said)  # type: ignore[return-value]
+
+
+def answers(run: CommandLine) -> Iterator[tuple[tuple[str, ...], tuple[int, str, str]]]:
+    for command in COMMANDS:
+        yield command, alike(run(*command))
+
+
+def test_commands_answer_as_on_a_local_disk(
+    tour: Tour, server: s3.S3, prefix: str, run: CommandLine, no_credentials: None
+) -> None:
+    tour.project()
+    expected = list(answers(run))
+    assert [(command, said) for command, (code, *said) in expected if code > 1] == []
+    before = sorted(path.name for path in tour.folder.iterdir() if path.name not in ("warehouse", "raw"))
+    for name in ("warehouse", "raw"):
+        (tour.folder / name).rename(tour.folder.parent / f"{tour.folder.name}-{name}")
+    tour.project(warehouse=f"{prefix}/tour", storage_options=server.options())
+    for (command, wanted), (_, found) in zip(expected, answers(run), strict=True):
+        assert found == wanted, command
+    assert sorted(path.name for path in tour.folder.iterdir()) == before
+
+
+def test_the_environment_says_how_to_reach_the_store(
+    tour: Tour, server: s3.S3, run: CommandLine, no_credentials: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tour.project(warehouse=f"s3://{s3.BUCKET}/by-environment")
+    for name, value in server.options().items():
+        monkeypatch.setenv(name, value)
+    assert run(*COMMANDS[0]).code == 0
+    assert run("materialize").code == 0
+    assert len(run.query(TABLE, *AT)) == 54
