@@ -84,9 +84,12 @@ def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngi
     pytest.importorskip("pyspark")
     from cdc_views_spark.engine import SparkEngine
     from cdc_views_spark.session import open_session
+    from cdc_views_spark.stores import store_jars
 
     options = {} if CASES >= 3000 else _INTERPRETED
-    session = open_session(warehouse=tmp_path_factory.mktemp("warehouse"), memory="2g", options=options)
+    # the store's jars too: one JVM for all tests
+    jars = {"spark.driver.extraClassPath": os.pathsep.join(map(str, store_jars("s3://any")))}
+    session = open_session(warehouse=tmp_path_factory.mktemp("warehouse"), memory="2g", options={**options, **jars})
     with SparkEngine(session, kernel_bytes=0) as engine:
         yield engine
 

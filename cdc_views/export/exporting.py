@@ -8,7 +8,6 @@ from pathlib import Path
 
 from cdc_views.errors import UsageError
 from cdc_views.model.schema import Role, TableSchema
-from cdc_views.model.types import Kind, contains
 
 ROLES = {Role.PARTITION: "partition key", Role.CLUSTERING: "clustering key", Role.STATIC: "static", Role.REGULAR: "regular"}
 
@@ -17,11 +16,6 @@ def grain(schema: TableSchema) -> str:
     """Return a sentence: what one row of a table's view is."""
     statics = ", and one per partition without a row that has live static columns" if schema.statics else ""
     return f"One row per ({', '.join(column.name for column in schema.row_key)}){statics}."
-
-
-def compares_as_keys(schema: TableSchema) -> bool:
-    """Return whether SQL compares keys like the source; 0.0 and -0.0 are two keys in Cassandra, but one in SQL."""
-    return not any(contains(column.type, kind) for column in schema.row_key for kind in (Kind.FLOAT, Kind.DOUBLE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,13 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
-from cdc_views.errors import CdcViewsError, EngineError
+from cdc_views.errors import CdcViewsError, EngineError, TransientError
 from cdc_views.landing.checkpoints import sum_up
 from cdc_views.landing.digests import note_commit
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import Place, arrow_sink
+from cdc_views.storage.stores import is_url
 
 DICTIONARY_BYTES = 16 << 10  # a column's larger dictionary is dropped: it saves nothing if all values differ, as write times do
 BOUND_BYTES = 64  # of the least and greatest text in a footer; deltalake writes whole texts once any property is set
@@ -29,6 +30,8 @@ RAW_FILES = WriterProperties(  # for whole rows, whose cells share a write time:
     compression="ZSTD", compression_level=1, dictionary_page_size_limit=DICTIONARY_BYTES, statistics_truncate_length=BOUND_BYTES
 )
 
+_UNANSWERED = "Error performing"
+"""In deltalake's errors of a store: it was asked again some times before."""
 _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 # By default Delta's log and each checkpoint repeat the least and greatest value of 32 columns of every file. Readers here choose
 # files by footers, so the log keeps only row counts.
@@ -92,6 +95,8 @@ def delta_errors(location: str) -> Iterator[None]:
         # deltalake raises a plain Exception for errors of its Rust part (casts, object stores)
         if not (isinstance(error, (DeltaError, OSError)) or type(error) is Exception):
             raise
+        if is_url(location) and _UNANSWERED in str(error):
+            raise TransientError(f"{location}: the store did not answer: {error}; run the command again") from error
         # any of them may hold an error of the operating system
         is_of_system = isinstance(error, OSError) or "(os error " in str(error)
         remedy = "; check the path, its permissions and the free space" if is_of_system else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_views.model.schema import Column, Role, TableSchema
-from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, reads_from_bytes
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, contains, reads_from_bytes
 from cdc_views.rules.cells import Cell, Deletion, Liveness, latest_deletion, merge_cells, reconcile_liveness, visible
 from cdc_views.rules.codec.comparable import comparable, partition_identity
 from cdc_views.rules.codec.serialized import serialize
@@ -74,6 +74,11 @@ def may_be_spelled_otherwise(column: Column) -> bool:
 
 def _has_spellings(kind: LogicalType) -> bool:
     return reads_from_bytes(kind) or kind == Scalar(Kind.DECIMAL)
+
+
+def compares_as_keys(schema: TableSchema) -> bool:
+    """Return whether SQL compares keys like the source; 0.0 and -0.0 are two keys in Cassandra, but one in SQL."""
+    return not any(contains(column.type, kind) for column in schema.row_key for kind in (Kind.FLOAT, Kind.DOUBLE))
 
 
 def latest_rows(schema: TableSchema, facts: Iterable[Fact], *, now: int) -> list[Row]:

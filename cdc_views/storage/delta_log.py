@@ -76,8 +76,10 @@ def contents(folder: Place | str, versions: Iterable[int]) -> Iterator[tuple[int
     asked = iter(versions)
     if isinstance(place_of(folder), Path):
         yield from ((version, content(version)) for version in asked)
-    while some := list(islice(asked, _ENTRIES_AT_ONCE)):
+    number = 1  # of entries asked for at once: who reads to the end of a log asks for few that are not there
+    while some := list(islice(asked, number)):
         yield from zip(some, at_once(content, some), strict=True)
+        number = min(2 * number, _ENTRIES_AT_ONCE)
 
 
 def _gone(folder: Place, version: int) -> EngineError:

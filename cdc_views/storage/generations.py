@@ -26,9 +26,10 @@ class Generations:
     def current(self) -> int:
         """The generation that is read; the first if there was no switch."""
         file = self.root / _CURRENT
-        if not file.exists():
+        try:
+            text = file.read_text("ascii", errors="replace").strip()
+        except (FileNotFoundError, NotADirectoryError):
             return _FIRST
-        text = file.read_text("ascii", errors="replace").strip()
         if not text.isdigit():
             known = self.numbers
             remedy = f"write {known[-1]} into it" if known else "delete it"

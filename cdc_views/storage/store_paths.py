@@ -19,6 +19,10 @@ from uuid import uuid4
 from cdc_views.errors import UnsupportedError
 from cdc_views.storage.stores import split, store_errors, store_of
 
+_SMALL = 4 << 20
+"""A store answers a request late, and then fast: the bytes that come in the time of one more request."""
+_BLOCK = 1 << 18
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectStat:
@@ -295,13 +299,17 @@ class _Writing(RawIOBase):
 
 
 class RangeReader:
-    """A file-like view of an object, by ranges; any thread may use it, each with a position of its own."""
+    """A file-like view of an object, by ranges; any thread may use it, each with a position of its own.
+
+    A small object is read at once, and of a large one a few bytes more than asked for: a footer is read in three steps.
+    """
+
+    mode = "rb"
 
     def __init__(self, place: StorePath) -> None:
         """Costs the request of `place.stat`."""
         self._place, self._size, self._at, self.closed = place, place.stat().st_size, threading.local(), False
-
-    mode = "rb"
+        self._whole = b""
 
     def size(self) -> int:
         """Return its bytes."""
@@ -331,10 +339,22 @@ class RangeReader:
     def read(self, size: int = -1) -> bytes:
         """Return exactly so many bytes, or all to the end."""
         start = self.tell()
-        length = max(0, min(size, self._size - start) if size is not None and size >= 0 else self._size - start)
-        found = self._place.read_range(start, length)
+        end = self._size if size is None or size < 0 else min(start + size, self._size)
+        found = self._range(start, end) if start < end else b""
         self._at.value = start + len(found)
         return found
+
+    def _range(self, start: int, end: int) -> bytes:
+        if self._size <= _SMALL:
+            self._whole = self._whole or self._place.read_bytes()
+            return self._whole[start:end]
+        first, block = getattr(self._at, "block", (0, b""))
+        if not (first <= start and end <= first + len(block)):
+            # the end of a file is read backwards
+            first = max(0, min(start, self._size - _BLOCK))
+            block = self._place.read_range(first, max(end, min(first + _BLOCK, self._size)) - first)
+            self._at.block = first, block if len(block) <= _BLOCK else b""
+        return block[start - first : end - first]
 
     def flush(self) -> None:
         """Do nothing."""

@@ -13,7 +13,7 @@ from cdc_views.storage.stores import is_url, options_of, split
 from cdc_views_spark.ivy import Coordinates, fetched
 from cdc_views_spark.java import cache_folder
 
-_HADOOP_AWS = ("org.apache.hadoop", "hadoop-aws", "3.5.0")
+HADOOP_AWS = ("org.apache.hadoop", "hadoop-aws", "3.5.0")
 """Of the Hadoop in pyspark 4.2.0."""
 _SDK = "2.35.4"
 """That Hadoop was built with."""
@@ -32,8 +32,8 @@ def store_jars(warehouse: str) -> list[Path]:
     """Return the jars for a warehouse on S3, fetched on the first call; none for a local one. Raises `EngineError`."""
     if not _is_s3(warehouse):
         return []
-    folder = cache_folder() / f"jars-{_HADOOP_AWS[1]}-{_HADOOP_AWS[2]}"
-    return sorted(fetched(_HADOOP_AWS, folder, finish=_leave_out_what_spark_brings, instead=_PARTS).glob("*.jar"))
+    folder = cache_folder() / f"jars-{HADOOP_AWS[1]}-{HADOOP_AWS[2]}"
+    return sorted(fetched(HADOOP_AWS, folder, finish=_leave_out_what_spark_brings, instead=_PARTS).glob("*.jar"))
 
 
 def _leave_out_what_spark_brings(folder: Path) -> None:

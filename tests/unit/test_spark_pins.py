@@ -23,7 +23,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _giving(monkeypatch: pytest.MonkeyPatch, **contents: bytes) -> None:
-    def give(coordinates: ivy.Coordinates, folder: Path) -> None:
+    def give(coordinates: ivy.Coordinates, folder: Path, instead: tuple[ivy.Coordinates, ...]) -> None:
         folder.mkdir(parents=True)
         for name, content in contents.items():
             (folder / f"{name}-3.33.0.jar").write_bytes(content)
@@ -66,10 +66,19 @@ def test_what_nothing_is_known_of_is_not_fetched(tmp_path: Path, monkeypatch: py
 
 def test_all_that_is_fetched_is_pinned() -> None:
     from cdc_producers.cassandra import jars
-    from cdc_views_spark import session
+    from cdc_views_spark import session, stores
     from services import connect, kafka, mariadb, postgres
 
-    wanted = [session.DELTA_JAR, jars._ECJ, kafka.BROKER, kafka.LOGGING, *connect.PARTS, mariadb.BINARIES, postgres.BINARIES]
+    wanted = [
+        session.DELTA_JAR,
+        stores.HADOOP_AWS,
+        jars._ECJ,
+        kafka.BROKER,
+        kafka.LOGGING,
+        *connect.PARTS,
+        mariadb.BINARIES,
+        postgres.BINARIES,
+    ]
     wanted += [("org.apache.cassandra", "cassandra-all", version) for version in ("4.0.15", "4.1.8", "5.0.9")]
     assert {":".join(each) for each in wanted} == set(ivy._known())
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for of_one in ivy._known().values() for digest in of_one.values())

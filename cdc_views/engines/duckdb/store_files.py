@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from functools import lru_cache
 
 from fsspec import AbstractFileSystem
 
 from cdc_views.storage.store_paths import ObjectStat, RangeReader, StorePath
 from cdc_views.storage.stores import SCHEMES, is_url
+
+_READERS = 32
+"""The files that are kept open; small ones are kept in memory."""
 
 
 class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -19,6 +23,7 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
     def __init__(self) -> None:
         """Know no file yet."""
         super().__init__()
+        self._reader = lru_cache(_READERS)(lambda path: RangeReader(self._place(path)))
         self._looked: dict[str, ObjectStat] = {}
 
     def _place(self, path: str) -> StorePath:
@@ -36,8 +41,8 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
         return name
 
     def open(self, path: str, mode: str = "rb", **_: object) -> RangeReader:
-        """Open a file for reading."""
-        return RangeReader(self._place(path))
+        """Open a file for reading; DuckDB opens one several times, and closes none that others read."""
+        return self._reader(path)
 
     def exists(self, path: str, **_: object) -> bool:
         """Whether there is such a file."""

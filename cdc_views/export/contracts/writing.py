@@ -17,11 +17,12 @@ from cdc_views.engines.serving import column_types
 from cdc_views.errors import UnsupportedError
 from cdc_views.export.contracts.document import VENDOR, WRITTEN
 from cdc_views.export.contracts.source import PROPERTY, source_form
-from cdc_views.export.exporting import ROLES, compares_as_keys, grain, mark_of
+from cdc_views.export.exporting import ROLES, grain, mark_of
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.severity import Severity
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.quality.conditions import never_null
+from cdc_views.rules.oracle import compares_as_keys
 from cdc_views.sql.dialects import dialect
 from cdc_views.storage.stores import is_url
 

@@ -9,10 +9,11 @@ import yaml
 
 from cdc_views.export.dbt.jinja import literal, value
 from cdc_views.export.dbt.macros import MARK
-from cdc_views.export.exporting import ROLES, compares_as_keys, grain
+from cdc_views.export.exporting import ROLES, grain
 from cdc_views.model.schema import Column
 from cdc_views.model.types import LogicalType, MapOf, children
 from cdc_views.operations.raw_files import plain_name, raw_variable
+from cdc_views.rules.oracle import compares_as_keys
 from cdc_views.storage.stores import is_url
 
 if TYPE_CHECKING:

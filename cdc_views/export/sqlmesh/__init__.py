@@ -12,12 +12,13 @@ import yaml
 
 from cdc_views.engines.duckdb.types import literal, quoted
 from cdc_views.errors import UnsupportedError
-from cdc_views.export.exporting import ROLES, Exported, compares_as_keys, grain, is_marked, mark_of, write_files
+from cdc_views.export.exporting import ROLES, Exported, grain, is_marked, mark_of, write_files
 from cdc_views.model.naming import physical_name
 from cdc_views.model.severity import Severity
 from cdc_views.operations.raw_files import plain_name, raw_variable
 from cdc_views.plan.build import Ask
 from cdc_views.quality.conditions import condition_of, never_null
+from cdc_views.rules.oracle import compares_as_keys
 from cdc_views.sql import rows_sql
 
 if TYPE_CHECKING:
