@@ -25,6 +25,7 @@ from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.deletion_vectors import DeletionVector, read
 from cdc_views.storage.delta_checkpoints import checkpointed
 from cdc_views.storage.places import Place, arrow_source, at_once, place_of, write_new
+from cdc_views.storage.store_paths import remember_size
 
 LOG = "_delta_log"
 DRAFT = "_draft-"
@@ -115,6 +116,7 @@ def _files_of(folder: Place, version: int, _entry: tuple[object, ...]) -> tuple[
 
 def _file(folder: Place, path: str, add: Mapping[str, Any]) -> DataFile:
     vector = add.get("deletionVector")
+    remember_size(f"{folder}/{path}", int(add["size"]))
     rows = json.loads(add.get("stats") or "{}").get("numRecords")
     return DataFile(
         path,

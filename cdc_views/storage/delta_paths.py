@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
+import pyarrow as pa
 from deltalake import DeltaTable
+
+from cdc_views.storage.store_paths import remember_size
+from cdc_views.storage.stores import is_url
 
 
 def paths_by_name(table: DeltaTable) -> dict[str, str]:
@@ -14,6 +18,8 @@ def paths_by_name(table: DeltaTable) -> dict[str, str]:
     partitions (run).
     """
     root = table.table_uri.removeprefix("file://").rstrip("/") + "/"
+    if is_url(root):
+        _remember_sizes(table, root)
     spellings = (root, unquote(root))
     found = {}
     for uri in table.file_uris():
@@ -22,3 +28,10 @@ def paths_by_name(table: DeltaTable) -> dict[str, str]:
         name = unquote(plain) if start is None else plain[len(start) :]
         found[name] = name if start is None else unquote(root) + name
     return found
+
+
+def _remember_sizes(table: DeltaTable, root: str) -> None:
+    """Save readers of a store's files a request each: the log tells their sizes."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    for path, size in zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True):
+        remember_size(root + unquote(path), size)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +18,7 @@ from typing import IO, Any, cast
 from uuid import uuid4
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.storage.stores import split, store_errors, store_of
+from cdc_views.storage.stores import is_url, split, store_errors, store_of
 
 _SMALL = 4 << 20
 """A store answers a request late, and then fast: the bytes that come in the time of one more request."""
@@ -47,6 +48,18 @@ class ObjectStat:
         """Return what a listing or a HEAD told."""
         written: datetime = told["last_modified"]
         return cls(int(told["size"]), written.timestamp(), str(told.get("e_tag") or ""))
+
+
+_SIZES: OrderedDict[str, int] = OrderedDict()
+_MOST_SIZES = 200_000
+
+
+def remember_size(url: str, size: int) -> None:
+    """Note the bytes of an object that never changes, such as a data file, so that no reader has to ask for them."""
+    if is_url(url):
+        _SIZES[url] = size
+        while len(_SIZES) > _MOST_SIZES:
+            _SIZES.popitem(last=False)
 
 
 class StorePath:
@@ -307,8 +320,10 @@ class RangeReader:
     mode = "rb"
 
     def __init__(self, place: StorePath) -> None:
-        """Costs the request of `place.stat`."""
-        self._place, self._size, self._at, self.closed = place, place.stat().st_size, threading.local(), False
+        """Costs the request of `place.stat`, unless the size was remembered."""
+        known = _SIZES.get(str(place))
+        self._size = place.stat().st_size if known is None else known
+        self._place, self._at, self.closed = place, threading.local(), False
         self._whole = b""
 
     def size(self) -> int:

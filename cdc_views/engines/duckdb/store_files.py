@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from fsspec import AbstractFileSystem
 
-from cdc_views.storage.store_paths import ObjectStat, RangeReader, StorePath
-from cdc_views.storage.stores import SCHEMES, is_url
+from cdc_views.storage.store_paths import RangeReader, StorePath
+from cdc_views.storage.stores import SCHEMES
 
+_NEVER = datetime(2000, 1, 1, tzinfo=timezone.utc)
 _READERS = 32
 """The files that are kept open; small ones are kept in memory."""
 
@@ -21,16 +22,9 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
     cachable = False
 
     def __init__(self) -> None:
-        """Know no file yet."""
+        """Have no file open."""
         super().__init__()
-        self._reader = lru_cache(_READERS)(lambda path: RangeReader(self._place(path)))
-        self._looked: dict[str, ObjectStat] = {}
-
-    def _place(self, path: str) -> StorePath:
-        place = StorePath.of(path if is_url(path) else f"s3://{path}")
-        place = StorePath(place.root, place.key, self._looked.get(str(place)))
-        self._looked[str(place)] = place.stat()
-        return place
+        self._reader = lru_cache(_READERS)(lambda path: RangeReader(StorePath.of(path)))
 
     def glob(self, path: str, **_: object) -> list[str]:
         """Return the path itself: it is that of a file, never a pattern."""
@@ -47,7 +41,7 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
     def exists(self, path: str, **_: object) -> bool:
         """Whether there is such a file."""
         try:
-            self._place(path)
+            self._reader(path)
         except FileNotFoundError:
             return False
         return True
@@ -58,8 +52,8 @@ class StoreFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no typ
 
     def size(self, path: str) -> int:
         """Return its bytes."""
-        return self._place(path).stat().st_size
+        return self._reader(path).size()
 
     def modified(self, path: str) -> datetime:
-        """Return the time of writing."""
-        return datetime.fromtimestamp(self._place(path).stat().st_mtime, timezone.utc)
+        """Return one instant for all: a file that never changes is as good as it was."""
+        return _NEVER
