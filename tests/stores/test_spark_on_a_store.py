@@ -52,7 +52,9 @@ def rows(table: Table, engine: str, **more: object) -> list[str]:
 @pytest.mark.parametrize(
     "case", ["types3", "names3", *(pytest.param(case, marks=pytest.mark.slow) for case in ("wide3", "exotic3"))]
 )
-def test_real_tables(case: str, cassandra_cases: Path, tmp_path: Path, prefix: str, server: s3.S3) -> None:
+def test_real_tables(
+    case: str, cassandra_cases: Path, tmp_path: Path, prefix: str, server: s3.S3, spark_engine: SparkEngine
+) -> None:
     folder = cassandra_cases / case
     table = table_at(tmp_path, prefix, server, folder / "schema.cql")
     table.land(folder / "node1.jsonl", folder / "node2.jsonl")
@@ -66,4 +68,8 @@ def test_real_tables(case: str, cassandra_cases: Path, tmp_path: Path, prefix: s
     table.materialize(engine="spark")
     assert rows(table, "spark") == rows(table, "duckdb") == expected
     assert opened(str(table.serving_location)).to_pyarrow_dataset().count_rows() == table.query().to_arrow().num_rows
+    table.apply(engine="spark")
+    keyspace, _, view = table.name.partition(".")
+    shown = spark_engine.session.table(f"`{keyspace}`.`{view}`")
+    assert shown.count() == table.query(engine="duckdb").to_arrow().num_rows
     assert [check.name for check in table.validate(engine="spark", as_of=NOW).checks if check.broken] == []
