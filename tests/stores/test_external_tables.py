@@ -14,6 +14,8 @@ from cdc_views import Project
 from cdc_views.storage.stores import options_of, use_options
 from cdc_views.table import Table
 
+pytestmark = pytest.mark.heavy
+
 SQL = "CREATE TABLE public.orders (id int PRIMARY KEY, state text, amount numeric(8,2));\n"
 
 

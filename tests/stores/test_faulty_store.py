@@ -16,6 +16,8 @@ from cdc_views.errors import TransientError
 from cdc_views.storage.delta_tables import opened
 from cdc_views.table import Table
 
+pytestmark = pytest.mark.heavy
+
 LANDINGS, EVENTS = 6, 20
 _TRIES = 20
 

@@ -21,6 +21,8 @@ from cdc_views.storage.delta_log import Commit
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import place_of
 
+pytestmark = pytest.mark.heavy
+
 WRITERS, FILES = 6, 4
 EVENTS = 5
 

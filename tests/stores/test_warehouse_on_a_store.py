@@ -14,6 +14,8 @@ import pytest
 from helpers.command_line import Answer, CommandLine
 from services import s3
 
+pytestmark = pytest.mark.heavy
+
 KEY = '{"tenant": "t2", "day": "2026-01-01", "seq": 0, "kind": "z"}'
 TABLE = "hid211.orders"
 AT = ("--as-of", "1795254672")
