@@ -35,21 +35,22 @@ from cdc_views.storage.relation import RawTable
 from cdc_views.storage.shown_relation import casts_of
 from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, is_by_event, spread_of, tasks_of
 from cdc_views_spark.compile import Compiler, column_of
+from cdc_views_spark.config import SparkConfig
 from cdc_views_spark.in_place import InPlace
 from cdc_views_spark.kernel import Kernel, task_errors
 from cdc_views_spark.raw_files import raw_files
 from cdc_views_spark.reading import parts_of_sources, raw_facts
-from cdc_views_spark.session import open_session
+from cdc_views_spark.session import configured
 from cdc_views_spark.spreading import spread
 from cdc_views_spark.streaming import follow
 from cdc_views_spark.tables import delta_sql
 from cdc_views_spark.writing import in_its_words, write_serving, write_state
 
 
-def open_spark(*, warehouse: Place) -> SparkEngine:
+def open_spark(*, warehouse: Place, config: SparkConfig | None = None) -> SparkEngine:
     """Return the engine on the active session, or on a new one."""
     is_running = SparkSession.getActiveSession() is not None
-    return SparkEngine(open_session(warehouse=warehouse), stops=not is_running)
+    return SparkEngine(configured(warehouse, config or SparkConfig()), stops=not is_running)
 
 
 class SparkEngine(StreamingEngine, FrameEngine):

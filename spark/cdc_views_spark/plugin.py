@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdc_views.engines.plugin import EnginePlugin
 from cdc_views.storage.places import Place
+from cdc_views_spark.config import SparkConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +22,7 @@ class SparkPlugin(EnginePlugin):
     name = "spark"
     title = "Spark SQL"
     extra = "spark"
+    options = SparkConfig
     views_read_states = True
     streams = True
     session_package = "pyspark"
@@ -28,7 +30,7 @@ class SparkPlugin(EnginePlugin):
     def open(self, config: ProjectConfig, *, folder: Place) -> SparkEngine:
         from cdc_views_spark.engine import open_spark
 
-        return open_spark(warehouse=folder)
+        return open_spark(warehouse=folder, config=config.options_of(self.name))
 
     def on(self, session: SparkSession) -> SparkEngine:
         from cdc_views_spark.engine import SparkEngine

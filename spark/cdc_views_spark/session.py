@@ -10,6 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc_views.storage.places import Place
+from cdc_views_spark.config import SparkConfig
 from cdc_views_spark.ivy import fetched
 from cdc_views_spark.java import cache_folder, java_home
 from cdc_views_spark.stores import store_jars, store_settings
@@ -31,7 +32,14 @@ def _leave_out_what_spark_brings(folder: Path) -> None:
             extra.unlink()
 
 
-def open_session(*, warehouse: Place, cores: int = 2, memory: str = "2g", options: dict[str, str] | None = None) -> SparkSession:
+def configured(warehouse: Place, config: SparkConfig) -> SparkSession:
+    """Return this process's open session, or a new one as `spark:` of the project file has it."""
+    return open_session(warehouse=warehouse, memory=config.memory, options=dict(config.settings), master=config.master)
+
+
+def open_session(
+    *, warehouse: Place, cores: int = 2, memory: str = "2g", options: dict[str, str] | None = None, master: str | None = None
+) -> SparkSession:
     """Return this process's open session, or a new one: UTC, ANSI, few partitions, a catalog inside `warehouse`.
 
     `CDC_VIEWS_SPARK_MASTER` names another master than this process's threads; its workers must see the same files.
@@ -44,8 +52,8 @@ def open_session(*, warehouse: Place, cores: int = 2, memory: str = "2g", option
     os.environ["JAVA_HOME"] = str(java_home(cache_folder()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    master = os.environ.get("CDC_VIEWS_SPARK_MASTER") or f"local[{cores}]"
-    builder = SparkSession.builder.master(master).appName("cdc-views")
+    place = os.environ.get("CDC_VIEWS_SPARK_MASTER") or master or f"local[{cores}]"
+    builder = SparkSession.builder.master(place).appName("cdc-views")
     settings = {**_settings(folder, memory), **store_settings(str(warehouse)), **(options or {})}
     jars = os.pathsep.join(map(str, [*delta_jars(), *store_jars(str(warehouse))]))
     for part in ("driver", "executor"):

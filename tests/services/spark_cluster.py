@@ -36,7 +36,7 @@ class Cluster:
 
     def environment(self) -> dict[str, str]:
         """What `cdc-views` needs to run on it."""
-        return {**_environment(), "CDC_VIEWS_SPARK_MASTER": self.master}
+        return _environment()
 
     def add_worker(self) -> None:
         """Start one more worker, of one core."""

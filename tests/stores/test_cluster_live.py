@@ -68,6 +68,7 @@ class Deployment:
 def deployed(folder: Path, url: str, options: dict[str, str], cluster: spark_cluster.Cluster, case: Path) -> Deployment:
     table = {"name": TABLE, "schema": str(case / "schema.cql"), "raw": {"format": "cassandra-mutation"}}
     told = {"name": "t", "engine": "duckdb", "warehouse": url, "storage_options": options, "tables": [table]}
+    told["spark"] = {"master": cluster.master}
     (folder / "cdc_views.yml").write_text(json.dumps(told))
     return Deployment(folder, cluster)
 
