@@ -16,13 +16,13 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
-from cdc_views.errors import CdcViewsError, EngineError, TransientError
+from cdc_views.errors import CdcViewsError, EngineError
 from cdc_views.landing.checkpoints import sum_up
 from cdc_views.landing.digests import note_commit
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import Place, arrow_sink
-from cdc_views.storage.stores import is_url
+from cdc_views.storage.stores import explained, is_url
 
 DICTIONARY_BYTES = 16 << 10  # a column's larger dictionary is dropped: it saves nothing if all values differ, as write times do
 BOUND_BYTES = 64  # of the least and greatest text in a footer; deltalake writes whole texts once any property is set
@@ -96,7 +96,7 @@ def delta_errors(location: str) -> Iterator[None]:
         if not (isinstance(error, (DeltaError, OSError)) or type(error) is Exception):
             raise
         if is_url(location) and _UNANSWERED in str(error):
-            raise TransientError(f"{location}: the store did not answer: {error}; run the command again") from error
+            raise explained(location, error) from error
         # any of them may hold an error of the operating system
         is_of_system = isinstance(error, OSError) or "(os error " in str(error)
         remedy = "; check the path, its permissions and the free space" if is_of_system else ""

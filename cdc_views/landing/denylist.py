@@ -44,7 +44,7 @@ from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.codec.comparable import comparable, partition_identity
 from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.facts import Elements, Fact, FactKind
-from cdc_views.storage.places import Place, write_whole
+from cdc_views.storage.places import Place, update, write_new
 from cdc_views.storage.relation_read import all_equal, stored_key
 
 NOT_KEPT = b""  # in quarantine, replaces the bytes of an event about a forgotten key
@@ -218,15 +218,15 @@ def add(
 ) -> None:
     """Remember a key; a killed run leaves the old file or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    secret = read_secret(file.parent)
-    if secret is None:
-        secret = secrets.token_bytes(_SECRET_BYTES)
-        write_whole(_secret_file(file.parent), secret.hex() + "\n", mode=0o600)
+    if read_secret(file.parent) is None:
+        with suppress(FileExistsError):  # somebody else forgets the project's first key, too
+            write_new(_secret_file(file.parent), f"{secrets.token_hex(_SECRET_BYTES)}\n".encode(), mode=0o600)
+    secret = read_secret(file.parent) or b""
     Denylist.read(file)  # checks the secret
-    before = file.read_text("utf-8") if file.exists() else json.dumps({"check": _hash(secret, _CHECK)}) + "\n"
     scope = _PARTITION if key.is_partition else _ROW
     entry = Entry(_hash(secret, key.canonical()), scope, forgotten, through, is_lifted, ahead)
-    write_whole(file, before + json.dumps(asdict(entry)) + "\n", mode=0o644)
+    head, line = json.dumps({"check": _hash(secret, _CHECK)}) + "\n", json.dumps(asdict(entry)) + "\n"
+    update(file, lambda before: (head if before is None else before) + line, mode=0o644)
 
 
 def read_secret(folder: Place) -> bytes | None:

@@ -24,11 +24,11 @@ def write_whole(file: Path, text: str, *, mode: int = 0o666) -> None:
         raise
 
 
-def write_new(file: Path, content: bytes) -> None:
+def write_new(file: Path, content: bytes, *, mode: int = 0o666) -> None:
     """Create a file with all of its content, on disk; raises `FileExistsError` if it exists, and of two writers one does."""
     draft = file.with_name(f".{file.name}.{uuid4().hex}")
     try:
-        with draft.open("xb") as stream:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())

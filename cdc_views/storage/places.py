@@ -145,10 +145,20 @@ def write_whole(place: Place, text: str, *, mode: int = 0o666) -> None:
         place.write_bytes(text.encode())
 
 
-def write_new(place: Place, content: bytes) -> None:
+def update(place: Place, change: Callable[[str | None], str], *, mode: int = 0o666) -> None:
+    """Replace a text by what `change` makes of it (None: there is none). On a store no other writer's change is lost: `change` is
+    called again. On a local disk the caller keeps others away.
+    """
+    if isinstance(place, Path):
+        write_whole(place, change(place.read_text("utf-8") if place.exists() else None), mode=mode)
+    else:
+        cast("StorePath", place).update(change)
+
+
+def write_new(place: Place, content: bytes, *, mode: int = 0o666) -> None:
     """Create a file with all of its content; raises `FileExistsError` if there is one, and of two writers one does."""
     if isinstance(place, Path):
-        write_new_file(place, content)
+        write_new_file(place, content, mode=mode)
     else:
         cast("StorePath", place).write_bytes(content, is_new=True)
 

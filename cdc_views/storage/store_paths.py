@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import translate
@@ -17,9 +17,10 @@ from pathlib import PurePosixPath
 from typing import IO, Any, cast
 from uuid import uuid4
 
-from cdc_views.errors import UnsupportedError
+from cdc_views.errors import TransientError, UnsupportedError
 from cdc_views.storage.stores import is_url, split, store_errors, store_of
 
+_UPDATES = 20
 _SMALL = 4 << 20
 """A store answers a request late, and then fast: the bytes that come in the time of one more request."""
 _BLOCK = 1 << 18
@@ -224,6 +225,27 @@ class StorePath:
             else:
                 obstore.put(store_of(str(self)), self.key, content)
         self._known = None
+
+    def update(self, change: Callable[[str | None], str]) -> None:
+        """Replace the text by what `change` makes of it (None: there is none), once nobody else replaces it meanwhile."""
+        import obstore
+
+        for _ in range(_UPDATES):
+            try:
+                with store_errors(str(self)):
+                    found = obstore.get(store_of(str(self)), self.key)
+                    text: str | None = bytes(found.bytes()).decode()
+                    seen: Any = {name: told for name in ("e_tag", "version") if (told := found.meta.get(name))}
+            except FileNotFoundError:
+                text, seen = None, "create"
+            try:
+                with store_errors(str(self)):
+                    obstore.put(store_of(str(self)), self.key, change(text).encode(), mode=seen, use_multipart=False)
+            except FileExistsError:
+                continue
+            self._known = None
+            return
+        raise TransientError(f"{self}: others keep changing it; run the command again")
 
     def open(self, mode: str = "rb") -> IO[bytes]:
         """Open for reading (`rb`) or writing (`wb`, `xb`), which takes effect at `close`."""

@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.errors import ConfigError, EngineError, TransientError, UnsupportedError
+from cdc_views.errors import CdcViewsError, ConfigError, EngineError, TransientError, UnsupportedError
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -41,6 +41,8 @@ _OF_CLIENT = frozenset(
     }
 )
 _OF_DELTA = ("aws_s3_locking_provider", "s3_locking_provider", "delta_dynamo_table_name", "aws_s3_pool_idle_timeout_seconds")
+_MOST = 300
+"""Letters of what a store says in an error."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
@@ -143,15 +145,35 @@ def store_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, said.NotFoundError) as error:
+        if _NO_BUCKET.search(str(error)):
+            raise explained(url, error) from error
         raise FileNotFoundError(f"{url}: there is no such object") from error
     except (FileExistsError, said.AlreadyExistsError, said.PreconditionError) as error:
-        raise FileExistsError(f"{url}: exists") from error
-    except (PermissionError, said.PermissionDeniedError, said.UnauthenticatedError) as error:
-        remedy = "check the credentials in the environment or in `storage_options:`"
-        raise EngineError(f"{url}: the store refuses: {_first_line(error)}; {remedy}") from error
+        raise FileExistsError(f"{url}: is there, or is another than it was") from error
     except (said.BaseError, OSError) as error:
-        raise TransientError(f"{url}: the store did not answer: {_first_line(error)}; run the command again") from error
+        raise explained(url, error) from error
+
+
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist")
+_NO_CREDENTIALS = re.compile(r"169\.254\.|metadata\.google|[Mm]issing.{0,20}credential|GenericCredential")
+_REFUSED = re.compile(
+    r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|40[13] (Forbidden|Unauthorized)|[Pp]ermission ?[Dd]enied"
+)
+
+
+def explained(url: str, error: BaseException) -> CdcViewsError:
+    """Return the error for what a store, or a library that asked it, says: what is wrong, and what to do."""
+    text, root = str(error), split(url)[0]
+    if _NO_BUCKET.search(text):
+        return ConfigError(f"{root}: there is no such bucket; create it, or correct `warehouse:` or `raw: {{table: …}}`")
+    if _NO_CREDENTIALS.search(text):
+        where = "set them in the environment or in `storage_options:` (docs/how-to/object-store.md)"
+        return ConfigError(f"{root}: no credentials were found, and this machine has no role; {where}")
+    if _REFUSED.search(text):
+        return EngineError(f"{url}: the store refuses: {_first_line(error)}; check the credentials and what they may do")
+    return TransientError(f"{url}: the store did not answer: {_first_line(error)}; run the command again")
 
 
 def _first_line(error: BaseException) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    lines = [line.strip(" ↳\x1b[031m") for line in str(error).splitlines()]
+    return next((line for line in lines if "Error performing" in line), next(filter(None, lines), type(error).__name__))[:_MOST]

@@ -12,19 +12,22 @@ import pytest
 from services import s3
 
 from cdc_views.errors import ConfigError, EngineError, TransientError, UnsupportedError
+from cdc_views.landing.raw_table import is_delta
 from cdc_views.storage.places import (
     Place,
     arrow_sink,
     arrow_source,
+    at_once,
     copy_file,
     on_this_machine,
     place_of,
     remove_tree,
+    update,
     write_new,
     write_whole,
 )
 from cdc_views.storage.store_paths import RangeReader, StorePath, check_creates
-from cdc_views.storage.stores import options_of, split, use_options
+from cdc_views.storage.stores import explained, options_of, split, use_options
 
 
 @pytest.fixture(params=["a folder", "a store"])
@@ -113,6 +116,22 @@ def test_of_writers_of_a_new_file_one_wins(place: Place) -> None:
     assert [(place / "entry").read_bytes()] == outcomes
     with pytest.raises(FileExistsError):
         write_new(place / "entry", b"late")
+
+
+def test_no_update_of_a_text_is_lost(prefix: str) -> None:
+    place = place_of(f"{prefix}/noted")
+
+    def note(number: int) -> None:
+        update(place, lambda before: f"{before or ''}{number}\n")
+
+    at_once(note, range(6))
+    assert sorted(place.read_text().split()) == [*map(str, range(6))]
+
+
+def test_a_text_is_updated(place: Place) -> None:
+    for word in ("one", "two"):
+        update(place / "noted", lambda before, word=word: f"{before or 'begun'} {word}")  # type: ignore[misc]
+    assert (place / "noted").read_text() == "begun one two"
 
 
 def test_arrow_reads_and_writes(place: Place) -> None:
@@ -217,5 +236,23 @@ def test_a_store_that_does_not_answer_is_no_missing_file(server: s3.S3) -> None:
 
 def test_a_bucket_that_is_not_there(server: s3.S3) -> None:
     use_options("s3://no-such-bucket", server.options())
-    with pytest.raises((EngineError, FileNotFoundError)):
-        StorePath.of("s3://no-such-bucket/file").write_bytes(b"")
+    place = StorePath.of("s3://no-such-bucket/file")
+    for ask in (lambda: place.write_bytes(b""), place.read_bytes, lambda: list(place.iterdir()), lambda: is_delta(str(place))):
+        with pytest.raises(ConfigError, match="s3://no-such-bucket: there is no such bucket; create it"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "told"),
+    [
+        ("Error performing PUT http://169.254.169.254/latest/api/token: timed out", ConfigError, "no credentials"),
+        ("Generic GCS error: Error performing GET http://metadata.google.internal/x", ConfigError, "no credentials"),
+        ("Error performing GET https://s3/a: 403 Forbidden: <Code>AccessDenied</Code>", EngineError, "refuses"),
+        ("Error performing GET https://s3/a: 503 Slow Down", TransientError, "run the command again"),
+    ],
+)
+def test_what_a_store_says_becomes_what_to_do(said: str, kind: type[Exception], told: str) -> None:
+    found = explained("s3://lake/a", RuntimeError(f"Generic error\n   \x1b[31m↳\x1b[0m {said}"))
+    assert type(found) is kind
+    assert told in str(found)
+    assert "\x1b" not in str(found)
