@@ -10,11 +10,12 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from cdc_views.errors import EngineError
+from cdc_views.errors import ConfigError, EngineError
 from cdc_views.plan.compact import PART
 from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.relation import RawTable, Relation
+from cdc_views.storage.stores import explained, is_url
 
 _OF_STATE = "build the state anew with `materialize --full`"
 _OF_RAW = "restore this file of the raw table"
@@ -37,7 +38,7 @@ def snapshot_of(raw: RawTable, *, version: int | None = None) -> Snapshot:
     except TableNotFoundError:
         return Snapshot(-1, arrow=raw.relation.arrow_schema().empty_table())
     except (DeltaError, OSError) as error:
-        raise EngineError(f"raw table {raw.location} cannot be read: {error}") from error
+        raise unread(raw.location, error) from error
     files = tuple(paths_by_name(table).values())
     stored = pa.schema(table.schema().to_arrow())
     has_vectors = "deletionVectors" in (table.protocol().reader_features or [])  # which hide rows
@@ -45,6 +46,13 @@ def snapshot_of(raw: RawTable, *, version: int | None = None) -> Snapshot:
         return Snapshot(table.version(), files, stored)
     rows = _rows(table, set(stored.names)) if files else raw.relation.arrow_schema().empty_table()
     return Snapshot(table.version(), arrow=completed(rows, raw.relation))
+
+
+def unread(location: str, error: Exception) -> EngineError | ConfigError:
+    """Return the error for a raw table that cannot be opened."""
+    if is_url(location):
+        return explained(location, error)
+    return EngineError(f"raw table {location} cannot be read: {error}")
 
 
 def _rows(table: DeltaTable, stored: set[str]) -> pa.Table:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.errors import CdcViewsError, ConfigError, EngineError, TransientError, UnsupportedError
+from cdc_views.errors import ConfigError, EngineError, TransientError, UnsupportedError
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -161,7 +161,7 @@ _REFUSED = re.compile(
 )
 
 
-def explained(url: str, error: BaseException) -> CdcViewsError:
+def explained(url: str, error: BaseException) -> ConfigError | EngineError:
     """Return the error for what a store, or a library that asked it, says: what is wrong, and what to do."""
     text, root = str(error), split(url)[0]
     if _NO_BUCKET.search(text):

@@ -8,7 +8,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from cdc_views.errors import EngineError
+from cdc_views.engines.snapshot import unread
 from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import at_once, place_of
@@ -46,7 +46,7 @@ def raw_files(raw: RawTable, *, version: int | None = None) -> RawFiles | None:
     except (DeltaError, OSError) as error:
         if version is None and isinstance(error, TableNotFoundError):
             return None
-        raise EngineError(f"raw table {raw.location} cannot be read: {error}") from error
+        raise unread(raw.location, error) from error
     paths = tuple(paths_by_name(table).values())
     sizes = pa.table(table.get_add_actions(flatten=True)).column("size_bytes").to_pylist()
     return RawFiles(table.version(), paths, sum(sizes), _are_plain(table, paths))

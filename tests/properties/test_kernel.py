@@ -178,9 +178,6 @@ def test_auto_says_why(
     assert "it is for less than 0.0 MB" in why
     strategy, why = reasons(kernel_engine, replace(read, strategy=Strategy.WINDOW))
     assert (strategy, why) == ("window", "strategy window, as asked for")
-    strategy, why = reasons(kernel_engine, replace(read, raw=RawTable("s3://bucket/raw", NARROW.relation)))
-    assert strategy == "aggregate"
-    assert "the bytes of its files are unknown" in why
 
 
 @pytest.mark.parametrize(
