@@ -21,6 +21,9 @@ class ProjectEngine(Protocol):
     options: type[ConfigPart] | None
     """The model of the key that has the engine's name; None: there is no such key."""
 
+    keeps_tables: bool
+    """Whether raw tables are its own, which no other engine reads."""
+
     def check_warehouse(self, warehouse: str) -> None:
         """Raise `ValueError` if the engine cannot use `warehouse:`."""
 

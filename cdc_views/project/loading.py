@@ -55,16 +55,20 @@ def project_model(engines: tuple[str, ...]) -> type[ProjectConfig]:
     models = {name: model for name in engines if (model := project_engine(name).options) is not None}
     fields: dict[str, Any] = {
         name: (
-            Annotated[model, AfterValidator(_only_of_its_engine)],
-            Field(default=model(), description=f"How engine {name} is used; of this engine only."),
+            Annotated[model, AfterValidator(_of_its_engine)],
+            Field(default=model(), description=f"How engine {name} is used."),
         )
         for name, model in models.items()
     }
     return create_model("ProjectConfig", __base__=ProjectConfig, __doc__=ProjectConfig.__doc__, **fields)
 
 
-def _only_of_its_engine(value: ConfigPart, info: ValidationInfo) -> ConfigPart:
-    if (chosen := info.data.get("engine")) not in (None, info.field_name):
+def _of_its_engine(value: ConfigPart, info: ValidationInfo) -> ConfigPart:
+    chosen = info.data.get("engine")
+    if chosen in (None, info.field_name):
+        return value
+    # `--engine` may choose another engine that reads the same tables
+    if any(project_engine(str(name)).keeps_tables for name in (chosen, info.field_name)):
         raise ValueError(f"`{info.field_name}` goes with engine {info.field_name}, not with {chosen}")
     return value
 

@@ -89,7 +89,8 @@ def test_its_engine_s_options_are_checked_with_their_line(site: Path, folder: Pa
     told = run(site, folder, "query", "shop.orders", code=2)
     assert "cdc_views.yml:3: unknown key 'threds' in acme; did you mean 'threads'?" in told
     (folder / "cdc_views.yml").write_text(PROJECT.replace("engine: acme", "engine: duckdb"))
-    assert "`acme` goes with engine acme, not with duckdb" in run(site, folder, "query", "shop.orders", code=2)
+    # `--engine acme` may be asked for, too
+    assert "paid" not in run(site, folder, "query", "shop.orders")
     assert "AcmeOptions" in run(site, folder, "init", "--json-schema")
 
 

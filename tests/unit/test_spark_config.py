@@ -34,6 +34,13 @@ def test_the_section_reaches_the_session(tmp_path: Path, monkeypatch: pytest.Mon
     assert {warehouse for warehouse, _ in asked} == {loaded.warehouse}
 
 
+def test_it_stands_where_another_engine_is_the_usual_one(tmp_path: Path) -> None:
+    loaded = project(tmp_path, engine="duckdb", spark={"memory": "4g"})
+    assert loaded.config.options_of("spark").memory == "4g"
+    with pytest.raises(ConfigError, match="`spark` goes with engine spark, not with bigquery"):
+        project(tmp_path, engine="bigquery", warehouse="p.d", spark={"memory": "4g"})
+
+
 def test_a_typing_error_is_found(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="settinsg"):
         project(tmp_path, spark={"settinsg": {}})
