@@ -34,7 +34,9 @@ class ProjectContext:
 
     def __post_init__(self) -> None:
         """Let every later access to the project's stores use `storage_options:`."""
-        for url in (self.config.warehouse, *(table.raw_table for table in self.config.tables)):
+        # a quarantine is beside its raw table
+        raws = (table.raw_table.rstrip("/").rpartition("/")[0] for table in self.config.tables if is_url(table.raw_table))
+        for url in (self.config.warehouse, *raws):
             if self.config.storage_options and is_url(url):
                 use_options(url, self.config.storage_options)
 
@@ -46,8 +48,6 @@ class ProjectContext:
     @property
     def warehouse(self) -> Place:
         """The folder of views and state, on this machine or on a store."""
-        from cdc_views.storage.stores import is_url
-
         self.check_raw_tables_are_local()
         if is_url(self.config.warehouse):
             return place_of(self.config.warehouse)
@@ -181,8 +181,6 @@ class TableContext:
     @property
     def location(self) -> str:
         """Path or URI of the raw table in the project file."""
-        from cdc_views.storage.stores import is_url
-
         if self.project.is_remote:
             return self.project.warehouse_plugin.raw_location(self.project.config, self.config.raw_table)
         path, warehouse = self.config.raw_table, self.project.config.warehouse

@@ -14,6 +14,8 @@ import pytest
 from helpers.command_line import Answer, CommandLine
 from services import s3
 
+from cdc_views.storage.places import place_of
+
 pytestmark = pytest.mark.heavy
 
 KEY = '{"tenant": "t2", "day": "2026-01-01", "seq": 0, "kind": "z"}'
@@ -133,3 +135,29 @@ def test_the_environment_says_how_to_reach_the_store(
     assert run(*COMMANDS[0]).code == 0
     assert run("materialize").code == 0
     assert len(run.query(TABLE, *AT)) == 54
+
+
+def test_a_raw_table_of_another_bucket_and_its_quarantine(
+    tour: Tour, server: s3.S3, prefix: str, run: CommandLine, no_credentials: None
+) -> None:
+    server.asked("PUT", "/elsewhere")
+    raw = {"format": "cassandra-mutation", "table": "s3://elsewhere/theirs/orders"}
+    table = {"name": TABLE, "schema": "schema.cql", "raw": raw}
+    tour.project(warehouse=f"{prefix}/tour", storage_options=server.options(), tables=[table])
+    (tour.folder / "bad.jsonl").write_text("nothing\n")
+    assert run("land", "cassandra-mutation", "part1.jsonl", "bad.jsonl", "--table", TABLE).code == 1
+    assert run("materialize").code == 0
+    assert len(run.query(TABLE, *AT)) > 10
+    assert [place.name for place in place_of("s3://elsewhere/theirs").iterdir()] == ["orders", "orders__quarantine"]
+
+
+def test_a_local_project_may_have_a_raw_table_on_a_store(
+    tour: Tour, server: s3.S3, prefix: str, run: CommandLine, no_credentials: None
+) -> None:
+    table = {"name": TABLE, "schema": "schema.cql", "raw": {"format": "cassandra-mutation", "table": f"{prefix}/raw/orders"}}
+    tour.project(storage_options=server.options(), tables=[table])
+    assert run(*COMMANDS[0]).code == 0
+    assert run("materialize").code == 0
+    assert len(run.query(TABLE, *AT)) == 54
+    assert run("validate", *AT, "--no-docs").code == 0
+    assert (tour.folder / "warehouse/state").is_dir()
