@@ -125,6 +125,11 @@ class ServingConfig(ConfigPart):
     )
 
 
+def _as_text(value: Any) -> Any:
+    """Return a flag or a number as a store's library spells it."""
+    return str(value).lower() if isinstance(value, bool | int) else value
+
+
 def _serving(value: Any) -> Any:
     return {} if value is True else None if value is False else value
 
@@ -243,7 +248,7 @@ class ProjectConfig(ConfigPart):
     name: Name = Field(description="The project's name.")
     engine: EngineName = Field(description="Where views and state live.")
     warehouse: Name = Field(default="./warehouse", description="A path or URI; for bigquery: project and dataset.")
-    storage_options: dict[Name, Name] = Field(
+    storage_options: dict[Name, Annotated[Name, BeforeValidator(_as_text)]] = Field(
         default_factory=dict,
         description="How to reach a warehouse on an object store, in the words of deltalake: AWS_ENDPOINT_URL, AWS_REGION, …; "
         "by default the environment's. Write secrets as ${NAME}.",

@@ -1,8 +1,7 @@
 """Object stores by URL: `s3://bucket/…`, `gs://bucket/…`, `abfss://container@account…/…`; and how to reach them.
 
-Options come from `storage_options:` of the project file, in the names of deltalake, and else from the environment, which
-deltalake and obstore read alike (`AWS_…`, `GOOGLE_…`, `AZURE_…`). An `http://` endpoint, which both refuse by default, is taken
-as it is named.
+Options come from `storage_options:` of the project file, in the names of deltalake or obstore, and else from the environment,
+which both read alike (`AWS_…`, `GOOGLE_…`, `AZURE_…`). An `http://` endpoint, which both refuse by default, is taken as named.
 """
 
 from __future__ import annotations
@@ -23,16 +22,8 @@ if TYPE_CHECKING:
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 SCHEMES = ("s3", "s3a", "gs", "abfss")
 """The schemes of stores that can create an object only if there is none, which every commit needs."""
-_ENDPOINTS = (
-    "AWS_ENDPOINT_URL_S3",
-    "AWS_ENDPOINT_URL",
-    "AWS_ENDPOINT",
-    "ENDPOINT",
-    "ENDPOINT_URL",
-    "AZURE_STORAGE_ENDPOINT",
-    "AZURE_ENDPOINT",
-)
-_UNSAFE = {"aws_s3_allow_unsafe_rename", "allow_unsafe_rename"}
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+_UNSAFE = re.compile(r"(aws_)?(s3_)?allow_unsafe_rename|(aws_)?conditional_put=disabled")
 _OF_CLIENT = frozenset(
     {
         *("allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only", "http2_only"),
@@ -81,15 +72,31 @@ def options_of(url: str) -> dict[str, str]:
         return {}
     above = [known for known in _given if url == known or url.startswith(f"{known}/")]
     options = dict(_given[max(above, key=len)]) if above else {}
-    unsafe = [name for name in (*options, *os.environ) if name.lower() in _UNSAFE]
+    named = (*options.items(), *os.environ.items())
+    unsafe = [name for name, value in named if any(map(_UNSAFE.fullmatch, (name.lower(), f"{name}={value}".lower())))]
     if unsafe:
         raise UnsupportedError(
             f"{url}: {unsafe[0]} lets two writers overwrite each other's commits",
             remedy="leave it out: commits create objects only if there are none, which S3 and compatible stores do",
         )
+    if url.lower().startswith("s3"):
+        options = {_as_deltalake_names(name): value for name, value in options.items()}
     if _endpoint(options).startswith("http://"):
         options.setdefault("allow_http", "true")
     return options
+
+
+def _as_deltalake_names(name: str) -> str:
+    """Return an option of S3 in the one spelling that deltalake and Hadoop's settings look for, as `AWS_REGION`.
+
+    obstore takes `region` and `aws_region`, too; deltalake misses keys that are spelled so, and asks for a role instead.
+    """
+    plain = re.sub(r"^aws_", "", name.lower())
+    if name.lower() in _OF_DELTA:
+        return name.upper()
+    if plain in _OF_CLIENT or plain in _OF_RETRIES:
+        return plain
+    return f"AWS_{'ENDPOINT_URL' if plain == 'endpoint' else plain.upper()}"
 
 
 def _endpoint(options: Mapping[str, str]) -> str:

@@ -209,9 +209,25 @@ def test_an_endpoint_without_tls_is_taken_as_it_is_named(monkeypatch: pytest.Mon
     assert options_of("s3://plain/a") == {}
 
 
-def test_unsafe_commits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_S3_ALLOW_UNSAFE_RENAME", "true")
-    with pytest.raises(UnsupportedError, match="AWS_S3_ALLOW_UNSAFE_RENAME"):
+@pytest.mark.parametrize("spelled", ["AWS_{}", "aws_{}", "{}"])
+def test_an_option_may_be_spelled_as_either_library_does(prefix: str, server: s3.S3, spelled: str) -> None:
+    names = {name: spelled.format(name.removeprefix("AWS_").lower()) for name in server.options()}
+    if spelled.isupper():
+        names = {name: name for name in names}
+    url = f"{prefix}/spelled"
+    use_options(url, {names[name]: value for name, value in server.options().items()})
+    assert not is_delta(url)
+    assert not StorePath.of(url).exists()
+    assert set(options_of(url)) == {*server.options(), "allow_http"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("AWS_S3_ALLOW_UNSAFE_RENAME", "true"), ("AWS_CONDITIONAL_PUT", "disabled")])
+def test_unsafe_commits_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    use_options("s3://unsafe/b", {name.lower(): value})
+    with pytest.raises(UnsupportedError, match=name.lower()):
+        options_of("s3://unsafe/b")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UnsupportedError, match=name):
         options_of("s3://unsafe/a")
 
 

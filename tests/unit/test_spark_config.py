@@ -69,6 +69,11 @@ def test_hadoop_is_told_what_deltalake_is(monkeypatch: pytest.MonkeyPatch) -> No
     assert stores.store_settings("/a/folder") == {}
 
 
+def test_options_of_a_store_may_be_flags_and_numbers(tmp_path: Path) -> None:
+    loaded = project(tmp_path, warehouse="s3://lake/a", storage_options={"allow_http": True, "max_retries": 3, "region": "x"})
+    assert loaded.config.storage_options == {"allow_http": "true", "max_retries": "3", "region": "x"}
+
+
 @pytest.mark.parametrize("url", ["gs://bucket/a", "abfss://c@a.dfs.core.windows.net/a"])
 def test_another_store_needs_a_session_of_the_users(url: str) -> None:
     with pytest.raises(UnsupportedError, match="open a session"):
