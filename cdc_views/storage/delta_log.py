@@ -25,7 +25,7 @@ from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.deletion_vectors import DeletionVector, read
 from cdc_views.storage.delta_checkpoints import checkpointed
 from cdc_views.storage.places import Place, arrow_source, at_once, place_of, write_new
-from cdc_views.storage.store_paths import remember_size
+from cdc_views.storage.range_reader import remember_size
 
 LOG = "_delta_log"
 DRAFT = "_draft-"

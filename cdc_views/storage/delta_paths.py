@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.storage.store_paths import remember_size
+from cdc_views.storage.range_reader import remember_size
 from cdc_views.storage.stores import is_url
 
 

@@ -16,7 +16,8 @@ from urllib.parse import unquote, urlsplit
 
 from cdc_views.model.whole_files import write_new as write_new_file
 from cdc_views.model.whole_files import write_whole as write_whole_file
-from cdc_views.storage.store_paths import RangeReader, StorePath
+from cdc_views.storage.range_reader import RangeReader
+from cdc_views.storage.store_paths import StorePath
 from cdc_views.storage.stores import is_url, store_errors
 
 _AT_ONCE = 16

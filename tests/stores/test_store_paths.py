@@ -26,7 +26,8 @@ from cdc_views.storage.places import (
     write_new,
     write_whole,
 )
-from cdc_views.storage.store_paths import RangeReader, StorePath, check_creates
+from cdc_views.storage.range_reader import RangeReader
+from cdc_views.storage.store_paths import StorePath, check_creates
 from cdc_views.storage.stores import explained, options_of, split, use_options
 
 

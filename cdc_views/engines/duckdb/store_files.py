@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from fsspec import AbstractFileSystem
 
-from cdc_views.storage.store_paths import RangeReader, StorePath
+from cdc_views.storage.range_reader import RangeReader
+from cdc_views.storage.store_paths import StorePath
 from cdc_views.storage.stores import SCHEMES
 
 _NEVER = datetime(2000, 1, 1, tzinfo=timezone.utc)
