@@ -15,6 +15,7 @@ from cdc_views.plan.build import Ask
 from cdc_views.plan.reduction import WholeEvents
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
+from cdc_views.storage.stores import is_url
 
 _MOST_OPENED = 200
 """Opening more files costs more than a plan saves that knows their columns."""
@@ -42,7 +43,7 @@ def told_of(relation: Relation, files: Sequence[str]) -> Told | None:
 
     A cell stands only where its event's marker stands (S1), so equal numbers of nulls mean that each event has the cell.
     """
-    if len(files) > _MOST_OPENED or any("://" in file for file in files):
+    if len(files) > _MOST_OPENED or any(map(is_url, files)):
         return None
     ranks = {c.name: f"{physical_name(c.name)}.rank" for c in relation.schema.regulars if not c.type.is_multicell}
     told = Told({c.name for c in relation.schema.regulars} - ranks.keys())

@@ -74,9 +74,10 @@ def contents(folder: Place | str, versions: Iterable[int]) -> Iterator[tuple[int
         except OSError:
             return None
 
-    asked = iter(versions)
     if isinstance(place_of(folder), Path):
-        yield from ((version, content(version)) for version in asked)
+        yield from ((version, content(version)) for version in versions)
+        return
+    asked = iter(versions)
     number = 1  # of entries asked for at once: who reads to the end of a log asks for few that are not there
     while some := list(islice(asked, number)):
         yield from zip(some, at_once(content, some), strict=True)

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from cdc_views.model.whole_files import write_new as write_new_file
 from cdc_views.model.whole_files import write_whole as write_whole_file
-from cdc_views.storage.range_reader import RangeReader
+from cdc_views.storage.range_reader import RangeReader, known_size
 from cdc_views.storage.store_paths import StorePath
 from cdc_views.storage.stores import is_url, store_errors
 
@@ -114,6 +114,12 @@ def local_folder(location: str) -> Path | None:
     """Return the folder of a path or a `file://` URL; None if it is on a store."""
     place = place_of(location)
     return place if isinstance(place, Path) else None
+
+
+def size_of(location: str) -> int:
+    """Return the bytes of a data file; raises `OSError` if it is gone, which a store is not asked where the log told its size."""
+    place = place_of(location)
+    return place.stat().st_size if isinstance(place, Path) else known_size(cast("StorePath", place))
 
 
 def arrow_source(location: str | Place) -> Any:  # what pyarrow.parquet takes

@@ -23,6 +23,12 @@ def remember_size(url: str, size: int) -> None:
             _SIZES.popitem(last=False)
 
 
+def known_size(place: StorePath) -> int:
+    """Return the bytes of an object; costs a request unless they were remembered."""
+    known = _SIZES.get(str(place))
+    return place.stat().st_size if known is None else known
+
+
 class RangeReader:
     """A file-like view of an object, by ranges; any thread may use it, each with a position of its own.
 
@@ -33,9 +39,7 @@ class RangeReader:
 
     def __init__(self, place: StorePath) -> None:
         """Costs the request of `place.stat`, unless the size was remembered."""
-        known = _SIZES.get(str(place))
-        self._size = place.stat().st_size if known is None else known
-        self._place, self._at, self.closed = place, threading.local(), False
+        self._place, self._size, self._at, self.closed = place, known_size(place), threading.local(), False
         self._whole = b""
 
     def size(self) -> int:

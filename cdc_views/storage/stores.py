@@ -81,7 +81,7 @@ def options_of(url: str) -> dict[str, str]:
         )
     if url.lower().startswith("s3"):
         options = {_as_deltalake_names(name): value for name, value in options.items()}
-    if _endpoint(options).startswith("http://"):
+    if endpoint_of(options).startswith("http://"):
         options.setdefault("allow_http", "true")
     return options
 
@@ -99,7 +99,8 @@ def _as_deltalake_names(name: str) -> str:
     return f"AWS_{'ENDPOINT_URL' if plain == 'endpoint' else plain.upper()}"
 
 
-def _endpoint(options: Mapping[str, str]) -> str:
+def endpoint_of(options: Mapping[str, str]) -> str:
+    """Return the address of a server instead of the cloud's own, from these options or the environment; empty without one."""
     given = {name.upper(): value for name, value in (*os.environ.items(), *options.items())}
     return next((given[name] for name in _ENDPOINTS if given.get(name)), "")
 

@@ -17,9 +17,10 @@ from cdc_views.plan.build import Ask
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import Choice, choose
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.stores import is_url
 from cdc_views_spark.executors import are_this_python, is_local, why_no_duckdb
 from cdc_views_spark.in_place import Spread
-from cdc_views_spark.raw_files import RawFiles, bytes_of, is_remote, raw_files
+from cdc_views_spark.raw_files import RawFiles, bytes_of, raw_files
 from cdc_views_spark.reading import facts_by_part, parts_of_sources, raw_facts
 
 KERNEL_BYTES = 64_000_000
@@ -81,7 +82,7 @@ class Facts:
             has_files = bool(sources.paths())
         named = (self.raw.location, *(() if sources is None else sources.parts.of(Part).paths))
         # a task has a working folder of its own
-        if any(map(is_remote, named)):  # tasks read a store with our own client
+        if any(map(is_url, named)):  # tasks read a store with our own client
             return has_files and are_this_python(self.session)
         return has_files and all(map(os.path.isabs, named)) and is_local(self.session)
 

@@ -52,6 +52,17 @@ def fetched(
     return folder
 
 
+def leave_out(beginnings: tuple[str, ...]) -> Callable[[Path], None]:
+    """Return a `finish` of `fetched` that removes the jars whose names begin so."""
+
+    def finish(folder: Path) -> None:
+        for jar in folder.glob("*.jar"):
+            if jar.name.startswith(beginnings):
+                jar.unlink()
+
+    return finish
+
+
 def _put_in_place(beside: Path, folder: Path) -> None:
     if folder.exists() and not (folder / _COMPLETE).exists():
         shutil.rmtree(folder, ignore_errors=True)

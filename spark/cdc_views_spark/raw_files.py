@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from cdc_views.engines.snapshot import unread
 from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.delta_tables import opened
-from cdc_views.storage.places import at_once, place_of
+from cdc_views.storage.places import at_once, size_of
 from cdc_views.storage.relation import RawTable
 
 _MOST_NAMED = 1_000
@@ -32,11 +32,6 @@ class RawFiles:
     are_plain: bool
 
 
-def is_remote(path: str) -> bool:
-    """Return whether a path is on an object store, whose files cost requests to look at."""
-    return "://" in path
-
-
 def raw_files(raw: RawTable, *, version: int | None = None) -> RawFiles | None:
     """Return the files of a version. Without `version`: of the newest one, or None if the table is missing. Raises
     `EngineError`.
@@ -55,7 +50,7 @@ def raw_files(raw: RawTable, *, version: int | None = None) -> RawFiles | None:
 def bytes_of(paths: tuple[str, ...]) -> int | None:
     """Return the bytes of some files; None if any is gone."""
     try:
-        return sum(at_once(lambda path: place_of(path).stat().st_size, paths))
+        return sum(at_once(size_of, paths))
     except OSError:  # the read itself says which
         return None
 

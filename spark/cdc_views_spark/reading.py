@@ -16,9 +16,10 @@ from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import FileSet, Part, Source
 from cdc_views.storage.relation import RawTable, Relation
+from cdc_views.storage.stores import is_url
 from cdc_views_spark import masks
 from cdc_views_spark.compile import Compiler
-from cdc_views_spark.raw_files import RawFiles, is_remote, raw_files
+from cdc_views_spark.raw_files import RawFiles, raw_files
 
 _READS_RANGES_APART = "parquet.hadoop.vectored.io.enabled"
 """Reads several ranges of a file in other threads. It helps with remote files, but on a local disk a task waits longer for the
@@ -102,7 +103,7 @@ def _files(session: SparkSession, sources: Sources, files: FileSet) -> DataFrame
 
 def _by_name(session: SparkSession, relation: Relation, paths: tuple[str, ...]) -> DataFrame:
     reader = session.read.schema(from_arrow_schema(relation.arrow_schema()))
-    if not any(map(is_remote, paths)):
+    if not any(map(is_url, paths)):
         reader = reader.option(_READS_RANGES_APART, "false")
     return reader.parquet(*paths)
 

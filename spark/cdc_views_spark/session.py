@@ -11,25 +11,20 @@ from pyspark.sql import SparkSession
 
 from cdc_views.storage.places import Place
 from cdc_views_spark.config import SparkConfig
-from cdc_views_spark.ivy import fetched
+from cdc_views_spark.ivy import fetched, leave_out
 from cdc_views_spark.java import cache_folder, java_home
 from cdc_views_spark.stores import store_jars, store_settings
 
 DELTA_JAR = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
 """The coordinates that work with pyspark 4.2.0."""
+_SPARK_HAS = ("scala-library", "slf4j", "antlr4-runtime", "jackson")
+"""Spark has its own Scala and logging; two versions clash."""
 
 
 def delta_jars() -> list[Path]:
     """Return the Delta jars, fetched on the first call; raises `EngineError` if that fails."""
     folder = cache_folder() / f"jars-{DELTA_JAR[1]}-{DELTA_JAR[2]}"
-    return sorted(fetched(DELTA_JAR, folder, finish=_leave_out_what_spark_brings).glob("*.jar"))
-
-
-def _leave_out_what_spark_brings(folder: Path) -> None:
-    for extra in folder.glob("*.jar"):
-        # Spark has its own Scala and logging; two versions clash
-        if extra.name.startswith(("scala-library", "slf4j", "antlr4-runtime", "jackson")):
-            extra.unlink()
+    return sorted(fetched(DELTA_JAR, folder, finish=leave_out(_SPARK_HAS)).glob("*.jar"))
 
 
 def configured(warehouse: Place, config: SparkConfig) -> SparkSession:

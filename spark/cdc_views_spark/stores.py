@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.storage.stores import is_url, options_of, split
-from cdc_views_spark.ivy import Coordinates, fetched
+from cdc_views.storage.stores import endpoint_of, is_url, options_of, split
+from cdc_views_spark.ivy import Coordinates, fetched, leave_out
 from cdc_views_spark.java import cache_folder
 
 HADOOP_AWS = ("org.apache.hadoop", "hadoop-aws", "3.5.0")
@@ -33,13 +33,7 @@ def store_jars(warehouse: str) -> list[Path]:
     if not _is_s3(warehouse):
         return []
     folder = cache_folder() / f"jars-{HADOOP_AWS[1]}-{HADOOP_AWS[2]}"
-    return sorted(fetched(HADOOP_AWS, folder, finish=_leave_out_what_spark_brings, instead=_PARTS).glob("*.jar"))
-
-
-def _leave_out_what_spark_brings(folder: Path) -> None:
-    for extra in folder.glob("*.jar"):
-        if extra.name.startswith(_SPARK_HAS):
-            extra.unlink()
+    return sorted(fetched(HADOOP_AWS, folder, finish=leave_out(_SPARK_HAS), instead=_PARTS).glob("*.jar"))
 
 
 def store_settings(warehouse: str) -> dict[str, str]:
@@ -49,24 +43,24 @@ def store_settings(warehouse: str) -> dict[str, str]:
     """
     if not _is_s3(warehouse):
         return {}
-    given = {name.upper(): value for name, value in (*os.environ.items(), *options_of(warehouse).items())}
-    mine = {name.upper() for name in options_of(warehouse)}
+    own = options_of(warehouse)
+    given = {name.upper(): value for name, value in (*os.environ.items(), *own.items())}
 
     def first(*names: str) -> str:
         return next((given[name] for name in names if given.get(name)), "")
 
-    endpoint = first("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "ENDPOINT_URL", "ENDPOINT")
-    is_virtual = first("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "VIRTUAL_HOSTED_STYLE_REQUEST").lower() in _TRUE
-    has_keys = any(name.endswith("ACCESS_KEY_ID") for name in mine)
-    is_anonymous = first("AWS_SKIP_SIGNATURE", "SKIP_SIGNATURE").lower() in _TRUE
+    endpoint = endpoint_of(own)
+    is_virtual = first("AWS_VIRTUAL_HOSTED_STYLE_REQUEST").lower() in _TRUE
+    is_anonymous = first("AWS_SKIP_SIGNATURE").lower() in _TRUE
+    keys = own if "AWS_ACCESS_KEY_ID" in own else {}
     told = {
         "endpoint": endpoint,
-        "endpoint.region": first("AWS_REGION", "REGION", "AWS_DEFAULT_REGION"),
+        "endpoint.region": first("AWS_REGION", "AWS_DEFAULT_REGION"),
         "path.style.access": "true" if endpoint and not is_virtual else "",
         "connection.ssl.enabled": "false" if endpoint.startswith("http://") else "",
-        "access.key": first("AWS_ACCESS_KEY_ID", "ACCESS_KEY_ID") if has_keys else "",
-        "secret.key": first("AWS_SECRET_ACCESS_KEY", "SECRET_ACCESS_KEY") if has_keys else "",
-        "session.token": first("AWS_SESSION_TOKEN", "SESSION_TOKEN") if has_keys else "",
+        "access.key": keys.get("AWS_ACCESS_KEY_ID", ""),
+        "secret.key": keys.get("AWS_SECRET_ACCESS_KEY", ""),
+        "session.token": keys.get("AWS_SESSION_TOKEN", ""),
         "aws.credentials.provider": _ANONYMOUS if is_anonymous else "",
     }
     settings = {f"spark.hadoop.fs.s3a.{name}": value for name, value in told.items() if value}
