@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +24,7 @@ from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import Place, arrow_sink
 from cdc_views.storage.stores import explained, is_url
+from cdc_views.storage.table_log import TableLog
 
 DICTIONARY_BYTES = 16 << 10  # a column's larger dictionary is dropped: it saves nothing if all values differ, as write times do
 BOUND_BYTES = 64  # of the least and greatest text in a footer; deltalake writes whole texts once any property is set
@@ -139,8 +141,8 @@ def committing(table: DeltaTable) -> Iterator[PostCommitHookProperties]:
     """Yield what deltalake does after the block's commit, and do the rest; the block leaves the table open at that commit."""
     with delta_errors(table.table_uri):
         yield _NOTHING_AFTER  # `sum_up` does the work of deltalake's hooks
-        sum_up(table)
-        note_commit(table)
+        sum_up(table.table_uri, table.version(), table.metadata().configuration)
+        note_commit(table.table_uri, table.version())
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,11 @@ def commit_files(table: DeltaTable, files: Sequence[NewFile], *, transactions: M
             post_commithook_properties=after,
         )
         table.update_incremental()
+
+
+def log_of(table: DeltaTable) -> TableLog:
+    """Return the log of an open table at its version: deltalake reads the log anew for each transaction id."""
+    return TableLog.open(unquote(table.table_uri.removeprefix("file://")), version=table.version())
 
 
 def recording(transactions: Mapping[str, int]) -> CommitProperties:

@@ -39,17 +39,18 @@ from cdc_views.errors import MalformedEventError, WrongFileError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, FileBatch, batches, is_unfinished
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import recorded
+from cdc_views.landing.delta import log_of
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import commit
 from cdc_views.landing.quarantine import put, resolve_fragment
-from cdc_views.landing.raw_table import create_raw, exists, open_raw
+from cdc_views.landing.raw_table import create_raw, raw_log
 from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress
 from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine, opened
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import ATTEMPTS, retried
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.table_log import TableLog
 
 _BITS_63 = (1 << 63) - 1
 
@@ -210,7 +211,7 @@ class _DeltaTarget:
 
     def locate(self, file: EventFile) -> LandedFile:
         table, self.newest = self.newest or create_raw(self.decoder.raw, format_name=self.decoder.format.name), None
-        return _DeltaFile.locate(table, self.decoder.raw, file)
+        return _DeltaFile(table, self.decoder.raw, file.name, *_located(log_of(table), file))
 
     def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
         return FileBatch(decoder, self.reader, end=start)
@@ -227,21 +228,6 @@ class _DeltaFile:
     slot: int
     is_new: bool
     landed: Prefix
-
-    @classmethod
-    def locate(cls, table: DeltaTable, raw: RawTable, file: EventFile) -> _DeltaFile:
-        """Find the longest landed prefix with which the file begins."""
-        head = hashlib.sha256(file.head()).hexdigest()
-        slots = recorded(table, f"head:{head}") or 0
-        landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}
-        found = cls(table, raw, file.name, head, slots, is_new=True, landed=Prefix())
-        for prefix in file.prefixes(landed.values()) if slots else ():
-            halves = _halves(prefix.digest)
-            for slot in (slot for slot, size in landed.items() if size == prefix.size):
-                if (recorded(table, f"digest:{head}:{slot}"), recorded(table, f"check:{head}:{slot}")) == halves:
-                    found.slot, found.is_new, found.landed = slot, False, prefix
-                    break
-        return found
 
     def resolve_fragment(self, line: RawLine) -> None:
         resolve_fragment(self.raw, landed=self.landed, line=line)
@@ -261,11 +247,26 @@ class _DeltaFile:
         batch.rejected = [one for one in batch.rejected if one.event.end <= end.size or one in fresh]
 
 
+def _located(log: TableLog, file: EventFile) -> tuple[str, int, bool, Prefix]:
+    """Return a file's head, its slot, whether the slot is new, and the longest landed prefix with which the file begins."""
+    head = hashlib.sha256(file.head()).hexdigest()
+    slots = log.transaction(f"head:{head}") or 0
+    landed = {slot: log.transaction(f"offset:{head}:{slot}") or 0 for slot in range(slots)}
+    found = head, slots, True, Prefix()
+    for prefix in file.prefixes(landed.values()) if slots else ():
+        halves = _halves(prefix.digest)
+        for slot in (slot for slot, size in landed.items() if size == prefix.size):
+            if (log.transaction(f"digest:{head}:{slot}"), log.transaction(f"check:{head}:{slot}")) == halves:
+                found = head, slot, False, prefix
+                break
+    return found
+
+
 def _check_files(decoder: Decoder, files: Iterable[EventFile]) -> None:
     """Raise `WrongFileError` if none of a new file's first events decodes: it seems to have another format."""
-    table = open_raw(decoder.raw) if exists(decoder.raw) else None
+    log = raw_log(decoder.raw)
     for file in files:
-        if table is None or _DeltaFile.locate(table, decoder.raw, file).landed.size == 0:
+        if log is None or _located(log, file)[-1].size == 0:
             _check_file(decoder, file)
 
 

@@ -23,6 +23,7 @@ from cdc_views.model.types import Udt
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_tables import created, is_table, opened
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
+from cdc_views.storage.table_log import TableLog
 
 _SETTINGS = raw_log_settings()
 _MARK = "cdc-views raw table"
@@ -109,6 +110,14 @@ def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
     return table
 
 
+def raw_log(raw: RawTable, *, format_name: str | None = None) -> TableLog | None:
+    """Return the log of a raw table at its newest version, to read; None if nothing has landed. Raises like `open_raw`."""
+    log = TableLog.find(raw.location)
+    if log is not None:
+        _check(raw, log.metadata.name, log.metadata.description, log.schema, format_name)
+    return log
+
+
 def last_read_keys(raw: RawTable, *, position: int, names: Sequence[str], most: int) -> list[tuple[Any, ...]]:
     """Return the keys of the snapshot rows that landed last at a log position; the snapshot continues after them.
 
@@ -140,13 +149,17 @@ def another_raw(name: str) -> str:
 def check_raw(raw: RawTable, table: DeltaTable, *, format_name: str | None = None) -> None:
     """Refuse a Delta table that is not this raw table; raises like `open_raw`."""
     metadata = table.metadata()
-    _check_description(raw, str(metadata.description or ""), format_name)
-    if metadata.name != raw.relation.schema.full_name:
+    stored = pa.schema(table.schema().to_arrow())
+    _check(raw, str(metadata.name or ""), str(metadata.description or ""), stored, format_name)
+
+
+def _check(raw: RawTable, name: str, description: str, stored: pa.Schema, format_name: str | None) -> None:
+    _check_description(raw, description, format_name)
+    if name != raw.relation.schema.full_name:
         raise UsageError(
-            f"{raw.location}: holds the events of {metadata.name}, not of {raw.relation.schema.full_name}; "
+            f"{raw.location}: holds the events of {name}, not of {raw.relation.schema.full_name}; "
             "give each table its own `raw: {table: …}` in the project file"
         )
-    stored = pa.schema(table.schema().to_arrow())
     _check_types(raw, stored)
     _check_fields(raw, stored)
 
