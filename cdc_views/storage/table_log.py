@@ -49,6 +49,10 @@ class _Entries:
         while self._bytes > _KEPT_BYTES:
             self._bytes -= len(self._kept.popitem(last=False)[1])
 
+    def clear(self) -> None:
+        self._kept.clear()
+        self._bytes = 0
+
     @staticmethod
     def _key(place: Place) -> tuple[str, object]:
         status = place.stat()
