@@ -27,16 +27,16 @@ _VERSION = re.compile(r"(\d{20})\.")
 _COMMIT = re.compile(r"(\d{20})\.json")
 
 
-def sum_up(location: str, version: int, configuration: Mapping[str, str], *, since: int | None = None) -> None:
-    """Write a checkpoint of a table's newest version if one is due; call it after a commit. `since` is the version of the last
-    one, if the caller knows it.
-    """
+def sum_up(location: str, version: int, configuration: Mapping[str, str]) -> None:
+    """Write a checkpoint of a table's version if one is due; call it after the commit of that version."""
     log, every = place_of(location) / LOG, int(configuration.get(_INTERVAL, _USUAL))
-    if isinstance(log, Path) or since is None:
+    if isinstance(log, Path):
         since, actions = _last_checkpoint(log)
-        # on a store each commit is a request, for every reader
-        every = max(every, min(actions // SHARE, MOST_COMMITS)) if isinstance(log, Path) else every
-    if version - max(since, 0) >= every:
+        is_due = version - since >= max(every, min(actions // SHARE, MOST_COMMITS))
+    else:
+        # each commit is a request, for every reader; and of many writers only one writes this version
+        is_due = version > 0 and version % every == 0
+    if is_due:
         opened(location, version=version).create_checkpoint()
         for path in superseded(log):
             remove(path)

@@ -33,18 +33,16 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from cdc_views.errors import MalformedEventError, WrongFileError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, FileBatch, batches, is_unfinished
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import log_of
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import commit
 from cdc_views.landing.quarantine import put, resolve_fragment
-from cdc_views.landing.raw_table import create_raw, raw_log
+from cdc_views.landing.raw_table import landing_log, raw_log
 from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress
 from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine, opened
 from cdc_views.rules.instants import micros
@@ -100,7 +98,7 @@ def land(
     with opened(files) as found:
         if refuses_wrong_files:
             _check_files(decoder, found)
-        target = _DeltaTarget(decoder, create_raw(raw, format_name=format.name))
+        target = _DeltaTarget(decoder, landing_log(raw, format_name=format.name))
         return land_into(target, decoder, found, batch_rows=batch_rows, progress=progress)
 
 
@@ -199,10 +197,10 @@ class _FileLanding:
 
 @dataclass(slots=True)
 class _DeltaTarget:
-    """A raw table in Delta; `newest` is the open table, None once somebody else may have landed."""
+    """A raw table in Delta; `newest` is its log, None once somebody else may have landed."""
 
     decoder: Decoder
-    newest: DeltaTable | None
+    newest: TableLog | None
     attempts: int = ATTEMPTS
     reader: FormReader = field(init=False)
 
@@ -210,8 +208,8 @@ class _DeltaTarget:
         self.reader = FormReader(self.decoder.raw.relation, self.decoder.format)
 
     def locate(self, file: EventFile) -> LandedFile:
-        table, self.newest = self.newest or create_raw(self.decoder.raw, format_name=self.decoder.format.name), None
-        return _DeltaFile(table, self.decoder.raw, file.name, *_located(log_of(table), file))
+        log, self.newest = self.newest or landing_log(self.decoder.raw, format_name=self.decoder.format.name), None
+        return _DeltaFile(log, self.decoder.raw, file.name, *_located(log, file))
 
     def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
         return FileBatch(decoder, self.reader, end=start)
@@ -221,7 +219,7 @@ class _DeltaTarget:
 class _DeltaFile:
     """The progress of a file: its head, its slot, whether the slot is new, and the prefix that has landed."""
 
-    table: DeltaTable
+    log: TableLog
     raw: RawTable
     name: str
     head: str
@@ -241,7 +239,7 @@ class _DeltaFile:
             reached = {f"offset:{key}": end.size, f"digest:{key}": first, f"check:{key}": second}
             if self.is_new:
                 reached[f"head:{self.head}"] = self.slot + 1
-            commit(self.table, rows, batch, transactions=reached, source=self.name)
+            self.log = commit(self.log, rows, batch, transactions=reached, source=self.name)
             self.is_new, self.landed = False, end
         # also count events that an earlier, crashed call quarantined: no other report has them
         batch.rejected = [one for one in batch.rejected if one.event.end <= end.size or one in fresh]

@@ -40,7 +40,7 @@ def commit_written(
     # rewritten buckets change data, too: facts that are about more than a row are reduced, and rows turn plain
     commit = Commit(_OPERATIONS[write.step], (*added, *masked), (*removed, *gone), transactions)
     log = state.log.with_commit(commit.write(folder, after=state.version))
-    sum_up(log.location, log.version, log.metadata.configuration, since=log.checkpoint_version)
+    sum_up(log.location, log.version, log.metadata.configuration)
     note_commit(log.location, log.version)
     return log
 

@@ -35,6 +35,7 @@ from cdc_views.storage.delta_log import DataFile
 from cdc_views.storage.delta_tables import created
 from cdc_views.storage.relation import STATE_LAYOUT, Relation
 from cdc_views.storage.table_log import TableLog
+from cdc_views.storage.widening import has_columns
 
 _SPLIT = 4  # the version of `_part`
 _OURS = "cdc-views:state:"
@@ -145,25 +146,6 @@ def widen(state: StateTable, relation: Relation) -> None:
         append(open_delta(state.location), state_schema(relation).empty_table(), transactions={})
 
 
-def _has(stored: Iterable[pa.Field], wanted: Iterable[pa.Field]) -> bool:
-    known = {field.name: field.type for field in stored}
-    return all(field.name in known and _holds(known[field.name], field.type) for field in wanted)
-
-
-def _holds(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
-        return _has(list(stored), list(wanted))
-    if pa.types.is_map(stored) and pa.types.is_map(wanted):
-        return _holds(stored.key_type, wanted.key_type) and _holds(stored.item_type, wanted.item_type)
-    if _is_list(stored) and _is_list(wanted):
-        return _holds(stored.value_type, wanted.value_type)
-    return True  # raw tables refuse another type
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
 def _description(relation: Relation) -> str:
     return f"{_MARK}; layout {STATE_LAYOUT}; order {relation.order.value}"
 
@@ -194,7 +176,7 @@ def state_in(log: TableLog, relation: Relation, *, raw: TableLog) -> StateTable:
         None,
         _parts(location, log.files, relation),
         tuple(log.schema.names),
-        _has(log.schema, state_schema(relation)),
+        has_columns(log.schema, state_schema(relation)),
         log.files,
         frozenset(file.at(location) for file in log.files if is_in_layout(file.tags, digest)),
         changed=why_changed(log, ours=_OURS),

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,6 +45,7 @@ class DataFile:
     modified: int
     tags: Mapping[str, str] = field(default_factory=dict)
     deleted: DeletionVector | None = None
+    stats: str = ""  # what a commit of ours says of a new file, as JSON, instead of the number of its rows alone
 
     @property
     def live(self) -> int:
@@ -141,16 +143,20 @@ class Commit:
     def write(self, folder: Place, *, after: int) -> bytes:
         """Commit to the table in `folder` as the version after `after`; return the entry. Raises `ConflictError` if it exists."""
         content = "".join(f"{json.dumps(action)}\n" for action in self._actions(int(time.time() * 1000))).encode()
+        place = entry_of(folder, after + 1)
         try:
-            write_new(entry_of(folder, after + 1), content)
+            write_new(place, content)
         except FileExistsError as error:
-            raise ConflictError(f"{folder}: another run committed first") from error
+            # a store whose answer is lost is asked again, and finds the first request's object
+            if place.read_bytes() != content:
+                raise ConflictError(f"{folder}: another run committed first") from error
         return content
 
     def _actions(self, now: int) -> Iterator[dict[str, Any]]:
         comment = {"comment": self.comment} if self.comment else {}
-        info = {"timestamp": now, "operation": self.operation, "operationParameters": {}, "engineInfo": _ENGINE, **comment}
-        yield {"commitInfo": info}
+        # the id tells this entry from any other writer's
+        named = {"operation": self.operation, "operationParameters": {}, "engineInfo": _ENGINE, "txnId": str(uuid4())}
+        yield {"commitInfo": {"timestamp": now, **named, **comment}}
         for name, number in self.transactions.items():
             yield {"txn": {"appId": name, "version": number, "lastUpdated": now}}
         for file in self.removed:
@@ -160,7 +166,7 @@ class Commit:
             }
         for file in self.added:
             # bounds of other columns would copy values into the log, which `forget` does not look into
-            stats = json.dumps({"numRecords": file.rows, "tightBounds": file.deleted is None})
+            stats = file.stats or json.dumps({"numRecords": file.rows, "tightBounds": file.deleted is None})
             tags = {"tags": dict(file.tags)} if file.tags else {}
             yield {"add": {**self._named(file), "modificationTime": file.modified, "stats": stats, **tags}}
 

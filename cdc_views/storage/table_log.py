@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -136,15 +137,47 @@ class TableLog:
 
     def refresh(self) -> None:
         """Go on to the newest version."""
-        newer = TableLog.open(self.location)
-        newer._read, newer._parsed = {**self._read, **newer._read}, {**self._parsed, **newer._parsed}
-        self.__dict__ = newer.__dict__
+        self.__dict__ = self.refreshed().__dict__
+
+    def refreshed(self) -> TableLog:
+        """Return the log at the newest version; opens it anew if it does not go on from here."""
+        return self.followed() or TableLog.open(self.location)
+
+    def followed(self) -> TableLog | None:
+        """Return the log at the newest version, asking for what is newer alone; None if another table may be in its place."""
+        listed = self._listed_since()
+        mine, known = listed.get(f"{self.version:020d}.json"), self._read.get(self.version)
+        if mine is None or known is None or (_ENTRIES.get(mine) or mine.read_bytes()) != known:
+            return None
+        if not isinstance(mine, Path):
+            _ENTRIES.keep(mine, known)
+        return self._at(max(int(found[1]) for name in listed if (found := _ENTRY.fullmatch(name))), listed)
+
+    def _listed_since(self) -> dict[str, Place]:
+        """Return the files of the log from the open version on."""
+        folder = self.folder / LOG
+        if not isinstance(folder, Path):
+            return {place.name: place for place in listed_after(folder, f"{self.version:020d}")}
+        found = dict[str, Place]()
+        for version in count(self.version):  # a local log may have many entries, and a look at one is cheap
+            if not (place := folder / f"{version:020d}.json").exists():
+                return found
+            found[place.name] = place
+        return found
 
     def with_commit(self, content: bytes) -> TableLog:
         """Return the log after a commit that this process wrote as the next version."""
-        after = TableLog(self.location, self._listed, self.version + 1)
-        after._read, after._parsed = {**self._read, after.version: content}, dict(self._parsed)
+        after = self._at(self.version + 1, {})
+        after._read[after.version] = content
         return after
+
+    def _at(self, version: int, listed: Mapping[str, Place]) -> TableLog:
+        """Return the log at a later version; what was read of it serves both."""
+        later = TableLog.__new__(TableLog)
+        later.location, later.version, later._listed = self.location, version, {**self._listed, **listed}
+        later._read, later._parsed = self._read, self._parsed
+        later._checkpoints = self._checkpoints
+        return later
 
     @property
     def folder(self) -> Place:
