@@ -17,13 +17,14 @@ import pyarrow as pa
 from cdc_views.landing.checkpoints import sum_up
 from cdc_views.landing.delta import append, open_delta, write_file
 from cdc_views.landing.digests import note_commit
+from cdc_views.landing.pacing import LONGEST
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_log import Commit
 from cdc_views.storage.table_log import TableLog
 from cdc_views.storage.widening import has_columns
 
 _ATTEMPTS = 100
-_LONGEST_PAUSE = 1.0
+_FIRST_PAUSE = 0.1
 _OF_APPENDS = frozenset({"appendOnly", "invariants", "deletionVectors", "timestampNtz", "v2Checkpoint", "changeDataFeed"})
 """Delta's features that ask nothing of a writer that only adds files; deltalake knows the others."""
 
@@ -51,14 +52,16 @@ def appended(log: TableLog, rows: pa.Table, *, transactions: Mapping[str, int]) 
 
 
 def _committed(log: TableLog, commit: Commit) -> TableLog:
+    is_local = isinstance(log.folder, Path)
     for attempt in range(_ATTEMPTS):
         try:
             return log.with_commit(commit.write(log.folder, after=log.version))
         except ConflictError:
+            if not is_local:  # on a local disk a commit takes less than a pause
+                time.sleep(random.uniform(0, min(LONGEST, _FIRST_PAUSE * 2 ** min(attempt, 20))))
+            # after the pause: what came meanwhile would win again
             before, log = log, log.refreshed()
             _check(before, log, commit.transactions)
-            if not isinstance(log.folder, Path):
-                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.01 * 2**attempt)))
     raise ConflictError(f"{log.location}: {_ATTEMPTS} other commits came first; run the command again")
 
 

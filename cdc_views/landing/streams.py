@@ -26,6 +26,7 @@ from cdc_views.landing.blocks import DecodedRows, EventBlock, Lines, Position, S
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.denylist import NOT_KEPT, Denylist
 from cdc_views.landing.formed import FormReader
+from cdc_views.landing.pacing import Pace
 from cdc_views.landing.pipeline import Batch, commit
 from cdc_views.landing.quarantine import RawEvent, put
 from cdc_views.landing.raw_table import check_log, landing_log
@@ -33,6 +34,7 @@ from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.stores import is_url
 from cdc_views.storage.table_log import TableLog
 
 _OPENED_ANEW_AFTER = 50
@@ -79,6 +81,7 @@ class BatchReport:
         quarantined: Events put into quarantine; their `Position.at` is the `offset` there, `nth` the `line`.
         rejections: The first few of these (`StreamLander.shown`); `line` is `Position.nth`.
         forgotten: Events that are in part about a forgotten key; quarantine has their place, not their content.
+        pause: Seconds to wait before the next commit, for the sake of other landers; 0 if there is no need.
     """
 
     events: int = 0
@@ -87,6 +90,7 @@ class BatchReport:
     quarantined: int = 0
     rejections: tuple[Rejection, ...] = ()
     forgotten: int = 0
+    pause: float = 0.0
 
 
 @dataclass(slots=True)
@@ -104,6 +108,7 @@ class StreamLander:
     shown: int | None = None
     _table: FollowedTable = field(init=False)
     _reader: FormReader = field(init=False)
+    _pace: Pace = field(default_factory=Pace, init=False)
 
     def __post_init__(self) -> None:
         self._table = FollowedTable(self.raw, self.format.name)
@@ -153,10 +158,11 @@ class StreamLander:
             mine = [one for one in batch.rejected if one.event.source == stream]
             put(decoder, mine, mark=f"stream:{stream}")
         reached = {_name(one.stream, part): number for one in batches for part, number in one.through._asdict().items()}
-        self._table.log = commit(self._table.log, rows, batch, transactions=reached, source=batches[0].stream)
+        log = self._table.log = commit(self._table.log, rows, batch, transactions=reached, source=batches[0].stream)
+        pause = self._pace.note(log.version) if is_url(log.location) else 0.0
         quarantined = batch.quarantined
         shown = SHOWN_REJECTIONS if self.shown is None else self.shown
-        return BatchReport(batch.landed, rows.num_rows, skipped, len(quarantined), quarantined[:shown], batch.forgotten)
+        return BatchReport(batch.landed, rows.num_rows, skipped, len(quarantined), quarantined[:shown], batch.forgotten, pause)
 
     def _decoded(self, decoder: Decoder, batches: Sequence[StreamBatch]) -> Batch:
         batch, lines = Batch(decoder, self._reader), Lines()

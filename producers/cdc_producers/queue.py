@@ -35,6 +35,8 @@ class BoundedQueue:
     rows: int = 0
     bytes: int = 0
     is_closed: bool = False
+    pause: float = 0.0
+    """Seconds that a batch which is not full waits at least, for the sake of other landers."""
     _items: deque[tuple[Emitted, int, int, float]] = field(default_factory=deque)
     """The waiting items, each with its rows, its bytes and the time since when it waits."""
     _changed: Condition = field(default_factory=Condition)
@@ -70,10 +72,10 @@ class BoundedQueue:
             self._changed.notify_all()
 
     def take(self) -> list[Emitted]:
-        """Return the next batch once it is full or its first item has waited `batch_seconds`; empty if nothing came by then."""
+        """Return the next batch once it is full or its first item has waited long enough; empty if nothing came."""
         with self._changed:
             begun = self._items[0][3] if self._items else time.monotonic()
-            deadline = begun + self.limits.batch_seconds
+            deadline = begun + max(self.limits.batch_seconds, self.pause)
             while not self._is_batch() and not self.is_closed:
                 rest = deadline - time.monotonic()
                 if rest <= 0 or not self._changed.wait(rest):

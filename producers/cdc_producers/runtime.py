@@ -60,6 +60,7 @@ class Runtime:
     _emitted: dict[tuple[str, str], Position] = field(default_factory=dict)
     _landings: dict[str, TableLanding] = field(init=False)
     _unseen: set[str] = field(default_factory=set)
+    _pauses: dict[str, float] = field(default_factory=dict)
     _followed: float = 0.0
     _oldest: float = 0.0
     _failure: BaseException | None = None
@@ -150,6 +151,7 @@ class Runtime:
 
     def _land(self, batch: list[Emitted]) -> None:
         bad = sum(self._land_table(table, batches) for table, batches in _grouped(batch).items())
+        self._queue.pause = max(self._pauses.values(), default=0.0)
         tokens = [item.token for item in batch if item.token is not None]
         if tokens:
             self.source.landed(tokens[-1])
@@ -160,6 +162,7 @@ class Runtime:
         bad = 0
         while batches:
             report, count = self._land_some(table, batches)
+            self._pauses[table] = report.pause
             self._count(table, report, batches[count - 1])
             if report.facts:
                 self._unseen.add(table)

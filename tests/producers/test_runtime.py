@@ -151,6 +151,18 @@ def test_what_waited_while_a_batch_landed_does_not_wait_again() -> None:
     assert time.monotonic() - begun < 2
 
 
+def test_a_lander_among_many_gathers_more_before_it_commits() -> None:
+    queue, gathered = BoundedQueue(Limits(batch_rows=2, batch_seconds=0.01), pause=30.0), list[int]()
+    queue.put(emitted(1), while_waiting=lambda: pytest.fail("it had to wait"))
+    taking = threading.Thread(target=lambda: gathered.extend(item.position.at for item in queue.take()), daemon=True)
+    taking.start()
+    taking.join(0.3)
+    assert (gathered, taking.is_alive()) == ([], True), "one event waits for the pause"
+    queue.close()
+    taking.join(10)
+    assert gathered == [1], "a stop does not"
+
+
 def test_a_batch_that_is_full_wakes_who_waits_for_it() -> None:
     queue = BoundedQueue(Limits(batch_rows=2, batch_seconds=30))
     found: list[int] = []
