@@ -19,8 +19,6 @@ from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_ro
 from cdc_views.quality.checks import Check
 from cdc_views.rules.oracle import compares_as_keys, may_be_spelled_otherwise
 from cdc_views.state.serving import ServingTable, of_buckets
-from cdc_views.storage.delta_paths import paths_by_name
-from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of
 
@@ -33,7 +31,7 @@ _DECIMAL = re.compile(r"(?<![\w.+-])-?\d+(\.\d+)?(e[+-]?\d+)?(?![\w.])", re.IGNO
 
 def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
     """Yield the checks that the serving table's own files decide."""
-    files = [*paths_by_name(opened(table.location)).values()]
+    files = [*table.log.paths]
     if not files:
         return
     keys = [quoted(serving_names(relation.schema)[column.name]) for column in relation.schema.row_key]
@@ -65,7 +63,7 @@ def compared(engine: Engine, table: ServingTable, sources: Sources, *, seed: int
     part = PREFIX + "".join(Random(seed).choice("01") for _ in range(digits))
     some = of_buckets(sources, (part,))
     plan = serving_rows(relation, as_of=table.note.clock, digits=digits, parts=(part,), split=some.split())
-    files = [path for name, path in paths_by_name(opened(table.location)).items() if name.startswith(f"{PART}={part}/")]
+    files = [table.log.path(name) for name in table.log.added if name.startswith(f"{PART}={part}/")]
     return replace(_compared(relation, engine.rows(plan, some), files), note=f"one of {1 << digits:,} buckets compared")
 
 

@@ -15,19 +15,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
-from urllib.parse import unquote
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.buckets import in_buckets
 from cdc_views.engines.serving import NOTE, ServingWrite, serving_schema
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors, open_delta, recorded, with_settings
-from cdc_views.landing.raw_table import is_delta
+from cdc_views.landing.delta import delta_errors, log_settings, open_delta, with_settings
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import STORED, FileSet, Part, Parts
@@ -37,7 +33,7 @@ from cdc_views.state import sizes
 from cdc_views.state.identity import Mark
 from cdc_views.state.run import at_rest
 from cdc_views.state.state_table import checked, open_state
-from cdc_views.state.tail import tail_of, why_changed
+from cdc_views.state.tail import rows_in, tail_of, why_changed
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.delta_tables import created
 from cdc_views.storage.places import arrow_source, place_of
@@ -48,6 +44,8 @@ from cdc_views.storage.table_log import TableLog
 LAYOUT_VERSION = 2  # a serving table of another layout is rewritten
 OURS = "cdc-views:serving:"  # the prefix of our transaction ids
 _MARK = "cdc-views serving table"
+_MOST_NOTELESS = 50
+"""Commits after our newest only compact files."""
 _BOUNDS = {"delta.dataSkippingStatsColumns": CHANGES_AT}
 """The only column with statistics: keys span each bucket, texts would be kept in full, and deltalake fails after year 262143."""
 
@@ -72,12 +70,16 @@ class ServingTable:
     its newest note, if any. `soonest` has (bucket, least `_changes_at`) of each file; None: no row of the file ever changes.
     """
 
-    location: str
-    version: int
+    log: TableLog
     mark: Mark | None
     note: Note | None
     rows: int
     soonest: tuple[tuple[str, int | None], ...]
+
+    @property
+    def version(self) -> int:
+        """The version of its table."""
+        return self.log.version
 
     @property
     def raw_version(self) -> int | None:
@@ -104,8 +106,10 @@ def setting_of(relation: Relation) -> str:
 def create_serving(location: str, relation: Relation) -> None:
     """Create an empty serving table if there is none; raises `UsageError` if something else is there."""
     place = place_of(location)
-    if not place.is_file() and is_delta(location):
-        with_settings(open_delta(location), _BOUNDS)
+    log = None if place.is_file() else TableLog.find(location)
+    if log is not None:
+        if not _BOUNDS.items() <= log.metadata.configuration.items():
+            with_settings(open_delta(location), _BOUNDS)
         return
     if place.is_file() or (place.is_dir() and any(place.iterdir()) and not (place / "_delta_log").is_dir()):
         raise UsageError(f"{location}: is no serving table of cdc-views, and one is to be written there; move it away")
@@ -117,53 +121,53 @@ def create_serving(location: str, relation: Relation) -> None:
             partition_by=[PART],
             name=relation.schema.full_name,
             description=f"{_MARK}; layout {LAYOUT_VERSION}",
-            configuration=_BOUNDS,
+            configuration={**log_settings(checkpoint_every=10), **_BOUNDS},
         )
 
 
 def open_serving(location: str, relation: Relation, *, state_id: str) -> ServingTable:
     """Return the serving table at its newest version; raises `UsageError` if it is another table's, or not ours."""
-    table = open_delta(location)
-    with delta_errors(location):
-        metadata = table.metadata()
-        if not str(metadata.description or "").startswith(f"{_MARK};"):
-            raise UsageError(f"{location}: is a Delta table, but no serving table of cdc-views; move it away")
-        if metadata.name != relation.schema.full_name:
-            raise UsageError(
-                f"{location}: is the serving table of {metadata.name}, not of {relation.schema.full_name}; give each table its "
-                "own `materialize: {serving: {name: …}}`"
-            )
-        actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-        soonest = tuple((str(action[f"partition.{PART}"]), _soonest(location, action)) for action in actions)
-        rows = sum(int(action["num_records"] or 0) for action in actions)
-        number, note = recorded(table, transaction_name(state_id)), None
-        mark = None if number is None else Mark.of(number)
-        with suppress(ValueError, TypeError):
-            note = Note(**json.loads(next((text for _, text in _notes(table)), "null")))
-        return ServingTable(location, table.version(), mark, note, rows, soonest)
+    log = TableLog.open(location)
+    if not log.metadata.description.startswith(f"{_MARK};"):
+        raise UsageError(f"{location}: is a Delta table, but no serving table of cdc-views; move it away")
+    if log.metadata.name != relation.schema.full_name:
+        raise UsageError(
+            f"{location}: is the serving table of {log.metadata.name}, not of {relation.schema.full_name}; give each table its "
+            "own `materialize: {serving: {name: …}}`"
+        )
+    soonest = tuple((str(add["partitionValues"].get(PART)), _soonest(log, name)) for name, add in log.added.items())
+    rows = sum(rows_in(add) or 0 for add in log.added.values())
+    number, note = log.transaction(transaction_name(state_id)), None
+    mark = None if number is None else Mark.of(number)
+    with suppress(ValueError, TypeError):
+        note = Note(**json.loads(next((text for _, text in _notes(log)), "null")))
+    return ServingTable(log, mark, note, rows, soonest)
 
 
-def _notes(table: DeltaTable) -> Iterator[tuple[int, str]]:
+def _notes(log: TableLog) -> Iterator[tuple[int, str]]:
     """Yield (version, note) of the last commits, newest first."""
-    for commit in table.history(50):  # commits after our newest only compact files
-        text = commit.get(NOTE) or commit.get("userMetadata")  # as Spark's commits of earlier versions have it
+    for number in range(log.version, max(log.version - _MOST_NOTELESS, -1), -1):
+        ((_, actions),) = log.actions([number])
+        info: dict[str, Any] = next((action["commitInfo"] for action in actions or () if "commitInfo" in action), {})
+        text = info.get(NOTE) or info.get("userMetadata")  # as Spark's commits of earlier versions have it
         if text:
-            yield int(commit["version"]), text
+            yield number, text
 
 
 def noted_at(location: str) -> int:
     """Return the version of the newest note, which the log must keep; 0 without one."""
-    return next((version for version, _ in _notes(open_delta(location))), 0)
+    return next((version for version, _ in _notes(TableLog.open(location))), 0)
 
 
-def _soonest(location: str, action: dict[str, Any]) -> int | None:
+def _soonest(log: TableLog, name: str) -> int | None:
     """Return the least `_changes_at` of a file, from Delta's statistics or from the file."""
-    least, nulls = action.get(f"min.{CHANGES_AT}"), action.get(f"null_count.{CHANGES_AT}")
+    stats = json.loads(log.added[name].get("stats") or "{}")
+    least, nulls = (stats.get(kind, {}).get(CHANGES_AT) for kind in ("minValues", "nullCount"))
     if least is not None:
         return int(least)
-    if nulls is not None and nulls == action["num_records"]:
+    if nulls is not None and nulls == stats["numRecords"]:
         return None
-    with pq.ParquetFile(arrow_source(place_of(location) / unquote(action["path"]))) as file:
+    with pq.ParquetFile(arrow_source(log.path(name))) as file:
         found: int | None = pc.min(file.read(columns=[CHANGES_AT]).column(CHANGES_AT)).as_py()
     return found
 
@@ -238,7 +242,7 @@ def _why_all(serving: ServingTable, note: Note, *, finest: int) -> str:
     """Return why all of the table must be written; empty if some buckets are enough."""
     if serving.raw_version is None:
         return "it held nothing of this state"
-    if why := why_changed(TableLog.open(serving.location, version=serving.version), ours=OURS):
+    if why := why_changed(serving.log, ours=OURS):
         return why
     if serving.note is None:
         return "nobody knows as of when it is"
