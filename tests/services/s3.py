@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.account import free_port, started, stop
+from services.stores import BUCKET
 
 _READY_WITHIN = 60.0
-BUCKET = "lake"
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,8 @@ class S3:
 
     port: int
 
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def url(self, bucket: str = BUCKET) -> str:
+        return f"s3://{bucket}"
 
     def options(self, *, port: int | None = None) -> dict[str, str]:
         """What a client needs to know, in the names of `storage_options:`; `port`: of something between it and the server."""
@@ -33,6 +32,10 @@ class S3:
             "AWS_SECRET_ACCESS_KEY": "no secret",
             "AWS_REGION": "us-east-1",
         }
+
+    def make(self, bucket: str) -> None:
+        """Make a bucket."""
+        self.asked("PUT", f"/{bucket}")
 
     def asked(self, method: str, path: str) -> int:
         """Send one request and return the status."""
@@ -49,9 +52,7 @@ def running(folder: Path) -> Iterator[S3]:
     """Run a server with an empty bucket; its log goes to `folder`."""
     server = S3(free_port())
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(server.port)]
-    process = started(
-        command, lambda: server.asked("PUT", f"/{BUCKET}"), log=folder / "s3.log", within=_READY_WITHIN, failure=OSError
-    )
+    process = started(command, lambda: server.make(BUCKET), log=folder / "s3.log", within=_READY_WITHIN, failure=OSError)
     try:
         yield server
     finally:
