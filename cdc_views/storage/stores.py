@@ -28,6 +28,9 @@ _ENDPOINTS = {
     "abfss": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 """Names of the address of a server instead of the cloud's own, by the beginning of a scheme."""
+_CLOUDS = ("AWS_", "AZURE_", "AZURITE_", "GOOGLE_")
+"""How names in the environment begin that say something of stores."""
+_Named = tuple[tuple[str, str], ...]
 _PREFIX = re.compile(r"^(aws|azure_storage|azure|google)_")
 _UNSAFE = re.compile(r"(aws_)?(s3_)?allow_unsafe_rename|(aws_)?conditional_put=disabled")
 _OF_CLIENT = frozenset(
@@ -77,9 +80,8 @@ def options_of(url: str) -> dict[str, str]:
     """
     if not is_url(url) or url.startswith("file:"):
         return {}
-    options = _options_of(url)
-    _opened(split(url)[0], tuple(sorted(options.items())))
-    return options
+    store_of(url)
+    return _options_of(url)
 
 
 def _options_of(url: str) -> dict[str, str]:
@@ -142,11 +144,13 @@ def split(url: str) -> tuple[str, str]:
 
 def store_of(url: str) -> ObjectStore:
     """Return the store of a URL's bucket. Raises `ConfigError` for wrong options."""
-    return _opened(split(url)[0], tuple(sorted(_options_of(url).items())))
+    environment = ((name, value) for name, value in os.environ.items() if name.startswith(_CLOUDS))
+    return _opened(split(url)[0], tuple(sorted(_options_of(url).items())), tuple(sorted(environment)))
 
 
 @lru_cache(maxsize=64)
-def _opened(root: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
+def _opened(root: str, options: _Named, environment: _Named) -> ObjectStore:
+    """Return a store that is kept until an option changes, or a variable of the environment, which obstore reads by itself."""
     from obstore.exceptions import BaseError
     from obstore.store import from_url
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
@@ -85,14 +85,47 @@ def test_options_of_s3_have_the_names_that_hadoop_s_settings_look_for() -> None:
     assert options_of("s3://spelled/a") == {**named, "allow_http": "true"}
 
 
-@pytest.mark.parametrize("store", ["azure"], indirect=True)
-def test_azure_s_emulator_is_named_by_one_option(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def ways(store: Store, folder: Path) -> Iterator[dict[str, str]]:
+    """Other ways to say who asks: a token of Azure's, its emulator, and files of Google's."""
+    if isinstance(store, azure.Azure):
+        options = store.options()
+        del options["AZURE_STORAGE_ACCOUNT_KEY"]
+        yield {**options, "AZURE_STORAGE_SAS_TOKEN": store.shared_access()}
+        yield {"AZURE_STORAGE_USE_EMULATOR": "true"}
+    else:
+        account = json.loads(store.options()["GOOGLE_SERVICE_ACCOUNT_KEY"])
+        (folder / "account.json").write_text(json.dumps({**account, "type": "service_account"}))
+        yield {"GOOGLE_SERVICE_ACCOUNT": str(folder / "account.json")}
+        yield {"GOOGLE_APPLICATION_CREDENTIALS": str(folder / "account.json"), "GOOGLE_BASE_URL": account["gcs_base_url"]}
+
+
+@pytest.mark.parametrize("store", ["azure", "gcs"], indirect=True)
+@pytest.mark.parametrize("way", [0, 1])
+@pytest.mark.parametrize("by", ["options", "environment"])
+def test_who_asks_is_said_in_other_ways(
+    store: Store, way: int, by: str, tmp_path: Path, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", f"http://127.0.0.1:{store.port}")
-    url = f"{store.url()}/emulator"
-    use_options(url, {"AZURE_STORAGE_USE_EMULATOR": "true"})
+    told = [*ways(store, tmp_path)][way]
+    for name, value in told.items() if by == "environment" else ():
+        monkeypatch.setenv(name, value)
+    url = f"{prefix}/said"
+    use_options(url, told if by == "options" else {})
     write_deltalake(url, pa.table({"n": [1]}), storage_options=options_of(url))
     assert is_delta(url)
-    assert StorePath.of(url).exists()
+    assert StorePath.of(f"{url}/_delta_log/{0:020}.json").is_file()
+
+
+def test_a_change_of_the_environment_counts_in_the_same_process(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_options(f"{store.url()}/later", {"max_retries": "1"})
+    place = StorePath.of(f"{store.url()}/later/file")
+    for port in (1, store.port):
+        for name, value in store.options(port=port).items():
+            monkeypatch.setenv(name, value)
+        if port == 1:
+            with pytest.raises(TransientError):
+                place.exists()
+    assert not place.exists()
 
 
 def test_the_endpoint_of_one_cloud_is_not_another_s(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,8 +102,9 @@ def test_reading_and_writing(place: Place) -> None:
 
 def test_what_others_delete_meanwhile_is_deleted(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = StorePath.of(f"{prefix}/folder")
-    listed = [*filled(folder).rglob("*"), folder / "gone"]
-    monkeypatch.setattr(StorePath, "_below", lambda self, chunk=1: iter(listed))
+    files = [folder / f"{number}" for number in range(40)]
+    at_once(lambda file: file.write_bytes(b"1"), files)
+    monkeypatch.setattr(StorePath, "_below", lambda self, chunk=1: iter([folder / "gone", *files]))
     folder.remove_tree()
     monkeypatch.undo()
     assert [*folder.rglob("*")] == []

@@ -1,4 +1,4 @@
-"""A project whose warehouse is on a store answers commands as one with a local folder does, and writes nothing beside its file."""
+"""A project whose warehouse is on a store answers commands as one with a local folder does, and writes nothing beside it."""
 
 from __future__ import annotations
 
