@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from deltalake import write_deltalake
 from helpers.command_line import CommandLine
-from helpers.tiny_project import CQL
+from helpers.tiny_project import CQL, event
 from services import azure, gcs
 from services.stores import Store
 
@@ -212,6 +212,17 @@ def test_an_error_does_not_show_a_key() -> None:
     assert "hidden" not in str(raised.value)
 
 
+LAND = ("land", "cassandra-mutation", "events.jsonl", "--table", "shop.orders")
+
+
+def write_tiny_project(folder: Path, warehouse: str, options: dict[str, str]) -> None:
+    table = {"name": "shop.orders", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}
+    project = {"name": "t", "engine": "duckdb", "warehouse": warehouse, "storage_options": options, "tables": [table]}
+    (folder / "schema.cql").write_text(CQL)
+    (folder / "cdc_views.yml").write_text(json.dumps(project))
+    (folder / "events.jsonl").write_text(f"{event(1)}\n")
+
+
 @pytest.mark.parametrize(
     ("kind", "what", "code"),
     [(kind, what, code) for kind in ("s3", "azure", "gcs") for what, code in (("bucket", 2), ("option", 2), ("address", 3))]
@@ -236,21 +247,28 @@ def test_a_command_ends_with_one_error(
         options = {**store.options(port=1), "max_retries": "1"}
     else:
         options = others_credentials(store)
-    told = {"name": "shop.orders", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}
-    project = {"name": "t", "engine": "duckdb", "warehouse": f"{store.url(bucket)}/{what}", "storage_options": options}
-    (tmp_path / "schema.cql").write_text(CQL)
-    (tmp_path / "cdc_views.yml").write_text(json.dumps({**project, "tables": [told]}))
-    (tmp_path / "events.jsonl").write_text("")
+    write_tiny_project(tmp_path, f"{store.url(bucket)}/{what}", options)
     monkeypatch.chdir(tmp_path)
     run = CommandLine(capsys)
-    for command in (
-        ("query", "shop.orders"),
-        ("materialize",),
-        ("land", "cassandra-mutation", "events.jsonl", "--table", "shop.orders"),
-    ):
+    for command in (("query", "shop.orders"), ("materialize",), LAND):
         answer = run(*command)
         lines = answer.err.splitlines()
         assert (answer.code, len(lines), lines[0][:7]) == (code, 1, "error: "), answer.err
+
+
+@pytest.mark.parametrize("store", ["azure", "gcs"], indirect=True)
+def test_spark_without_jars_for_a_store_says_what_to_do(
+    store: Store, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    write_tiny_project(tmp_path, prefix, store.options())
+    monkeypatch.chdir(tmp_path)
+    run = CommandLine(capsys)
+    assert run(*LAND).code == 0
+    for command in (("query", "shop.orders", "--engine", "spark"), ("materialize", "--engine", "spark")):
+        answer = run(*command)
+        assert (answer.code, len(answer.err.splitlines())) == (2, 1), answer.err
+        assert re.match(f"error: .*{prefix}: .*the jars for S3 alone; open a session that reads .*:// first", answer.err)
 
 
 @pytest.mark.parametrize(
