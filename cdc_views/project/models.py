@@ -250,8 +250,8 @@ class ProjectConfig(ConfigPart):
     warehouse: Name = Field(default="./warehouse", description="A path or URI; for bigquery: project and dataset.")
     storage_options: dict[Name, Annotated[Name, BeforeValidator(_as_text)]] = Field(
         default_factory=dict,
-        description="How to reach a warehouse on an object store, in the words of deltalake: AWS_ENDPOINT_URL, AWS_REGION, …; "
-        "by default the environment's. Write secrets as ${NAME}.",
+        description="How to reach a warehouse on an object store, in the words of deltalake: AWS_REGION, "
+        "AZURE_STORAGE_ACCOUNT_KEY, GOOGLE_SERVICE_ACCOUNT, …; by default the environment's. Write secrets as ${NAME}.",
     )
     tables: tuple[TableConfig, ...] = Field(min_length=1)
 

@@ -41,9 +41,9 @@ class ObjectStat:
 
     @classmethod
     def of(cls, told: Any) -> ObjectStat:  # obstore's mapping
-        """Return what a listing or a HEAD told."""
+        """Return what a listing or a HEAD told; Azure's listings leave out the quotes of an ETag."""
         written: datetime = told["last_modified"]
-        return cls(int(told["size"]), written.timestamp(), str(told.get("e_tag") or ""))
+        return cls(int(told["size"]), written.timestamp(), str(told.get("e_tag") or "").strip('"'))
 
 
 class StorePath:
@@ -259,26 +259,25 @@ class StorePath:
             obstore.copy(store_of(str(self)), self.key, other.key, overwrite=True)
         other._known = None
 
-    def unlink(self, *, missing_ok: bool = False) -> None:
-        """Delete the object."""
+    def unlink(self, *, missing_ok: bool = True) -> None:
+        """Delete the object. It may be gone: S3 does not tell, and an attempt whose answer never came may have deleted it."""
+        self._delete([self.key])
+        self._known = None
+
+    def remove_tree(self) -> None:
+        """Delete all below it, whoever else deletes it meanwhile."""
+        self._delete([place.key for place in self._below()])
+
+    def _delete(self, keys: list[str]) -> None:
         import obstore
 
         try:
             with store_errors(str(self)):
-                obstore.delete(store_of(str(self)), self.key)
-            self._known = None
-        except FileNotFoundError:
-            if not missing_ok:
-                raise
-
-    def remove_tree(self) -> None:
-        """Delete all below it."""
-        import obstore
-
-        with store_errors(str(self)):
-            keys = [place.key for place in self._below()]
-            if keys:
                 obstore.delete(store_of(str(self)), keys)
+        except FileNotFoundError:
+            if len(keys) > 1:  # one was gone, and others may be there still
+                for key in keys:
+                    self._delete([key])
 
 
 def check_creates(folder: StorePath) -> None:

@@ -49,7 +49,7 @@ def store_settings(warehouse: str) -> dict[str, str]:
     def first(*names: str) -> str:
         return next((given[name] for name in names if given.get(name)), "")
 
-    endpoint = endpoint_of(own)
+    endpoint = endpoint_of(warehouse, own)
     is_virtual = first("AWS_VIRTUAL_HOSTED_STYLE_REQUEST").lower() in _TRUE
     is_anonymous = first("AWS_SKIP_SIGNATURE").lower() in _TRUE
     keys = own if "AWS_ACCESS_KEY_ID" in own else {}

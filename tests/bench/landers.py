@@ -24,6 +24,7 @@ from typing import Any
 
 from helpers.tiny_project import CQL, event
 from services import s3
+from services.stores import BUCKET
 
 from cdc_views import Project
 from cdc_views.errors import TransientError
@@ -39,7 +40,7 @@ _LANDER = 1_000_000
 def project(folder: Path, server: s3.S3) -> Path:
     """Write a project whose warehouse is on the store; return its file."""
     table = {"name": NAME, "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}
-    told = {"name": "t", "engine": "duckdb", "warehouse": f"s3://{s3.BUCKET}/lake", "tables": [table]}
+    told = {"name": "t", "engine": "duckdb", "warehouse": f"s3://{BUCKET}/lake", "tables": [table]}
     (folder / "schema.cql").write_text(CQL)
     (folder / "cdc_views.yml").write_text(json.dumps({**told, "storage_options": server.options()}))
     return folder / "cdc_views.yml"

@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow.compute as pc
 from generate import NOW
 from services import s3
+from services.stores import BUCKET
 from spent import Spent, spent
 from state_data import Source
 
@@ -90,7 +91,7 @@ def store(endpoint: str | None, folder: Path) -> Iterator[tuple[dict[str, str], 
 def run(keys: int, rounds: int, endpoint: str | None, say: Callable[[str], None] = print) -> None:
     """Measure, and print a line a step."""
     with tempfile.TemporaryDirectory() as name, store(endpoint, Path(name)) as (options, server):
-        url = f"s3://{s3.BUCKET}/{uuid.uuid4().hex}"
+        url = f"s3://{BUCKET}/{uuid.uuid4().hex}"
         use_options(url, options)
         source = Source(Path(name) / "source", keys=keys)
         sides = [Side("disk", f"{name}/disk", source), Side("store", url, source)]

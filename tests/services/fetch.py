@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from services import cassandra, kafka, mariadb, postgres
+from services import azure, cassandra, kafka, mariadb, postgres
 
-FETCHED: tuple[Callable[[], object], ...] = (postgres.programs, mariadb.programs, kafka.classpath, cassandra.jars)
+FETCHED: tuple[Callable[[], object], ...] = (azure.programs, postgres.programs, mariadb.programs, kafka.classpath, cassandra.jars)
 
 
 def main() -> int:

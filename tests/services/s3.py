@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.account import free_port, started, stop
+from services.stores import BUCKET
 
 _READY_WITHIN = 60.0
-BUCKET = "lake"
 _ASKED = re.compile(rb'"(?:\x1b\[\S*?m)*(GET|HEAD|PUT|POST|DELETE) (\S*) HTTP')
 
 
@@ -32,9 +32,8 @@ class S3:
         yield found
         found.update(f"{method.decode()} {key.decode()}" for method, key in _ASKED.findall(self.log.read_bytes()[start:]))
 
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def url(self, bucket: str = BUCKET) -> str:
+        return f"s3://{bucket}"
 
     def options(self, *, port: int | None = None) -> dict[str, str]:
         """What a client needs to know, in the names of `storage_options:`; `port`: of something between it and the server."""
@@ -44,6 +43,10 @@ class S3:
             "AWS_SECRET_ACCESS_KEY": "no secret",
             "AWS_REGION": "us-east-1",
         }
+
+    def make(self, bucket: str) -> None:
+        """Make a bucket."""
+        self.asked("PUT", f"/{bucket}")
 
     def asked(self, method: str, path: str) -> int:
         """Send one request and return the status."""
@@ -60,7 +63,7 @@ def running(folder: Path) -> Iterator[S3]:
     """Run a server with an empty bucket; its log goes to `folder`."""
     server = S3(free_port(), folder / "s3.log")
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(server.port)]
-    process = started(command, lambda: server.asked("PUT", f"/{BUCKET}"), log=server.log, within=_READY_WITHIN, failure=OSError)
+    process = started(command, lambda: server.make(BUCKET), log=server.log, within=_READY_WITHIN, failure=OSError)
     try:
         yield server
     finally:

@@ -1,28 +1,51 @@
-"""Fixtures of stores: a server for the session, and a prefix for each test."""
+"""Fixtures of stores: a server of each kind for the session, and a prefix for each test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from itertools import count
 
 import pytest
-from services import s3
+from services import azure, gcs, s3
+from services.stores import Store
 
 from cdc_views.storage.stores import use_options
 
+SERVERS = {"s3": s3.running, "azure": azure.running, "gcs": gcs.running}
 _PREFIXES = count()
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3.S3]:
-    """S3 on the loopback."""
-    with s3.running(tmp_path_factory.mktemp("s3")) as running:
-        yield running
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Store]]:
+    """Starts a store's server, on the loopback, where it is first asked for."""
+    with ExitStack() as running:
+
+        @cache
+        def server(kind: str) -> Store:
+            return running.enter_context(SERVERS[kind](tmp_path_factory.mktemp(kind)))
+
+        yield server
+
+
+@pytest.fixture(params=SERVERS)
+def store(request: pytest.FixtureRequest, servers: Callable[[str], Store]) -> Store:
+    """Each kind of store, one after the other; `indirect` names fewer."""
+    return servers(request.param)
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment that says nothing of stores."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "AZURITE_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture
-def prefix(server: s3.S3) -> str:
+def prefix(store: Store) -> str:
     """A URL with nothing below it yet, which this process can reach."""
-    url = f"s3://{s3.BUCKET}/test-{next(_PREFIXES)}"
-    use_options(url, server.options())
+    url = f"{store.url()}/test-{next(_PREFIXES)}"
+    use_options(url, store.options())
     return url

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 from helpers.faulty_store import before
-from services import s3, spark_cluster
+from services import spark_cluster
+from services.stores import Store
 
 from cdc_views import Project
 from cdc_views.storage.delta_tables import opened
@@ -105,13 +106,14 @@ def counted(table: Table) -> int:
 
 
 @pytest.mark.parametrize("run", range(RUNS))
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
 def test_nothing_is_lost_and_nothing_counts_twice(
-    run: int, cassandra_cases: Path, tmp_path: Path, server: s3.S3, cluster: spark_cluster.Cluster
+    run: int, cassandra_cases: Path, tmp_path: Path, store: Store, cluster: spark_cluster.Cluster
 ) -> None:
-    case, url = cassandra_cases / "wide3", f"s3://{s3.BUCKET}/cluster-{run}"
+    case, url = cassandra_cases / "wide3", f"{store.url()}/cluster-{run}"
     as_of, expected = answered(case)
-    with before(server.port, seed=run, refused=0.01, lost=0.01, slow=0.02) as faulty:
-        deployment = deployed(tmp_path, url, {**server.options(port=faulty.port), "max_retries": "8"}, cluster, case)
+    with before(store.port, seed=run, refused=0.01, lost=0.01, slow=0.02) as faulty:
+        deployment = deployed(tmp_path, url, {**store.options(port=faulty.port), "max_retries": "8"}, cluster, case)
         deployment.run("land", "cassandra-mutation", lines(case / "node1.jsonl", tmp_path / "a.jsonl", 0, 800), "--table", TABLE)
         deployment.run("materialize", "--engine", "spark")
         # a worker is killed during a run, which ends well on the other; a new worker takes its place
@@ -130,7 +132,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(
         process.wait(20)
         deployment.run("land", "cassandra-mutation", str(case / "node1.jsonl"), "--table", TABLE)
         deployment.run("materialize", "--engine", "spark")
-    deployment = deployed(tmp_path, url, server.options(), cluster, case)
+    deployment = deployed(tmp_path, url, store.options(), cluster, case)
     asked = ("query", TABLE, "--as-of", str(as_of), "--format", "jsonl")
     for engine in ("spark", "duckdb"):
         assert alike(deployment.run(*asked, "--engine", engine).splitlines()) == expected, engine

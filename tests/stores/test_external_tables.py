@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from services import s3
+from services.stores import Store
 
 from cdc_views import Project
 from cdc_views.storage.stores import options_of, use_options
@@ -32,7 +32,7 @@ def append(url: str, *changes: str) -> None:
     write_deltalake(url, rows, mode="append", storage_options=options_of(url))
 
 
-def table_at(folder: Path, prefix: str, server: s3.S3, **raw: str) -> Table:
+def table_at(folder: Path, prefix: str, store: Store, **raw: str) -> Table:
     told = {
         "format": "debezium",
         "layout": "as-found",
@@ -45,7 +45,7 @@ def table_at(folder: Path, prefix: str, server: s3.S3, **raw: str) -> Table:
         "name": "t",
         "engine": "duckdb",
         "warehouse": f"{prefix}/ours",
-        "storage_options": server.options(),
+        "storage_options": store.options(),
         "tables": [table],
     }
     (folder / "schema.sql").write_text(SQL)
@@ -58,11 +58,11 @@ def shown(table: Table) -> list[tuple[int, str, str]]:
 
 
 @pytest.mark.parametrize("reading", ["auto", "copy"])
-def test_what_others_land_is_read_where_it_is(tmp_path: Path, prefix: str, server: s3.S3, reading: str) -> None:
-    use_options(prefix, server.options())
+def test_what_others_land_is_read_where_it_is(tmp_path: Path, prefix: str, store: Store, reading: str) -> None:
+    use_options(prefix, store.options())
     url = f"{prefix}/theirs/orders"
     append(url, change(1, 1, "open", "1.50", "c"), change(2, 2, "open", "2.50", "c"))
-    table = table_at(tmp_path, prefix, server, reading=reading)
+    table = table_at(tmp_path, prefix, store, reading=reading)
     assert shown(table) == [(1, "open", "1.50"), (2, "open", "2.50")]
     append(url, change(3, 1, "paid", "1.75"), change(4, 2, "open", "2.50", "d"))
     assert shown(table) == [(1, "paid", "1.75")]

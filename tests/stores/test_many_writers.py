@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 from helpers.tiny_project import CQL, event, write_lines
-from services import s3
+from services.stores import Store
 
 from cdc_views import Project
 from cdc_views.errors import TransientError
@@ -23,13 +23,14 @@ from cdc_views.storage.places import place_of
 
 pytestmark = pytest.mark.heavy
 
-WRITERS, FILES = 6, 4
-EVENTS = 5
+FILES, EVENTS = 4, 5
+WRITERS = [("s3", 6), ("azure", 3), ("gcs", 3), *(pytest.param(store, 6, marks=pytest.mark.slow) for store in ("azure", "gcs"))]
+"""On each kind of store so many at a time."""
 
 
-def project(folder: Path, prefix: str, server: s3.S3) -> Path:
+def project(folder: Path, prefix: str, store: Store) -> Path:
     table = {"name": "shop.orders", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}
-    told = {"name": "t", "engine": "duckdb", "warehouse": prefix, "storage_options": server.options(), "tables": [table]}
+    told = {"name": "t", "engine": "duckdb", "warehouse": prefix, "storage_options": store.options(), "tables": [table]}
     (folder / "schema.cql").write_text(CQL)
     (folder / "cdc_views.yml").write_text(json.dumps(told))
     return folder / "cdc_views.yml"
@@ -55,10 +56,11 @@ def _finished(processes: list[Any]) -> None:
     assert [process.exitcode for process in processes] == [0] * len(processes)
 
 
-def test_events_of_many_landers_land_once_while_a_state_follows(tmp_path: Path, prefix: str, server: s3.S3) -> None:
-    file, spawn = project(tmp_path, prefix, server), mp.get_context("spawn")
+@pytest.mark.parametrize(("store", "writers"), WRITERS, indirect=["store"])
+def test_events_of_many_landers_land_once_while_a_state_follows(tmp_path: Path, prefix: str, store: Store, writers: int) -> None:
+    file, spawn = project(tmp_path, prefix, store), mp.get_context("spawn")
     mine: list[list[str]] = []
-    for writer in range(WRITERS):
+    for writer in range(writers):
         names = [tmp_path / f"log-{writer}-{number}.jsonl" for number in range(FILES)]
         for number, name in enumerate(names):
             first = 1 + (writer * FILES + number) * EVENTS
@@ -74,15 +76,15 @@ def test_events_of_many_landers_land_once_while_a_state_follows(tmp_path: Path, 
     table.materialize()
     rows = table.query().to_arrow().num_rows
     raw = opened(table.raw.location)
-    assert (rows, raw.to_pyarrow_dataset().count_rows()) == (WRITERS * FILES * EVENTS,) * 2
+    assert (rows, raw.to_pyarrow_dataset().count_rows()) == (writers * FILES * EVENTS,) * 2
     entries = sorted(path.stem for path in (place_of(table.raw.location) / "_delta_log").glob("*.json") if path.stem.isdigit())
     assert [*map(int, entries)] == list(range(raw.version() + 1))
     assert table.query(raw_only=True).to_arrow().equals(table.query().to_arrow())
 
 
-def test_two_writers_of_one_version(tmp_path: Path, prefix: str, server: s3.S3) -> None:
+def test_two_writers_of_one_version(tmp_path: Path, prefix: str, store: Store) -> None:
     """deltalake's commits and ours exclude each other: both are put if absent."""
-    file = project(tmp_path, prefix, server)
+    file = project(tmp_path, prefix, store)
     _land(str(file), [str(write_lines(tmp_path / "a.jsonl", event(1)))])
     table = Project.load(file).table("shop.orders")
     table.materialize()

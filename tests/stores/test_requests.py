@@ -15,7 +15,7 @@ from test_many_writers import project
 from cdc_views import Project
 from cdc_views.storage import table_log
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.parametrize("store", ["s3"], indirect=True)]
 
 RAW_CHECKPOINT, STATE_CHECKPOINT = 20, 10
 BEFORE_CHECKPOINT, AFTER_CHECKPOINT = 17, 20
@@ -25,9 +25,9 @@ LEAST = {"read of a tail": 22, "tail": 45, "nothing new": 20, "read at rest": 15
 
 
 @pytest.fixture
-def table(tmp_path: Path, prefix: str, server: s3.S3) -> Callable[[], Any]:
+def table(tmp_path: Path, prefix: str, store: s3.S3) -> Callable[[], Any]:
     """A table of a warehouse on the store, as a new process opens it."""
-    file = project(tmp_path, prefix, server)
+    file = project(tmp_path, prefix, store)
 
     def opened() -> Any:
         table_log._ENTRIES.clear()
@@ -36,7 +36,7 @@ def table(tmp_path: Path, prefix: str, server: s3.S3) -> Callable[[], Any]:
     return opened
 
 
-def test_requests_are_bounded_by_the_commits_since_a_checkpoint(tmp_path: Path, table: Callable[[], Any], server: s3.S3) -> None:
+def test_requests_are_bounded_by_the_commits_since_a_checkpoint(tmp_path: Path, table: Callable[[], Any], store: s3.S3) -> None:
     seen: dict[str, dict[int, Counter[str]]] = {name: {} for name in LEAST}
     commands: dict[str, Callable[[], Any]] = {
         "read of a tail": lambda: table().query().to_arrow(),
@@ -52,7 +52,7 @@ def test_requests_are_bounded_by_the_commits_since_a_checkpoint(tmp_path: Path, 
         if number not in MEASURED:
             continue
         for name, command in commands.items():
-            with server.counting() as asked:
+            with store.counting() as asked:
                 command()
             seen[name][number] = asked
     for name, counts in seen.items():

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from cdc_views_spark.engine import SparkEngine
 from cdc_views_spark.stores import store_settings
-from services import s3
+from services.stores import Store
 
 from cdc_views import Project
 from cdc_views.model.strategy import Strategy
 from cdc_views.storage.delta_tables import opened
 from cdc_views.table import Table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.parametrize("store", ["s3"], indirect=True)]
 NOW = 1795254672
 CASES = ("types3", "names3", *(pytest.param(case, marks=pytest.mark.slow) for case in ("wide3", "exotic3")))
 
@@ -33,12 +33,12 @@ def session_of_store(spark_engine: SparkEngine, prefix: str) -> Iterator[None]:
         conf.unset(name)
 
 
-def table_at(folder: Path, prefix: str, server: s3.S3, schema: Path) -> Table:
+def table_at(folder: Path, prefix: str, store: Store, schema: Path) -> Table:
     name = next(line for line in schema.read_text().splitlines() if line.upper().startswith("CREATE TABLE")).split()[2]
     name = name.replace('"', "").strip("(")
     raw, kept = {"format": "cassandra-mutation"}, {"serving": True}
     table = {"name": name, "schema": str(schema), "raw": raw, "materialize": kept}
-    told = {"name": "t", "engine": "spark", "warehouse": prefix, "storage_options": server.options(), "tables": [table]}
+    told = {"name": "t", "engine": "spark", "warehouse": prefix, "storage_options": store.options(), "tables": [table]}
     (folder / "cdc_views.yml").write_text(json.dumps(told))
     return Project.load(folder / "cdc_views.yml").table(name)
 
@@ -53,10 +53,10 @@ def rows(table: Table, engine: str, **more: object) -> list[str]:
     "case", ["types3", "names3", *(pytest.param(case, marks=pytest.mark.slow) for case in ("wide3", "exotic3"))]
 )
 def test_real_tables(
-    case: str, cassandra_cases: Path, tmp_path: Path, prefix: str, server: s3.S3, spark_engine: SparkEngine
+    case: str, cassandra_cases: Path, tmp_path: Path, prefix: str, store: Store, spark_engine: SparkEngine
 ) -> None:
     folder = cassandra_cases / case
-    table = table_at(tmp_path, prefix, server, folder / "schema.cql")
+    table = table_at(tmp_path, prefix, store, folder / "schema.cql")
     table.land(folder / "node1.jsonl", folder / "node2.jsonl")
     expected = rows(table, "duckdb", raw_only=True)
     assert rows(table, "spark") == expected

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pickle
 import threading
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from services import s3
+from services.stores import Store
 
-from cdc_views.errors import ConfigError, EngineError, TransientError, UnsupportedError
-from cdc_views.landing.raw_table import is_delta
+from cdc_views.errors import UnsupportedError
 from cdc_views.storage.places import (
     Place,
     arrow_sink,
@@ -28,13 +28,18 @@ from cdc_views.storage.places import (
 )
 from cdc_views.storage.range_reader import RangeReader
 from cdc_views.storage.store_paths import StorePath, check_creates
-from cdc_views.storage.stores import explained, options_of, split, use_options
+from cdc_views.storage.stores import use_options
 
 
-@pytest.fixture(params=["a folder", "a store"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, prefix: str) -> Place:
-    """An empty folder, on this machine and on a store."""
-    return tmp_path if request.param == "a folder" else place_of(prefix)
+@pytest.fixture(params=["a folder", "s3", "azure", "gcs"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, servers: Callable[[str], Store]) -> Place:
+    """An empty folder, on this machine and on each kind of store."""
+    if request.param == "a folder":
+        return tmp_path
+    store = servers(request.param)
+    url = f"{store.url()}/{tmp_path.name}"
+    use_options(url, store.options())
+    return place_of(url)
 
 
 def filled(place: Place) -> Place:
@@ -82,6 +87,8 @@ def test_reading_and_writing(place: Place) -> None:
     assert (file.read_bytes(), file.read_text("ascii"), file.stat().st_size) == (b"a.json", "a.json", 6)
     write_whole(file, "ä")
     assert (file.read_text(), file.stat().st_size) == ("ä", 2)
+    (listed,) = (one for one in place.iterdir() if one.name == "a.json")
+    assert listed.stat().st_ino == file.stat().st_ino
     copy_file(file, place / "copy")
     file.rename(place / "moved")
     assert (file.exists(), (place / "copy").read_text(), (place / "moved").read_text()) == (False, "ä", "ä")
@@ -91,6 +98,17 @@ def test_reading_and_writing(place: Place) -> None:
     remove_tree(place / "sub")
     assert not (place / "sub").exists()
     assert (place / "part=1").exists()
+
+
+def test_what_others_delete_meanwhile_is_deleted(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = StorePath.of(f"{prefix}/folder")
+    files = [folder / f"{number}" for number in range(40)]
+    at_once(lambda file: file.write_bytes(b"1"), files)
+    monkeypatch.setattr(StorePath, "_below", lambda self, chunk=1: iter([folder / "gone", *files]))
+    folder.remove_tree()
+    monkeypatch.undo()
+    assert [*folder.rglob("*")] == []
+    (folder / "gone").unlink()
 
 
 def test_what_is_gone(place: Place) -> None:
@@ -176,62 +194,6 @@ def test_a_range_reader_has_a_position_for_each_thread(prefix: str) -> None:
     assert (reader.seek(-6, 2), len(reader.read()), reader.read(3)) == (25_594, 6, b"")
 
 
-@pytest.mark.parametrize(
-    ("url", "parts"), [("s3://b/a/c/", ("s3://b", "a/c")), ("gs://b", ("gs://b", "")), ("S3://b/k", ("s3://b", "k"))]
-)
-def test_a_url_has_a_bucket_and_a_key(url: str, parts: tuple[str, str]) -> None:
-    assert (split(url)[0].lower(), split(url)[1]) == parts
-
-
-@pytest.mark.parametrize("url", ["ftp://b/k", "s3:///k", "hdfs://n/k"])
-def test_an_unknown_store_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="s3"):
-        place_of(url)
-
-
-def test_a_file_url_is_a_local_path() -> None:
-    assert place_of("file:///a%20b") == place_of("file:/a%20b") == Path("/a b")
-    assert isinstance(place_of("s3://b/k"), StorePath)
-    assert PurePosixPath(str(place_of("s3://b/k"))).name == "k"
-
-
-def test_options_are_those_of_the_longest_url_above(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    use_options("s3://longest/a", {"AWS_REGION": "one"})
-    use_options("s3://longest/a/b", {"AWS_REGION": "two"})
-    found = [options_of(url).get("AWS_REGION") for url in ("s3://longest/a/x", "s3://longest/a/b/x", "s3://longest/ab", "/a")]
-    assert found == ["one", "two", None, None]
-
-
-def test_an_endpoint_without_tls_is_taken_as_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    assert options_of("s3://plain/a") == {"allow_http": "true"}
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://127.0.0.1:1")
-    assert options_of("s3://plain/a") == {}
-
-
-@pytest.mark.parametrize("spelled", ["AWS_{}", "aws_{}", "{}"])
-def test_an_option_may_be_spelled_as_either_library_does(prefix: str, server: s3.S3, spelled: str) -> None:
-    names = {name: spelled.format(name.removeprefix("AWS_").lower()) for name in server.options()}
-    if spelled.isupper():
-        names = {name: name for name in names}
-    url = f"{prefix}/spelled"
-    use_options(url, {names[name]: value for name, value in server.options().items()})
-    assert not is_delta(url)
-    assert not StorePath.of(url).exists()
-    assert set(options_of(url)) == {*server.options(), "allow_http"}
-
-
-@pytest.mark.parametrize(("name", "value"), [("AWS_S3_ALLOW_UNSAFE_RENAME", "true"), ("AWS_CONDITIONAL_PUT", "disabled")])
-def test_unsafe_commits_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    use_options("s3://unsafe/b", {name.lower(): value})
-    with pytest.raises(UnsupportedError, match=name.lower()):
-        options_of("s3://unsafe/b")
-    monkeypatch.setenv(name, value)
-    with pytest.raises(UnsupportedError, match=name):
-        options_of("s3://unsafe/a")
-
-
 def test_a_store_that_replaces_is_refused(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place = StorePath.of(prefix)
     check_creates(place)
@@ -241,35 +203,3 @@ def test_a_store_that_replaces_is_refused(prefix: str, monkeypatch: pytest.Monke
     with pytest.raises(UnsupportedError, match="overwrite"):
         check_creates(place)
     assert list(place.iterdir()) == []
-
-
-def test_a_store_that_does_not_answer_is_no_missing_file(server: s3.S3) -> None:
-    use_options("s3://nobody", {**server.options(port=1), "max_retries": "1"})
-    place = StorePath.of("s3://nobody/file")
-    for ask in (place.exists, place.read_bytes, lambda: list(place.iterdir()), lambda: place.write_bytes(b"")):
-        with pytest.raises(TransientError, match="did not answer"):
-            ask()
-
-
-def test_a_bucket_that_is_not_there(server: s3.S3) -> None:
-    use_options("s3://no-such-bucket", server.options())
-    place = StorePath.of("s3://no-such-bucket/file")
-    for ask in (lambda: place.write_bytes(b""), place.read_bytes, lambda: list(place.iterdir()), lambda: is_delta(str(place))):
-        with pytest.raises(ConfigError, match="s3://no-such-bucket: there is no such bucket; create it"):
-            ask()
-
-
-@pytest.mark.parametrize(
-    ("said", "kind", "told"),
-    [
-        ("Error performing PUT http://169.254.169.254/latest/api/token: timed out", ConfigError, "no credentials"),
-        ("Generic GCS error: Error performing GET http://metadata.google.internal/x", ConfigError, "no credentials"),
-        ("Error performing GET https://s3/a: 403 Forbidden: <Code>AccessDenied</Code>", EngineError, "refuses"),
-        ("Error performing GET https://s3/a: 503 Slow Down", TransientError, "run the command again"),
-    ],
-)
-def test_what_a_store_says_becomes_what_to_do(said: str, kind: type[Exception], told: str) -> None:
-    found = explained("s3://lake/a", RuntimeError(f"Generic error\n   \x1b[31m↳\x1b[0m {said}"))
-    assert type(found) is kind
-    assert told in str(found)
-    assert "\x1b" not in str(found)

@@ -1,9 +1,8 @@
-"""A project with `warehouse: s3://…` answers commands as one with a local folder does, and writes nothing beside its file."""
+"""A project whose warehouse is on a store answers commands as one with a local folder does, and writes nothing beside it."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from helpers.command_line import Answer, CommandLine
-from services import s3
+from services.stores import Store
 
 from cdc_views.storage.places import place_of
 
@@ -49,12 +48,21 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("validate", *AT, "--no-docs", "--format", "csv"),
     ("query", TABLE, *AT, "--format", "jsonl"),
 )
-_PLACE = re.compile(r"(s3://lake|/)[^ ,\"']*?/(raw|state|serving)/")
+_PLACE = re.compile(r"([a-z0-9]+:/)?/[^ ,\"']*?/(raw|state|serving)/")
 _AGE = re.compile(rf"last landed \d+ s ago|the oldest for \d+ s|{datetime.now(timezone.utc):%Y}-\d\d-\d\d[ T][\d:.]+(Z|\+00:00)")
 _UNCHANGED = re.compile(
     r"(files_are_as_written[.]\w+),(passed,error,holds|skipped,error,skipped: a store has checksums of its own)"
 )
 _PROOF = re.compile(r"in \d+ files \([\d,]+ rows, [\d,]+ bytes\)")
+
+
+Answered = tuple[tuple[str, ...], tuple[int, str, str]]
+"""A command, and what it said."""
+
+
+@pytest.fixture(scope="module")
+def on_a_local_disk() -> list[Answered]:
+    return []
 
 
 @pytest.fixture
@@ -90,12 +98,6 @@ def tour(cassandra_cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return Tour(tmp_path)
 
 
-@pytest.fixture
-def no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-
-
 def alike(answer: Answer) -> tuple[int, str, str]:
     """An answer without what differs between runs or places: folders, ages, how many files a proof had to read."""
     return answer.code, _alike(answer.out), _alike(answer.err)
@@ -106,56 +108,59 @@ def _alike(text: str) -> str:
     return _PROOF.sub("in N files", _AGE.sub("lately", text))
 
 
-def answers(run: CommandLine) -> Iterator[tuple[tuple[str, ...], tuple[int, str, str]]]:
+def answers(run: CommandLine) -> Iterator[Answered]:
     for command in COMMANDS:
         yield command, alike(run(*command))
 
 
+@pytest.fixture
+def expected(tour: Tour, run: CommandLine, on_a_local_disk: list[Answered]) -> list[Answered]:
+    """What the commands answer in a local folder, asked once for all stores."""
+    if not on_a_local_disk:
+        tour.project()
+        on_a_local_disk += [*answers(run)]
+        for name in ("warehouse", "raw"):
+            (tour.folder / name).rename(tour.folder.parent / f"{tour.folder.name}-{name}")
+    return on_a_local_disk
+
+
 def test_commands_answer_as_on_a_local_disk(
-    tour: Tour, server: s3.S3, prefix: str, run: CommandLine, no_credentials: None
+    expected: list[Answered], tour: Tour, store: Store, prefix: str, run: CommandLine
 ) -> None:
-    tour.project()
-    expected = list(answers(run))
     assert [(command, said) for command, (code, *said) in expected if code > 1] == []
-    before = sorted(path.name for path in tour.folder.iterdir() if path.name not in ("warehouse", "raw"))
-    for name in ("warehouse", "raw"):
-        (tour.folder / name).rename(tour.folder.parent / f"{tour.folder.name}-{name}")
-    tour.project(warehouse=f"{prefix}/tour", storage_options=server.options())
+    tour.project(warehouse=f"{prefix}/tour", storage_options=store.options())
+    before = sorted(path.name for path in tour.folder.iterdir())
     for (command, wanted), (_, found) in zip(expected, answers(run), strict=True):
         assert found == wanted, command
     assert sorted(path.name for path in tour.folder.iterdir()) == before
 
 
 def test_the_environment_says_how_to_reach_the_store(
-    tour: Tour, server: s3.S3, run: CommandLine, no_credentials: None, monkeypatch: pytest.MonkeyPatch
+    tour: Tour, store: Store, run: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tour.project(warehouse=f"s3://{s3.BUCKET}/by-environment")
-    for name, value in server.options().items():
+    tour.project(warehouse=f"{store.url()}/by-environment")
+    for name, value in store.options().items():
         monkeypatch.setenv(name, value)
     assert run(*COMMANDS[0]).code == 0
     assert run("materialize").code == 0
     assert len(run.query(TABLE, *AT)) == 54
 
 
-def test_a_raw_table_of_another_bucket_and_its_quarantine(
-    tour: Tour, server: s3.S3, prefix: str, run: CommandLine, no_credentials: None
-) -> None:
-    server.asked("PUT", "/elsewhere")
-    raw = {"format": "cassandra-mutation", "table": "s3://elsewhere/theirs/orders"}
+def test_a_raw_table_of_another_bucket_and_its_quarantine(tour: Tour, store: Store, prefix: str, run: CommandLine) -> None:
+    store.make("elsewhere")
+    raw = {"format": "cassandra-mutation", "table": f"{store.url('elsewhere')}/theirs/orders"}
     table = {"name": TABLE, "schema": "schema.cql", "raw": raw}
-    tour.project(warehouse=f"{prefix}/tour", storage_options=server.options(), tables=[table])
+    tour.project(warehouse=f"{prefix}/tour", storage_options=store.options(), tables=[table])
     (tour.folder / "bad.jsonl").write_text("nothing\n")
     assert run("land", "cassandra-mutation", "part1.jsonl", "bad.jsonl", "--table", TABLE).code == 1
     assert run("materialize").code == 0
     assert len(run.query(TABLE, *AT)) > 10
-    assert [place.name for place in place_of("s3://elsewhere/theirs").iterdir()] == ["orders", "orders__quarantine"]
+    assert [place.name for place in place_of(f"{store.url('elsewhere')}/theirs").iterdir()] == ["orders", "orders__quarantine"]
 
 
-def test_a_local_project_may_have_a_raw_table_on_a_store(
-    tour: Tour, server: s3.S3, prefix: str, run: CommandLine, no_credentials: None
-) -> None:
+def test_a_local_project_may_have_a_raw_table_on_a_store(tour: Tour, store: Store, prefix: str, run: CommandLine) -> None:
     table = {"name": TABLE, "schema": "schema.cql", "raw": {"format": "cassandra-mutation", "table": f"{prefix}/raw/orders"}}
-    tour.project(storage_options=server.options(), tables=[table])
+    tour.project(storage_options=store.options(), tables=[table])
     assert run(*COMMANDS[0]).code == 0
     assert run("materialize").code == 0
     assert len(run.query(TABLE, *AT)) == 54
