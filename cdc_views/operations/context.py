@@ -187,15 +187,13 @@ class TableContext:
         if project.is_remote:
             return project.warehouse_plugin.raw_location(project.config, path or self.config.slug)
         if path is None:
-            return self._local(self._unnamed_raw)
+            return self._local(self._unnamed_raw())
         if is_url(path):
             return path.rstrip("/")
         # beside a project file is no place that the readers of a warehouse on a store can see
         return str(project.warehouse / path) if is_url(project.config.warehouse) else self._local(str(project.root / path))
 
-    @cached_property
     def _unnamed_raw(self) -> str:
-        """Decided once, so that raw and quarantine stay together while others move folders."""
         from cdc_views.project.paths import raw_paths
         from cdc_views.storage.unnamed import has_events, settled
 

@@ -117,9 +117,8 @@ def test_commands_answer_as_on_a_local_disk(
     tour.project()
     expected = list(answers(run))
     assert [(command, said) for command, (code, *said) in expected if code > 1] == []
-    before = sorted(path.name for path in tour.folder.iterdir() if path.name not in ("warehouse", "raw"))
-    for name in ("warehouse", "raw"):
-        (tour.folder / name).rename(tour.folder.parent / f"{tour.folder.name}-{name}")
+    before = sorted(path.name for path in tour.folder.iterdir() if path.name != "warehouse")
+    (tour.folder / "warehouse").rename(tour.folder.parent / f"{tour.folder.name}-warehouse")
     tour.project(warehouse=f"{prefix}/tour", storage_options=server.options())
     for (command, wanted), (_, found) in zip(expected, answers(run), strict=True):
         assert found == wanted, command
