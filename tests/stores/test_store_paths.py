@@ -205,9 +205,9 @@ def test_options_are_those_of_the_longest_url_above(monkeypatch: pytest.MonkeyPa
 
 def test_an_endpoint_without_tls_is_taken_as_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    assert options_of("s3://plain/a") == {"allow_http": "true"}
+    assert options_of("s3://without-tls/a") == {"allow_http": "true"}
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://127.0.0.1:1")
-    assert options_of("s3://plain/a") == {}
+    assert options_of("s3://without-tls/a") == {}
 
 
 @pytest.mark.parametrize("spelled", ["AWS_{}", "aws_{}", "{}"])
