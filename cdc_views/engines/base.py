@@ -22,6 +22,7 @@ from cdc_views.plan.reduction import WholeEvents
 from cdc_views.plan.rewrites import Choice, choose
 from cdc_views.plan.state_and_tail import StateAndTail
 from cdc_views.plan.where import parse_where
+from cdc_views.storage.delta_log import DataFile
 from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Sources:
         is_raw: The facts are the whole raw table at that version, without rows that deletion vectors hide.
         state: The location of the state that has the facts of `parts` but for the tail; empty for none.
         state_version: The version of the state.
+        hidden: The state's files of which a deletion vector hides rows.
         in_layout: Files known to have exactly the columns of the relation's layout, so that no reader opens them to learn it.
         bucket: Binary digits: only facts of partitions whose digest begins so count, and facts about the whole table.
     """
@@ -48,6 +50,7 @@ class Sources:
     is_raw: bool = False
     state: str = ""
     state_version: int = 0
+    hidden: tuple[DataFile, ...] = ()
     in_layout: frozenset[str] = frozenset()
     bucket: str = ""
 

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake import QueryBuilder
+from deltalake.exceptions import DeltaError
 
 from cdc_views.errors import ConfigError, EngineError
 from cdc_views.plan.compact import PART
-from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.stores import explained, is_url
+from cdc_views.storage.table_log import TableLog
 
 _OF_STATE = "build the state anew with `materialize --full`"
 _OF_RAW = "restore this file of the raw table"
@@ -33,19 +33,13 @@ class Snapshot:
 
 def snapshot_of(raw: RawTable, *, version: int | None = None) -> Snapshot:
     """Return the snapshot of a version (None: the newest); a missing table is version -1 without rows. Raises `EngineError`."""
-    try:
-        table = opened(raw.location, version=version)
-    except TableNotFoundError:
+    log = TableLog.find(raw.location, version=version)
+    if log is None:
         return Snapshot(-1, arrow=raw.relation.arrow_schema().empty_table())
-    except (DeltaError, OSError) as error:
-        raise unread(raw.location, error) from error
-    files = tuple(paths_by_name(table).values())
-    stored = pa.schema(table.schema().to_arrow())
-    has_vectors = "deletionVectors" in (table.protocol().reader_features or [])  # which hide rows
-    if files and not has_vectors:
-        return Snapshot(table.version(), files, stored)
-    rows = _rows(table, set(stored.names)) if files else raw.relation.arrow_schema().empty_table()
-    return Snapshot(table.version(), arrow=completed(rows, raw.relation))
+    if log.added and not log.has_vectors:
+        return Snapshot(log.version, log.paths, log.schema)
+    rows = _rows(log) if log.added else raw.relation.arrow_schema().empty_table()
+    return Snapshot(log.version, arrow=completed(rows, raw.relation))
 
 
 def unread(location: str, error: Exception) -> EngineError | ConfigError:
@@ -55,9 +49,13 @@ def unread(location: str, error: Exception) -> EngineError | ConfigError:
     return EngineError(f"raw table {location} cannot be read: {error}")
 
 
-def _rows(table: DeltaTable, stored: set[str]) -> pa.Table:
-    names = ", ".join('"' + name.replace('"', '""') + '"' for name in sorted(stored))
-    return pa.table(QueryBuilder().register("raw", table).execute(f"SELECT {names} FROM raw").read_all())
+def _rows(log: TableLog) -> pa.Table:
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in sorted(log.schema.names))
+    try:
+        table = opened(log.location, version=log.version)
+        return pa.table(QueryBuilder().register("raw", table).execute(f"SELECT {names} FROM raw").read_all())
+    except (DeltaError, OSError) as error:
+        raise unread(log.location, error) from error
 
 
 def completed(rows: pa.Table, relation: Relation) -> pa.Table:

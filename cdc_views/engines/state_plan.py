@@ -9,8 +9,7 @@ from cdc_views.plan.nodes import Node, UnionAll
 from cdc_views.plan.parts import Source
 from cdc_views.plan.purge import Purge, facts_in_time
 from cdc_views.plan.rewrites import lowered
-from cdc_views.storage.delta_log import DataFile, files_of
-from cdc_views.storage.places import place_of
+from cdc_views.storage.delta_log import DataFile
 from cdc_views.storage.relation import Relation
 
 
@@ -46,8 +45,7 @@ def order_of(relation: Relation) -> tuple[str, ...]:
 
 def hidden_rows(sources: Sources) -> dict[str, DataFile]:
     """Return path → file, for each file of the state of which a deletion vector hides rows; paths are as in `FileSet`."""
-    files = files_of(place_of(sources.state), sources.state_version)
-    return {file.at(sources.state): file for file in files if file.deleted is not None}
+    return {file.at(sources.state): file for file in sources.hidden}
 
 
 def part_in(path: str) -> str:

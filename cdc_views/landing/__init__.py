@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cdc_views.landing.blocks import EventBlock, Position, StreamBatch, StreamEvent
 from cdc_views.landing.files import land
-from cdc_views.landing.raw_table import create_raw, exists, gone, open_raw, quarantine_location
+from cdc_views.landing.raw_table import create_raw, exists, gone, open_raw, quarantine_location, raw_log
 from cdc_views.landing.replay import replay
 from cdc_views.landing.report import FileReport, LandingReport, Progress, Rejection, ReplayReport
 from cdc_views.landing.streams import BatchReport, StreamLander
@@ -30,5 +30,6 @@ __all__ = [
     "land",
     "open_raw",
     "quarantine_location",
+    "raw_log",
     "replay",
 ]

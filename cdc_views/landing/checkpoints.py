@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
-from deltalake import DeltaTable
-
 from cdc_views.storage.delta_log import LOG
+from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import Place, place_of
 
 SHARE = 100  # reading a commit takes about as long as reading a hundred actions of a checkpoint
@@ -27,15 +27,17 @@ _VERSION = re.compile(r"(\d{20})\.")
 _COMMIT = re.compile(r"(\d{20})\.json")
 
 
-def sum_up(table: DeltaTable) -> None:
-    """Write a checkpoint of the open version if one is due; call it after a commit."""
-    log = place_of(table.table_uri) / LOG
-    version, actions = _last_checkpoint(log)
-    every = int(dict(table.metadata().configuration).get(_INTERVAL, _USUAL))
-    # on a store each commit is a request, for every reader
-    share = min(actions // SHARE, MOST_COMMITS) if isinstance(log, Path) else every
-    if table.version() - version >= max(every, share):
-        table.create_checkpoint()
+def sum_up(location: str, version: int, configuration: Mapping[str, str]) -> None:
+    """Write a checkpoint of a table's version if one is due; call it after the commit of that version."""
+    log, every = place_of(location) / LOG, int(configuration.get(_INTERVAL, _USUAL))
+    if isinstance(log, Path):
+        since, actions = _last_checkpoint(log)
+        is_due = version - since >= max(every, min(actions // SHARE, MOST_COMMITS))
+    else:
+        # each commit is a request, for every reader; and of many writers only one writes this version
+        is_due = version > 0 and version % every == 0
+    if is_due:
+        opened(location, version=version).create_checkpoint()
         for path in superseded(log):
             remove(path)
 

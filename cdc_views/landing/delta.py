@@ -20,9 +20,11 @@ from cdc_views.errors import CdcViewsError, EngineError
 from cdc_views.landing.checkpoints import sum_up
 from cdc_views.landing.digests import note_commit
 from cdc_views.storage.conflicts import ConflictError
+from cdc_views.storage.delta_log import DataFile
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import Place, arrow_sink
 from cdc_views.storage.stores import explained, is_url
+from cdc_views.storage.table_log import TableLog
 
 DICTIONARY_BYTES = 16 << 10  # a column's larger dictionary is dropped: it saves nothing if all values differ, as write times do
 BOUND_BYTES = 64  # of the least and greatest text in a footer; deltalake writes whole texts once any property is set
@@ -59,9 +61,17 @@ def raw_log_settings() -> dict[str, str]:
     return {**quarantine_log_settings(), **_LANDING_BOUNDS}
 
 
+_OF_RAW = {**_NO_BOUNDS, **_ENTRIES_STAY, **_LANDING_BOUNDS}
+
+
 def with_raw_log_settings(table: DeltaTable) -> DeltaTable:
     """Return a raw table, ready to append to: add settings that earlier versions did not write."""
-    return with_settings(table, {**_NO_BOUNDS, **_ENTRIES_STAY, **_LANDING_BOUNDS})
+    return with_settings(table, _OF_RAW)
+
+
+def has_raw_log_settings(log: TableLog) -> bool:
+    """Whether a raw table has these settings."""
+    return _OF_RAW.items() <= dict(log.metadata.configuration).items()
 
 
 def with_quarantine_log_settings(table: DeltaTable) -> DeltaTable:
@@ -139,8 +149,8 @@ def committing(table: DeltaTable) -> Iterator[PostCommitHookProperties]:
     """Yield what deltalake does after the block's commit, and do the rest; the block leaves the table open at that commit."""
     with delta_errors(table.table_uri):
         yield _NOTHING_AFTER  # `sum_up` does the work of deltalake's hooks
-        sum_up(table)
-        note_commit(table)
+        sum_up(table.table_uri, table.version(), table.metadata().configuration)
+        note_commit(table.table_uri, table.version())
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +162,25 @@ class NewFile:
     landed: tuple[datetime, datetime]
 
     @property
+    def added(self) -> DataFile:
+        """The file as a commit of ours names it, with what `_LANDING_BOUNDS` asks for."""
+        found = self.path.stat()
+        return DataFile(self.path.name, {}, found.st_size, self.rows, int(found.st_mtime * 1000), stats=self._stats)
+
+    @property
     def action(self) -> AddAction:
-        """The entry of Delta's log, with what `_LANDING_BOUNDS` asks for."""
+        """The same as deltalake names it."""
+        file = self.added
+        return AddAction(file.path, file.size, {}, file.modified, data_change=True, stats=file.stats)
+
+    @property
+    def _stats(self) -> str:
         # Delta's bounds are cut to milliseconds, the upper one too: readers add one to it
         cut = (
             instant.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") for instant in self.landed
         )
         least, greatest = ({_LANDED: f"{text}Z"} for text in cut)
-        stats = {"numRecords": self.rows, "minValues": least, "maxValues": greatest, "nullCount": {_LANDED: 0}}
-        found = self.path.stat()
-        return AddAction(self.path.name, found.st_size, {}, int(found.st_mtime * 1000), data_change=True, stats=json.dumps(stats))
+        return json.dumps({"numRecords": self.rows, "minValues": least, "maxValues": greatest, "nullCount": {_LANDED: 0}})
 
 
 def write_file(path: Place, tables: Iterable[pa.Table], *, schema: pa.Schema) -> NewFile | None:

@@ -33,13 +33,13 @@ _AT_ONCE = 2
 _BLOCK = 1 << 20
 
 
-def note_commit(table: DeltaTable) -> None:
-    """Note the digests of the files that the open version added; call it after a commit. A failure is left to `note_missing`."""
-    root = local_folder(table.table_uri)
+def note_commit(location: str, version: int) -> None:
+    """Note the digests of the files that a version added; call it after a commit. A failure is left to `note_missing`."""
+    root = local_folder(location)
     if root is None:
         return
     with suppress(OSError):
-        _note(root, _added(root, table.version()))
+        _note(root, _added(root, version))
 
 
 def note_missing(table: DeltaTable) -> int:

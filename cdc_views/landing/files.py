@@ -33,23 +33,22 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from cdc_views.errors import MalformedEventError, WrongFileError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, FileBatch, batches, is_unfinished
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import recorded
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import commit
 from cdc_views.landing.quarantine import put, resolve_fragment
-from cdc_views.landing.raw_table import create_raw, exists, open_raw
+from cdc_views.landing.raw_table import landing_log, raw_log
 from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress
 from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine, opened
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import ATTEMPTS, retried
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.table_log import TableLog
 
 _BITS_63 = (1 << 63) - 1
 
@@ -99,7 +98,7 @@ def land(
     with opened(files) as found:
         if refuses_wrong_files:
             _check_files(decoder, found)
-        target = _DeltaTarget(decoder, create_raw(raw, format_name=format.name))
+        target = _DeltaTarget(decoder, landing_log(raw, format_name=format.name))
         return land_into(target, decoder, found, batch_rows=batch_rows, progress=progress)
 
 
@@ -198,10 +197,10 @@ class _FileLanding:
 
 @dataclass(slots=True)
 class _DeltaTarget:
-    """A raw table in Delta; `newest` is the open table, None once somebody else may have landed."""
+    """A raw table in Delta; `newest` is its log, None once somebody else may have landed."""
 
     decoder: Decoder
-    newest: DeltaTable | None
+    newest: TableLog | None
     attempts: int = ATTEMPTS
     reader: FormReader = field(init=False)
 
@@ -209,8 +208,8 @@ class _DeltaTarget:
         self.reader = FormReader(self.decoder.raw.relation, self.decoder.format)
 
     def locate(self, file: EventFile) -> LandedFile:
-        table, self.newest = self.newest or create_raw(self.decoder.raw, format_name=self.decoder.format.name), None
-        return _DeltaFile.locate(table, self.decoder.raw, file)
+        log, self.newest = self.newest or landing_log(self.decoder.raw, format_name=self.decoder.format.name), None
+        return _DeltaFile(log, self.decoder.raw, file.name, *_located(log, file))
 
     def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
         return FileBatch(decoder, self.reader, end=start)
@@ -220,28 +219,13 @@ class _DeltaTarget:
 class _DeltaFile:
     """The progress of a file: its head, its slot, whether the slot is new, and the prefix that has landed."""
 
-    table: DeltaTable
+    log: TableLog
     raw: RawTable
     name: str
     head: str
     slot: int
     is_new: bool
     landed: Prefix
-
-    @classmethod
-    def locate(cls, table: DeltaTable, raw: RawTable, file: EventFile) -> _DeltaFile:
-        """Find the longest landed prefix with which the file begins."""
-        head = hashlib.sha256(file.head()).hexdigest()
-        slots = recorded(table, f"head:{head}") or 0
-        landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}
-        found = cls(table, raw, file.name, head, slots, is_new=True, landed=Prefix())
-        for prefix in file.prefixes(landed.values()) if slots else ():
-            halves = _halves(prefix.digest)
-            for slot in (slot for slot, size in landed.items() if size == prefix.size):
-                if (recorded(table, f"digest:{head}:{slot}"), recorded(table, f"check:{head}:{slot}")) == halves:
-                    found.slot, found.is_new, found.landed = slot, False, prefix
-                    break
-        return found
 
     def resolve_fragment(self, line: RawLine) -> None:
         resolve_fragment(self.raw, landed=self.landed, line=line)
@@ -255,17 +239,32 @@ class _DeltaFile:
             reached = {f"offset:{key}": end.size, f"digest:{key}": first, f"check:{key}": second}
             if self.is_new:
                 reached[f"head:{self.head}"] = self.slot + 1
-            commit(self.table, rows, batch, transactions=reached, source=self.name)
+            self.log = commit(self.log, rows, batch, transactions=reached, source=self.name)
             self.is_new, self.landed = False, end
         # also count events that an earlier, crashed call quarantined: no other report has them
         batch.rejected = [one for one in batch.rejected if one.event.end <= end.size or one in fresh]
 
 
+def _located(log: TableLog, file: EventFile) -> tuple[str, int, bool, Prefix]:
+    """Return a file's head, its slot, whether the slot is new, and the longest landed prefix with which the file begins."""
+    head = hashlib.sha256(file.head()).hexdigest()
+    slots = log.transaction(f"head:{head}") or 0
+    landed = {slot: log.transaction(f"offset:{head}:{slot}") or 0 for slot in range(slots)}
+    found = head, slots, True, Prefix()
+    for prefix in file.prefixes(landed.values()) if slots else ():
+        halves = _halves(prefix.digest)
+        for slot in (slot for slot, size in landed.items() if size == prefix.size):
+            if (log.transaction(f"digest:{head}:{slot}"), log.transaction(f"check:{head}:{slot}")) == halves:
+                found = head, slot, False, prefix
+                break
+    return found
+
+
 def _check_files(decoder: Decoder, files: Iterable[EventFile]) -> None:
     """Raise `WrongFileError` if none of a new file's first events decodes: it seems to have another format."""
-    table = open_raw(decoder.raw) if exists(decoder.raw) else None
+    log = raw_log(decoder.raw)
     for file in files:
-        if table is None or _DeltaFile.locate(table, decoder.raw, file).landed.size == 0:
+        if log is None or _located(log, file)[-1].size == 0:
             _check_file(decoder, file)
 
 

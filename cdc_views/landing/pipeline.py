@@ -19,17 +19,17 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, MalformedEventError, TransientError
+from cdc_views.landing.appending import appended
 from cdc_views.landing.decoding import Decoder, rows_of_events
-from cdc_views.landing.delta import append
 from cdc_views.landing.denylist import NOT_KEPT
 from cdc_views.landing.formed import Formed, FormReader, in_order
 from cdc_views.landing.quarantine import RawEvent, RejectedEvent
 from cdc_views.landing.report import Rejection
 from cdc_views.rules.facts import Fact
 from cdc_views.storage.conflicts import ConflictError
+from cdc_views.storage.table_log import TableLog
 
 RowsOfEvents = Callable[[Decoder, Sequence[Sequence[Fact]]], tuple[pa.Table, dict[int, str]]]
 """Returns the rows of the events that fit a raw table, and the reason for each other event, by its index."""
@@ -173,8 +173,8 @@ def check_current(decoder: Decoder, *, source: str) -> None:
         raise ConflictError(f"{source}: keys were forgotten while it landed; run it again")
 
 
-def commit(table: DeltaTable, rows: pa.Table, batch: Batch, *, transactions: Mapping[str, int], source: str) -> None:
-    """Append the rows of `batch` to a raw table, with `transactions`, in one commit.
+def commit(log: TableLog, rows: pa.Table, batch: Batch, *, transactions: Mapping[str, int], source: str) -> TableLog:
+    """Append the rows of `batch` to a raw table, with `transactions`, in one commit after `log`; return the log after it.
 
     Raises:
         ConflictError: Somebody else committed first, or other keys were forgotten meanwhile; nothing was written.
@@ -183,7 +183,7 @@ def commit(table: DeltaTable, rows: pa.Table, batch: Batch, *, transactions: Map
     check_current(batch.decoder, source=source)
     # in one commit: rows without their position would land twice, a position without its rows would lose them
     try:
-        append(table, rows, transactions=transactions)
+        after = appended(log, rows, transactions=transactions)
     except EngineError as error:
         # `forget` removes the log entries that this commit builds on
         if batch.decoder.is_current():
@@ -193,3 +193,4 @@ def commit(table: DeltaTable, rows: pa.Table, batch: Batch, *, transactions: Map
     # a concurrent `forget` may have looked for rows before they were there
     if not batch.decoder.is_current():
         batch.check_forgotten()
+    return after

@@ -17,12 +17,20 @@ from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.formats.base import order_key
-from cdc_views.landing.delta import delta_errors, open_delta, raw_log_settings, recording, with_raw_log_settings
+from cdc_views.landing.delta import (
+    delta_errors,
+    has_raw_log_settings,
+    open_delta,
+    raw_log_settings,
+    recording,
+    with_raw_log_settings,
+)
 from cdc_views.model.naming import KIND, physical_name
 from cdc_views.model.types import Udt
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_tables import created, is_table, opened
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
+from cdc_views.storage.table_log import TableLog
 from cdc_views.storage.unnamed import QUARANTINE_SUFFIX
 
 _SETTINGS = raw_log_settings()
@@ -105,8 +113,32 @@ def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
     Raises `UsageError` if it belongs to another table, another format or a newer cdc-views, or a column's type changed.
     """
     table = open_delta(raw.location)
-    check_raw(raw, table, format_name=format_name)
+    metadata, stored = table.metadata(), pa.schema(table.schema().to_arrow())
+    _check(raw, str(metadata.name or ""), str(metadata.description or ""), stored, format_name)
     return table
+
+
+def raw_log(raw: RawTable, *, format_name: str | None = None) -> TableLog | None:
+    """Return the log of a raw table at its newest version, to read; None if nothing has landed. Raises like `open_raw`."""
+    log = TableLog.find(raw.location)
+    if log is not None:
+        check_log(raw, log, format_name=format_name)
+    return log
+
+
+def check_log(raw: RawTable, log: TableLog, *, format_name: str | None = None) -> None:
+    """Refuse a Delta table that is not this raw table; raises like `open_raw`."""
+    _check(raw, log.metadata.name, log.metadata.description, log.schema, format_name)
+
+
+def landing_log(raw: RawTable, *, format_name: str) -> TableLog:
+    """Return the log of the raw table to land into, as `create_raw`."""
+    log = raw_log(raw, format_name=format_name)
+    if log is None or not has_raw_log_settings(log):
+        create_raw(raw, format_name=format_name)
+        log = TableLog.open(raw.location)
+    log.entry(log.version)  # tells the log from another in its place
+    return log
 
 
 def last_read_keys(raw: RawTable, *, position: int, names: Sequence[str], most: int) -> list[tuple[Any, ...]]:
@@ -137,16 +169,13 @@ def another_raw(name: str) -> str:
     return f"give {name} a new `raw: {{table: …}}` in the project file, which `cdc-views rebuild {name} --accept` begins"
 
 
-def check_raw(raw: RawTable, table: DeltaTable, *, format_name: str | None = None) -> None:
-    """Refuse a Delta table that is not this raw table; raises like `open_raw`."""
-    metadata = table.metadata()
-    _check_description(raw, str(metadata.description or ""), format_name)
-    if metadata.name != raw.relation.schema.full_name:
+def _check(raw: RawTable, name: str, description: str, stored: pa.Schema, format_name: str | None) -> None:
+    _check_description(raw, description, format_name)
+    if name != raw.relation.schema.full_name:
         raise UsageError(
-            f"{raw.location}: holds the events of {metadata.name}, not of {raw.relation.schema.full_name}; "
+            f"{raw.location}: holds the events of {name}, not of {raw.relation.schema.full_name}; "
             "give each table its own `raw: {table: …}` in the project file"
         )
-    stored = pa.schema(table.schema().to_arrow())
     _check_types(raw, stored)
     _check_fields(raw, stored)
 

@@ -10,7 +10,7 @@ that Delta refuses that landing. Then it takes the claim back.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,17 +19,19 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from cdc_views.formats.base import RawFormat
+from cdc_views.landing.appending import appended
 from cdc_views.landing.batches import BATCH_ROWS
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import append, delta_errors, recorded, recording
+from cdc_views.landing.delta import delta_errors, recorded, recording
 from cdc_views.landing.denylist import NOT_KEPT, Denylist
 from cdc_views.landing.pipeline import Batch, commit
 from cdc_views.landing.quarantine import RESOLVED, RawEvent, empty_events, open_quarantine, storable, update_events
-from cdc_views.landing.raw_table import create_raw, is_delta, quarantine_location
+from cdc_views.landing.raw_table import is_delta, landing_log, quarantine_location
 from cdc_views.landing.report import SHOWN_REJECTIONS, ReplayReport
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.table_log import TableLog
 
 _NUMBER = "replay"
 _FENCE = "replay-fence"
@@ -67,23 +69,24 @@ class _Replay:
     decoder: Decoder
     batch_rows: int
     report: ReplayReport
+    log: TableLog = field(init=False)
 
     def run(self) -> ReplayReport:
         self.decoder = self.decoder.reread()
         self.report = replace(self.report, waiting=0, rejections=())
-        table = create_raw(self.decoder.raw, format_name=self.decoder.format.name)
+        self.log = landing_log(self.decoder.raw, format_name=self.decoder.format.name)
         if not is_delta(quarantine_location(self.decoder.raw)):
             return self.report
-        done = recorded(table, _NUMBER) or 0
+        done = self.log.transaction(_NUMBER) or 0
         quarantine = open_quarantine(self.decoder.raw)
         if (recorded(quarantine, _NUMBER) or 0) > done:
-            self._take_back(table, quarantine, done)
+            self._take_back(quarantine, done)
         for waiting in self._waiting(quarantine):
-            done = self._batch(table, quarantine, waiting, done)
+            done = self._batch(quarantine, waiting, done)
         return self.report
 
-    def _take_back(self, table: DeltaTable, quarantine: DeltaTable, done: int) -> None:
-        append(table, self.decoder.raw.relation.arrow_schema().empty_table(), transactions={_FENCE: done + 1})
+    def _take_back(self, quarantine: DeltaTable, done: int) -> None:
+        self.log = appended(self.log, self.decoder.raw.relation.arrow_schema().empty_table(), transactions={_FENCE: done + 1})
         with delta_errors(quarantine.table_uri):
             quarantine.update(
                 {"replay": "CAST(NULL AS BIGINT)"}, predicate=f"replay > {done}", commit_properties=recording({_NUMBER: done})
@@ -98,7 +101,7 @@ class _Replay:
             for start in range(0, batch.num_rows, self.batch_rows):
                 yield batch.slice(start, self.batch_rows).to_pylist()
 
-    def _batch(self, table: DeltaTable, quarantine: DeltaTable, waiting: list[dict[str, Any]], done: int) -> int:
+    def _batch(self, quarantine: DeltaTable, waiting: list[dict[str, Any]], done: int) -> int:
         batch = Batch(self.decoder)
         for row in waiting:
             batch.add(RawEvent(row["source"], row["event_id"], row["event"], row["line"], row["offset"]))
@@ -111,7 +114,7 @@ class _Replay:
             update_events(quarantine, verdicts, _UPDATE, properties=recording({_NUMBER: number}))
         if landing:
             name = quarantine_location(self.decoder.raw)
-            commit(table, rows, batch, transactions={_NUMBER: number, _FENCE: number}, source=name)
+            self.log = commit(self.log, rows, batch, transactions={_NUMBER: number, _FENCE: number}, source=name)
             # only now: an event whose claim is taken back needs its bytes
             held_back = {event.event_id: why for event, why, is_forgotten in batch.rejected if is_forgotten}
             empty_events(quarantine, {event_id: why for event_id, why in held_back.items() if event_id in landing})

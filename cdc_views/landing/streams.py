@@ -20,23 +20,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import lt
-from typing import Any
-
-from deltalake import DeltaTable
 
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.blocks import DecodedRows, EventBlock, Lines, Position, StreamBatch, StreamEvent, are_single
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import delta_errors, recorded
 from cdc_views.landing.denylist import NOT_KEPT, Denylist
 from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import Batch, commit
 from cdc_views.landing.quarantine import RawEvent, put
-from cdc_views.landing.raw_table import check_raw, create_raw
+from cdc_views.landing.raw_table import check_log, landing_log
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.table_log import TableLog
 
 _OPENED_ANEW_AFTER = 50
 """In versions. A commit of one row took 13 ms (median of 400), 24 ms with a table held open, 40 ms if each commit opened it."""
@@ -48,36 +45,25 @@ class FollowedTable:
 
     raw: RawTable
     format_name: str
-    opened: DeltaTable = field(init=False)
-    _last: list[dict[str, Any]] = field(init=False)
+    log: TableLog = field(init=False)
     _first_version: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._open()
 
-    def newest(self) -> DeltaTable:
-        """Return the table at its newest version."""
-        with delta_errors(self.raw.location):
-            is_old = self.opened.version() - self._first_version >= _OPENED_ANEW_AFTER
-            is_same = bool(self._last) and not is_old and self.opened.history(1) == self._last
-            if is_same:
-                self.opened.update_incremental()
-        if is_same:
-            check_raw(self.raw, self.opened, format_name=self.format_name)
-            self.note()
-        else:
+    def newest(self) -> TableLog:
+        """Return the log of the table at its newest version."""
+        newest = None if self.log.version - self._first_version >= _OPENED_ANEW_AFTER else self.log.followed()
+        if newest is None:
             self._open()
-        return self.opened
-
-    def note(self) -> None:
-        """Note the version of `opened` after one's own commit, so that `newest` recognizes it."""
-        with delta_errors(self.raw.location):
-            self._last = self.opened.history(1)
+        else:
+            check_log(self.raw, newest, format_name=self.format_name)
+            self.log = newest
+        return self.log
 
     def _open(self) -> None:
-        self.opened = create_raw(self.raw, format_name=self.format_name)
-        self._first_version = self.opened.version()
-        self.note()
+        self.log = landing_log(self.raw, format_name=self.format_name)
+        self._first_version = self.log.version
 
 
 _BEFORE_ALL = Position(-1, 0)
@@ -150,7 +136,7 @@ class StreamLander:
         return retried(attempt, what=f"{names}: other writers kept committing to {self.raw.location}; run it again")
 
     def _position(self, stream: str) -> Position | None:
-        at, nth = (recorded(self._table.opened, _name(stream, part)) for part in Position._fields)
+        at, nth = (self._table.log.transaction(_name(stream, part)) for part in Position._fields)
         return None if at is None else Position(at, nth or 0)
 
     def _fresh(self, batches: Iterable[StreamBatch]) -> Iterator[StreamBatch]:
@@ -167,8 +153,7 @@ class StreamLander:
             mine = [one for one in batch.rejected if one.event.source == stream]
             put(decoder, mine, mark=f"stream:{stream}")
         reached = {_name(one.stream, part): number for one in batches for part, number in one.through._asdict().items()}
-        commit(self._table.opened, rows, batch, transactions=reached, source=batches[0].stream)
-        self._table.note()
+        self._table.log = commit(self._table.log, rows, batch, transactions=reached, source=batches[0].stream)
         quarantined = batch.quarantined
         shown = SHOWN_REJECTIONS if self.shown is None else self.shown
         return BatchReport(batch.landed, rows.num_rows, skipped, len(quarantined), quarantined[:shown], batch.forgotten)

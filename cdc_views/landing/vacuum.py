@@ -14,10 +14,11 @@ from deltalake import DeltaTable
 from cdc_views.landing.checkpoints import age, before, remove
 from cdc_views.landing.delta import delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
-from cdc_views.storage.delta_log import LOG, files_of
+from cdc_views.storage.delta_log import LOG
 from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import place_of
+from cdc_views.storage.table_log import TableLog
 
 ORPHANED_AFTER = 3600.0  # seconds after which a file that no log entry names belongs to no writer any more
 _MARK = "cdc-views:purge"
@@ -39,7 +40,8 @@ def vacuum_all(location: str) -> int:
         table.create_checkpoint()
         note_missing(table)
     root, known = place_of(table.table_uri), active_files(table)
-    known |= {str(file.deleted.place(root)) for file in files_of(root, table.version()) if file.deleted is not None}
+    files = TableLog.open(root, version=table.version()).files
+    known |= {str(file.deleted.place(root)) for file in files if file.deleted is not None}
     for path in sorted(root.rglob("*")):
         is_of_table = bool({LOG, FOLDER} & set(path.relative_to(root).parts)) or str(path) in known
         if path.is_file() and not is_of_table and age(path) > ORPHANED_AFTER:

@@ -10,10 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from deltalake import DeltaTable
-
 from cdc_views.errors import UnsupportedError, UsageError
-from cdc_views.landing import StreamLander, create_raw, exists, land, open_raw, quarantine_location, replay
+from cdc_views.landing import StreamLander, create_raw, exists, land, quarantine_location, raw_log, replay
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation, adapt
 from cdc_views.landing.external.groups import Spread
@@ -80,10 +78,12 @@ def check_landed(table: TableContext) -> None:
         raise UsageError(NOTHING_LANDED.format(name=table.name))
 
 
-def landed(table: TableContext) -> DeltaTable:
-    """Return the raw table, which must have the table's format; raises like `check_landed`."""
-    check_landed(table)
-    return open_raw(table.raw, format_name=table.format.name)
+def landed(table: TableContext) -> None:
+    """As `check_landed`, and the raw table must have the table's format."""
+    table.project.check_raw_tables_are_local()
+    adapted(table)
+    if raw_log(table.raw, format_name=table.format.name) is None:
+        raise UsageError(NOTHING_LANDED.format(name=table.name))
 
 
 def quarantine_note(table: TableContext) -> str:
@@ -173,9 +173,7 @@ def check_raw_is_whole(table: TableContext, *, what: str) -> None:
 def readable(table: TableContext) -> Iterator[tuple[RawTable, str]]:
     """Yield the raw table (a temporary empty one if nothing has landed), and a note for the reader; raises like `check_known`."""
     adapted(table)
-    if table.project.is_remote or exists(table.raw):
-        if not table.project.is_remote:
-            open_raw(table.raw, format_name=table.format.name)
+    if table.project.is_remote or raw_log(table.raw, format_name=table.format.name) is not None:
         yield table.raw, quarantine_note(table)
         return
     with TemporaryDirectory(prefix="cdc-views-") as folder:

@@ -9,13 +9,13 @@ import json
 from dataclasses import asdict, dataclass
 
 from cdc_views.errors import EngineError
-from cdc_views.landing.delta import open_delta
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.operations.context import TableContext
-from cdc_views.state.identity import RawMismatchError, entry_digest, is_continued, path_of, why_not_continued
+from cdc_views.state.identity import RawMismatchError, entry_digest, is_continued, why_not_continued
 from cdc_views.state.state_table import is_built
 from cdc_views.state.tail import why_taken
 from cdc_views.storage.places import Place, write_whole
+from cdc_views.storage.table_log import TableLog
 
 _BACK = "put it back: mount its disk, or correct `raw.table` in the project file"
 
@@ -33,25 +33,21 @@ def check_known(table: TableContext) -> None:
     """Raise `RawMismatchError` if the raw table is gone, is another one, or lacks commits seen before. Skips remote tables."""
     if table.project.is_remote:
         return
-    location, known, newest = table.location, _read(table), None
-    if known is not None and known.entry and entry_digest(location, known.version) == known.entry:
-        pass  # its log has exactly that commit
-    elif not is_delta(location):
+    location, known, raw = table.location, _read(table), TableLog.find(table.location)
+    if raw is None:
         seen = f"version {known.version} of it was seen" if known is not None else _trace(table)
         if seen:
             raise RawMismatchError(f"{table.name}: its raw table {location} is gone: {seen}; {_BACK}. {_acceptance(table)}")
         return
-    elif known is None:
+    if known is None:
         return
-    else:
-        raw = open_delta(location)
-        newest = raw.version()
-        if str(raw.metadata().id) != known.id and not is_continued(raw, known.version, known.entry):
+    if not is_continued(raw, known.version, known.entry):
+        if raw.metadata.id != known.id:
             raise _mismatch_error(table, f"it is another Delta table; {_BACK}")
         if why := why_not_continued(raw, known.version, known.entry):
             raise _mismatch_error(table, f"{why}; {_BACK}")
     # the owner of an external table may remove rows from it
-    if not table.is_external and (why := why_taken(location, known.version, newest)):
+    if not table.is_external and (why := why_taken(raw, known.version)):
         raise _mismatch_error(table, why)
 
 
@@ -61,8 +57,8 @@ def remember(table: TableContext, *, accepts: bool = False) -> None:
         return
     if not accepts:
         check_known(table)
-    raw = open_delta(table.location)
-    known = KnownRaw(str(raw.metadata().id), raw.version(), entry_digest(path_of(raw), raw.version()))
+    raw = TableLog.open(table.location)
+    known = KnownRaw(raw.metadata.id, raw.version, entry_digest(raw, raw.version))
     if known != _read(table):
         file = _file(table)
         file.parent.mkdir(parents=True, exist_ok=True)

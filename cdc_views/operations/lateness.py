@@ -13,8 +13,6 @@ import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Sources
 from cdc_views.engines.snapshot import completed, readable
-from cdc_views.landing import exists
-from cdc_views.landing.delta import open_delta
 from cdc_views.model.schema import Column
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explained import FactPart
@@ -29,6 +27,7 @@ from cdc_views.state.state_table import StateTable, checked, open_state
 from cdc_views.storage.places import arrow_source
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import facts_of, key_of
+from cdc_views.storage.table_log import TableLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,9 @@ def forgetting_of(table: TableContext, *, now: Instant | None = None) -> Forgett
 
 def state_of(table: TableContext) -> StateTable | None:
     """Return the table's state, None without one; raises `RawMismatchError` if it belongs to another raw table."""
-    if not exists(table.raw):
+    raw = TableLog.find(table.raw.location)
+    if raw is None:
         return None
-    raw = open_delta(table.raw.location)
     state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
     return None if state is None or state.raw_version is None else state
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdc_views.errors import UsageError
 from cdc_views.landing.checkpoints import age, before, beginning, remove, superseded
-from cdc_views.landing.delta import RAW_FILES, delta_errors, open_delta
+from cdc_views.landing.delta import RAW_FILES, delta_errors
 from cdc_views.landing.digests import note_missing
 from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.operations.applying import Changed, refresh_view
@@ -17,9 +17,10 @@ from cdc_views.operations.known_raw import check_known
 from cdc_views.state.serving import noted_at, open_serving
 from cdc_views.state.state_table import id_of, is_built, open_state
 from cdc_views.storage.deletion_vectors import BITS_FOLDER
-from cdc_views.storage.delta_log import DRAFT, LOG, files_of, unused_vectors
+from cdc_views.storage.delta_log import DRAFT, LOG, unused_vectors
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import Place, place_of, remove_tree
+from cdc_views.storage.table_log import TableLog
 
 LEAST_HOURS = 1
 """A younger file may belong to a commit that is still running in another process."""
@@ -93,11 +94,11 @@ def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upke
 def covered_by_all(table: TableContext) -> int:
     """Return the first version of raw whose log entry is needed: the least version that a state or the serving table covers."""
     raw = table.raw
-    if not is_delta(raw.location):
+    log = TableLog.find(raw.location)
+    if log is None:
         return _NEWEST
-    opened = open_delta(raw.location)
     generations = table.generations
-    states = [open_state(generations.location(n), raw.relation, raw=opened) for n in generations.numbers]
+    states = [open_state(generations.location(n), raw.relation, raw=log) for n in generations.numbers]
     covered = [state.raw_version for state in states if state is not None]
     if table.serving_location is not None and is_delta(table.serving_location) and is_delta(table.state_location):
         state_id = id_of(table.state_location)
@@ -134,7 +135,8 @@ def _unused_beside(folder: Place, version: int, *, seconds: float) -> list[Place
     """Return deletion vectors that no file has any more, their bits for DuckDB, and drafts of killed runs, if they are so old."""
     bits = sorted((folder / BITS_FOLDER).glob("*.parquet"), key=age)[1:]  # the newest is in use
     drafts = [path for path in folder.glob(f"{DRAFT}*/**/*") if path.is_file()]
-    return [path for path in (*unused_vectors(folder, files_of(folder, version)), *bits, *drafts) if age(path) > seconds]
+    vectors = unused_vectors(folder, TableLog.open(folder, version=version).files)
+    return [path for path in (*vectors, *bits, *drafts) if age(path) > seconds]
 
 
 def _size(path: Place) -> int:

@@ -7,7 +7,6 @@ from datetime import datetime, timezone
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.errors import TransientError
-from cdc_views.landing.delta import open_delta
 from cdc_views.landing.raw_table import create_raw, is_delta
 from cdc_views.operations.answers import Side, compare_sides
 from cdc_views.operations.applying import Changed, refresh_view
@@ -22,6 +21,7 @@ from cdc_views.state.identity import RawMismatchError
 from cdc_views.state.run import at_rest, build_with_state, sources_with
 from cdc_views.state.state_table import StateTable, check_not_sole, checked, is_built, open_state
 from cdc_views.state.tail import check_whole
+from cdc_views.storage.table_log import TableLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def rebuild_table(
     before, number = generations.current, generations.following
     old = _state(table, generations.location(before))
     if old is not None and ((old.mismatch and not (accept or dry_run)) or (old.changed and with_state)):
-        checked(old, open_delta(table.raw.location))
+        checked(old, TableLog.open(table.raw.location))
     if not with_state:
         check_whole(table.raw.location, what="a state built from raw")
         check_not_sole(None if accept else old, what="a state built from raw")
@@ -91,7 +91,7 @@ def _check_raw(table: TableContext, *, accept: bool, dry_run: bool) -> None:
 
 def _state(table: TableContext, location: str) -> StateTable | None:
     """Return the state even if it does not belong to the raw table."""
-    raw = open_delta(table.raw.location)
+    raw = TableLog.open(table.raw.location)
     found = open_state(location, table.relation, raw=raw)
     return found if found is not None and (found.mark or found.of(STORED)) else None
 
@@ -142,4 +142,4 @@ def _before(table: TableContext, old: StateTable | None) -> Sources | None:
         return None
     if old.mismatch or old.is_earlier:
         return at_rest(table.raw, old)
-    return sources_with(table.raw, open_delta(table.raw.location), old) if old.changed else sources_of(table.raw, old.location)
+    return sources_with(table.raw, TableLog.open(table.raw.location), old) if old.changed else sources_of(table.raw, old.location)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted
 from cdc_views.state.identity import MismatchError
 from cdc_views.state.state_table import checked, open_state
-from cdc_views.state.tail import rows_of, tail_of
-from cdc_views.storage.delta_tables import opened
+from cdc_views.state.tail import committed_at, rows_of, tail_of
+from cdc_views.storage.table_log import TableLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +42,19 @@ def status_of(table: TableContext) -> TableStatus:
     location = table.raw.location
     try:
         adapted(table)
-        if not is_delta(location):
+        raw = TableLog.find(location)
+        if raw is None:
             return TableStatus(table.name, table.location)
-        with delta_errors(location):
-            raw = opened(location)
-            facts, newest = rows_of(raw), next(iter(raw.history(1)), {})
+        facts, millis = rows_of(raw), committed_at(raw, raw.version)
         state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
         covers = None if state is None else state.raw_version
         tail = None if covers is None else tail_of(raw, after=covers)
     except MismatchError as error:
         return TableStatus(table.name, table.location, state=state_location, problem=str(error))
-    millis = newest.get("timestamp")
     return TableStatus(
         table.name,
         table.location,
-        raw.version(),
+        raw.version,
         facts,
         None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="seconds"),
         waiting(table.raw)[0],

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
-from cdc_views.landing import exists, open_raw
+from cdc_views.landing import raw_log
 from cdc_views.landing.delta import delta_errors
 from cdc_views.model.schema import Column
 from cdc_views.model.types import LogicalType, Udt
@@ -26,10 +24,10 @@ from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.facts import Bound, Elements, Fact
 from cdc_views.rules.oracle import path_type
 from cdc_views.state.tail import tail_of
-from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.places import arrow_source
 from cdc_views.storage.relation import Relation, element_value_type
 from cdc_views.storage.relation_read import facts_of
+from cdc_views.storage.table_log import TableLog
 
 BEFORE_ALL = -1
 
@@ -46,7 +44,7 @@ class LandedFacts:
 def current_version(table: TableContext) -> int:
     """Return the raw table's version, `BEFORE_ALL` if nothing has landed."""
     raw = _opened(table)
-    return BEFORE_ALL if raw is None else raw.version()
+    return BEFORE_ALL if raw is None else raw.version
 
 
 def landed_after(table: TableContext, version: int) -> LandedFacts:
@@ -55,30 +53,26 @@ def landed_after(table: TableContext, version: int) -> LandedFacts:
     if raw is None:
         return LandedFacts(BEFORE_ALL, iter(()))
     if version == BEFORE_ALL:
-        return LandedFacts(raw.version(), _lines(table.relation, raw, _by_age(raw)))
+        return LandedFacts(raw.version, _lines(table.relation, raw.location, _by_age(raw)))
     tail = tail_of(raw, after=version)
     note = f"{table.name}: {tail.rebuild}; what landed meanwhile may be missing here" if tail.rebuild else ""
     mine = set(tail.files)
-    return LandedFacts(tail.version, _lines(table.relation, raw, (path for path in _by_age(raw) if path in mine)), note)
+    return LandedFacts(tail.version, _lines(table.relation, raw.location, (path for path in _by_age(raw) if path in mine)), note)
 
 
-def _opened(table: TableContext) -> DeltaTable | None:
+def _opened(table: TableContext) -> TableLog | None:
     adapted(table)
-    return open_raw(table.raw) if exists(table.raw) else None
+    return raw_log(table.raw)
 
 
-def _by_age(raw: DeltaTable) -> list[str]:
-    with delta_errors(raw.table_uri):
-        actions = pa.table(raw.get_add_actions(flatten=True)).select(["path", "modification_time"]).to_pylist()
-        active = paths_by_name(raw)
-    ages = {unquote(action["path"]): action["modification_time"] for action in actions}
-    return [active[path] for path in sorted(active, key=lambda path: (ages[path], path))]
+def _by_age(raw: TableLog) -> list[str]:
+    return [raw.path(path) for path in sorted(raw.added, key=lambda path: (int(raw.added[path]["modificationTime"]), path))]
 
 
-def _lines(relation: Relation, raw: DeltaTable, files: Iterable[str]) -> Iterator[str]:
+def _lines(relation: Relation, location: str, files: Iterable[str]) -> Iterator[str]:
     wanted = set(relation.arrow_schema().names)
     for path in files:
-        with delta_errors(raw.table_uri), pq.ParquetFile(arrow_source(path)) as file:
+        with delta_errors(location), pq.ParquetFile(arrow_source(path)) as file:
             columns = [name for name in file.schema_arrow.names if name in wanted]
             for rows in map(pa.Table.from_batches, ([batch] for batch in file.iter_batches(10_000, columns=columns))):
                 for fact, landed_at in zip(facts_of(relation, rows), rows.column("_landed_at").to_pylist(), strict=True):

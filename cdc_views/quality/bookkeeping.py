@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,9 +20,11 @@ from cdc_views.project.models import DataTest
 from cdc_views.quality.checks import Check
 from cdc_views.state.identity import Mark
 from cdc_views.state.state_table import StateTable
-from cdc_views.storage.delta_tables import opened
+from cdc_views.state.tail import committed_at, rows_in
+from cdc_views.storage.delta_log import LOG, contents
 from cdc_views.storage.places import Place, arrow_source, local_folder, place_of
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.table_log import TableLog
 
 KNOWN = Check("raw_is_the_one_known", "raw continues what landings and the state know of it", unit="raw tables")
 _RISING = Check("watermark_never_goes_back", "no commit covers an earlier version of raw than one before", unit="commits")
@@ -70,7 +71,7 @@ def _watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> 
             operation = next((a["commitInfo"].get("operation") for a in actions if "commitInfo" in a), "unknown")
             foreign.append(f"{what} version {version}: {operation}")
         highest = max([highest, *marks])
-    newest = opened(raw.location).version()
+    newest = TableLog.open(raw.location).version
     if highest >= 0 and (covers := Mark.of(highest).version) > newest:
         back.append(f"{what} covers raw version {covers}, and raw has {newest}")
     yield _found(_RISING, what, back)
@@ -80,14 +81,14 @@ def _watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> 
 def whole(location: str, what: str) -> Iterator[Check]:
     """Yield whether a table's files fit its log, and whether their bytes are unchanged, which reads every file."""
     wrong = []
-    for action in pa.table(opened(location).get_add_actions(flatten=True)).to_pylist():
-        path = place_of(location) / unquote(str(action["path"]))
+    for name, action in TableLog.open(location).added.items():
+        path, told = place_of(location) / name, rows_in(action)
         if not path.is_file():
-            wrong.append(f"{what}: {action['path']} is not there")
-        elif path.stat().st_size != action["size_bytes"]:
-            wrong.append(f"{what}: {action['path']} has {path.stat().st_size} bytes, the log says {action['size_bytes']}")
-        elif (rows := _rows(path)) != action["num_records"] and action["num_records"] is not None:
-            wrong.append(f"{what}: {action['path']} has {rows} rows, the log says {action['num_records']}")
+            wrong.append(f"{what}: {name} is not there")
+        elif path.stat().st_size != action["size"]:
+            wrong.append(f"{what}: {name} has {path.stat().st_size} bytes, the log says {action['size']}")
+        elif (rows := _rows(path)) != told and told is not None:
+            wrong.append(f"{what}: {name} has {rows} rows, the log says {told}")
     yield _found(_FILES, what, wrong)
     if local_folder(location) is None:
         yield replace(_UNCHANGED, name=f"{UNCHANGED}.{what}").skipped("a store has checksums of its own")
@@ -106,7 +107,7 @@ def _rows(path: Place) -> int:
 
 
 def _types(location: str, expected: pa.Schema, what: str) -> Check:
-    stored = pa.schema(opened(location).schema().to_arrow())
+    stored = TableLog.open(location).schema
     wrong = []
     for field in expected:
         if field.name in stored.names and not _is_alike(pa.field(stored.field(field.name)).type, field.type):
@@ -156,11 +157,11 @@ class Ages:
 
 def ages(raw: RawTable, state: StateTable | None, *, now: int) -> Ages:
     """Return the ages at `now` (epoch seconds), by the commits that raw's log still has."""
-    history = {int(c["version"]): int(c["timestamp"]) // 1000 for c in opened(raw.location).history() if "version" in c}
-    covered = None if state is None else state.raw_version
-    since = [] if covered is None else [at for version, at in history.items() if version > covered]
-    newest = max(history.values(), default=now)
-    return Ages(max(0, now - newest), len(since), max(0, now - min(since)) if since else 0)
+    log, covered = TableLog.open(raw.location), None if state is None else state.raw_version
+    versions = range(log.version if covered is None else min(covered + 1, log.version), log.version + 1)
+    times = {version: at // 1000 for version in versions if (at := committed_at(log, version)) is not None}
+    since = [] if covered is None else [at for version, at in times.items() if version > covered]
+    return Ages(max(0, now - max(times.values(), default=now)), len(since), max(0, now - min(since)) if since else 0)
 
 
 def freshness(raw: RawTable, state: StateTable | None, tests: Iterable[DataTest], *, now: int) -> Iterator[Check]:
@@ -188,6 +189,6 @@ def _found(check: Check, what: str, places: list[str], *, note: str = "") -> Che
 
 
 def _commits(location: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    for path in sorted((place_of(location) / "_delta_log").glob("*.json")):
-        if path.stem.isdigit():
-            yield int(path.stem), [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    versions = sorted(int(path.stem) for path in (place_of(location) / LOG).glob("*.json") if path.stem.isdigit())
+    for version, content in contents(location, versions):
+        yield version, [json.loads(line) for line in (content or b"").splitlines() if line.strip()]

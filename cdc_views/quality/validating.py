@@ -15,7 +15,7 @@ from cdc_views.engines.exact import rows_of
 from cdc_views.engines.serving import serving_schema
 from cdc_views.engines.warehouses import Sampled
 from cdc_views.errors import ConfigError
-from cdc_views.landing import exists, open_raw
+from cdc_views.landing import raw_log
 from cdc_views.model.severity import Severity
 from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import purged_through, state_of
@@ -41,6 +41,7 @@ from cdc_views.state.state_table import TRANSACTION, StateTable, id_of, state_sc
 from cdc_views.state.tail import dropped_through
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.relation_read import facts_of
+from cdc_views.storage.table_log import TableLog
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
@@ -112,7 +113,8 @@ def _tested(
         # the raw table or the state is not the one seen last, which is the first check
         check = bookkeeping.KNOWN if isinstance(error, RawMismatchError) else bookkeeping.OURS_OF_STATE
         return engine or "", None, (check.found([str(error)]),)
-    version = open_raw(raw).version() if exists(raw) else None
+    log = raw_log(raw)
+    version = None if log is None else log.version
     with table.project.engine(engine) as opened:
         run = _Run(table, opened, raw, state, as_of, now, size, seed=version or 0 if seed is None else seed)
         return opened.name, version, tuple(_checks(run))
@@ -200,7 +202,7 @@ def _read(run: _Run, sources: Sources | None) -> Iterator[Check]:
     why = _DROPPED if _lacks_events(run) else ""
     if sources is None or run.state is None:
         why = "there is no state: the view is computed from raw each time"
-    facts = sources or Sources(run.raw, open_raw(run.raw).version(), is_raw=True)
+    facts = sources or Sources(run.raw, TableLog.open(run.raw.location).version, is_raw=True)
     wanted, unreadable = _conditions(run.table)
     with ThreadPoolExecutor(1, "sample") as beside:
         drawn = beside.submit(_recomputed, run, sources) if sources is not None and not why else None

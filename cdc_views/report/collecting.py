@@ -12,7 +12,7 @@ from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import UnsupportedError
 from cdc_views.formats.base import WriteOrder
-from cdc_views.landing import exists, open_raw
+from cdc_views.landing import raw_log
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.model.naming import physical_name
@@ -42,6 +42,7 @@ from cdc_views.state.tail import dropped_through, tail_of
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import key_of
+from cdc_views.storage.table_log import TableLog
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
@@ -65,7 +66,8 @@ def collect(
         dialect(name)
     with naming_damage(table):
         adapted(table)
-        has_landed = exists(table.raw) and bool(open_raw(table.raw).file_uris())
+        log = raw_log(table.raw)
+        has_landed = log is not None and bool(log.added)
         figures = _landed(table, run) if has_landed else {}
         counted, no_replicas = _replicas(table) if has_landed else (None, _NOTHING_LANDED)
         checks, no_checks = _tests(table, run, results) if has_landed or results is not None else ((), _NOTHING_LANDED)
@@ -118,7 +120,7 @@ def _landed(table: TableContext, run: RunReport) -> dict[str, Any]:
     facts = sum(landing.facts for landing in landings)
     key = table.schema.row_key[0].name
     serving, covered = table.serving_location, None if state is None else state.raw_version
-    tail = None if covered is None else tail_of(open_raw(raw), after=covered)
+    tail = None if covered is None else tail_of(TableLog.open(raw.location), after=covered)
     return {
         "raw": RawFigures(extent, facts, distinct, landings, dropped_through(raw.location)),
         "ages": ages(raw, state, now=run.now),
@@ -150,7 +152,7 @@ def _recent(table: TableContext, run: RunReport, most: int) -> tuple[tuple[Recen
     if dropped_through(table.raw.location) is not None:
         return (), _DROPPED
     with DuckDbEngine() as engine:
-        keys = RawReader(engine, table.raw, open_raw(table.raw).version()).recent(most)
+        keys = RawReader(engine, table.raw, TableLog.open(table.raw.location).version).recent(most)
     rows = []
     for key, written in keys:
         explanation = explain_row(table, key, as_of=run.as_of)

@@ -18,16 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdc_views.engines.base import FollowedState
-from cdc_views.landing.delta import open_delta
 from cdc_views.plan.names import LANDED
 from cdc_views.plan.parts import Source
 from cdc_views.plan.state_and_tail import StateAndTail
 from cdc_views.rules.instants import micros
-from cdc_views.state.identity import path_of
-from cdc_views.state.state_table import checked, has_layout, open_state
+from cdc_views.state.state_table import checked, open_state
 from cdc_views.state.tail import committed_at, landings, tail_of
 from cdc_views.storage.places import arrow_source, place_of
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.table_log import TableLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +45,14 @@ def followed(raw: RawTable, location: str, *, overlap: int, forgets: bool) -> Fo
     """Return the state as a view follows it; None if only raw can answer. `overlap` is in seconds; `forgets`: the project file
     has a lateness. Raises `RawMismatchError` if the state is not of this raw table, `StateChangedError` if somebody changed it.
     """
-    table = open_delta(raw.location)
+    table = TableLog.open(raw.location)
     state = checked(open_state(location, raw.relation, raw=table), table)
     if state is None or state.raw_version is None or state.is_earlier or state.is_former:
         return None
     # Delta shows only columns, and fields of structs, that its schema has
-    if tail_of(table, after=state.raw_version).rebuild or not has_layout(location, raw.relation):
+    if tail_of(table, after=state.raw_version).rebuild or not state.has_layout:
         return None
-    committed = committed_at(path_of(table), state.raw_version)
+    committed = committed_at(table, state.raw_version)
     since = None if committed is None else committed * 1_000 - overlap * 1_000_000
     reads = StateAndTail(since, overlap, forgets=forgets or bool(state.of(Source.PURGED)))
     return FollowedState(location, state.raw_version, reads)
@@ -65,9 +64,8 @@ def missed(raw: RawTable, of: FollowedState, *, through: int) -> Missed | None:
     """
     if of.reads.since is None:
         return None
-    location = path_of(open_delta(raw.location))
-    for landing in landings(location, after=of.raw_version, through=through):
-        landed = min((at for file in landing.files for at in _first_landed(location, file)), default=of.reads.since)
+    for landing in landings(TableLog.open(raw.location), after=of.raw_version, through=through):
+        landed = min((at for file in landing.files for at in _first_landed(raw.location, file)), default=of.reads.since)
         if landed < of.reads.since:
             return Missed(landing.version, landed, None if landing.committed is None else landing.committed * 1_000)
     return None

@@ -13,7 +13,6 @@ from cdc_views.engines.base import StateWrite, Written
 from cdc_views.engines.snapshot import readable
 from cdc_views.engines.state_plan import part_in
 from cdc_views.landing.checkpoints import sum_up
-from cdc_views.landing.delta import open_delta
 from cdc_views.landing.digests import note_commit
 from cdc_views.plan.compact import PART, Step
 from cdc_views.state.file_statistics import tags_of
@@ -22,14 +21,15 @@ from cdc_views.storage import deletion_vectors
 from cdc_views.storage.delta_log import Commit, DataFile, new_file
 from cdc_views.storage.places import Place, arrow_source, at_once, place_of
 from cdc_views.storage.relation import Relation
+from cdc_views.storage.table_log import TableLog
 
 _OPERATIONS = {Step.RUN: "WRITE", Step.MERGE: "MERGE", Step.BUCKETS: "WRITE", Step.BASE: "WRITE"}
 
 
 def commit_written(
     state: StateTable, write: StateWrite, written: Written, *, removed: Iterable[DataFile], transactions: Mapping[str, int]
-) -> None:
-    """Commit what an engine wrote as the version after `state`, without the files `removed`.
+) -> TableLog:
+    """Commit what an engine wrote as the version after `state`, without the files `removed`; return the log after it.
 
     Raises `ConflictError` if somebody else committed since: the files to replace may have changed.
     """
@@ -39,18 +39,18 @@ def commit_written(
     gone, masked = _replaced(folder, state, written.replaced)
     # rewritten buckets change data, too: facts that are about more than a row are reduced, and rows turn plain
     commit = Commit(_OPERATIONS[write.step], (*added, *masked), (*removed, *gone), transactions)
-    commit.write(folder, after=state.version)
-    table = open_delta(state.location)
-    sum_up(table)
-    note_commit(table)
+    log = state.log.with_commit(commit.write(folder, after=state.version))
+    sum_up(log.location, log.version, log.metadata.configuration)
+    note_commit(log.location, log.version)
+    return log
 
 
 def _added(folder: Place, path: str, relation: Relation, *, is_merged: bool) -> DataFile:
-    file = str(folder / path)
-    with readable(file):
+    file = folder / path
+    with readable(str(file)):
         footer = pq.read_metadata(arrow_source(file))
     tags = tags_of(footer, relation, is_merged=is_merged)
-    return new_file(folder, path, partition={PART: part_in(path)}, rows=footer.num_rows, tags=tags)
+    return new_file(file, path, partition={PART: part_in(path)}, rows=footer.num_rows, tags=tags)
 
 
 def _replaced(folder: Place, state: StateTable, replaced: Mapping[str, Iterable[int]]) -> tuple[list[DataFile], list[DataFile]]:

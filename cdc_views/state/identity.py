@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
-from urllib.parse import unquote
-
-from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError
 from cdc_views.storage.conflicts import ConflictError
-from cdc_views.storage.delta_log import entry_of
+from cdc_views.storage.table_log import TableLog
 
 _STEP_BITS = 11
 _ENTRY_BITS = 22
@@ -73,44 +70,36 @@ class Mark:
         return Mark(self.version, self.entry, self.step + 1)
 
 
-def mark_after(mark: Mark | None, raw: DeltaTable) -> Mark:
+def mark_after(mark: Mark | None, raw: TableLog) -> Mark:
     """Return the mark of a commit that covers `raw` at its open version; `mark` is the state's newest."""
-    if mark is not None and mark.version >= raw.version():
-        if mark.version > raw.version():
-            raise ConflictError(f"{raw.table_uri}: another run covers version {mark.version} already")
+    if mark is not None and mark.version >= raw.version:
+        if mark.version > raw.version:
+            raise ConflictError(f"{raw.location}: another run covers version {mark.version} already")
         return mark.following()
-    return Mark(raw.version(), entry_digest(path_of(raw), raw.version()))
+    return Mark(raw.version, entry_digest(raw, raw.version))
 
 
-def id_digest(raw: DeltaTable) -> int:
+def id_digest(raw: TableLog) -> int:
     """Return the digest of a raw table's Delta id, which a state records."""
-    return int.from_bytes(sha256(str(raw.metadata().id).encode()).digest()[:8], "big") & _MOST
+    return int.from_bytes(sha256(raw.metadata.id.encode()).digest()[:8], "big") & _MOST
 
 
-def entry_digest(location: str, version: int) -> int:
-    """Return a digest, above 0, of a version's log entry; 0 if it is gone, or `location` is not on a local disk."""
-    try:
-        content = entry_of(location, version).read_bytes()
-    except OSError:
-        return 0
-    return int.from_bytes(sha256(content).digest()[:8], "big") % ((1 << _ENTRY_BITS) - 1) + 1
+def entry_digest(log: TableLog, version: int) -> int:
+    """Return a digest, above 0, of a version's log entry; 0 if it is gone."""
+    content = log.entry(version)
+    return 0 if content is None else int.from_bytes(sha256(content).digest()[:8], "big") % ((1 << _ENTRY_BITS) - 1) + 1
 
 
-def path_of(table: DeltaTable) -> str:
-    """Return the path of a table on a local disk."""
-    return unquote(table.table_uri.removeprefix("file://"))
-
-
-def why_not_continued(raw: DeltaTable, version: int, entry: int) -> str:
+def why_not_continued(raw: TableLog, version: int, entry: int) -> str:
     """Return why `raw`, at its newest version, does not continue the log with `entry` at `version`; empty if it does."""
-    if raw.version() < version:
-        return f"it ends at version {raw.version()}, and had version {version}: it was restored from a backup, or its log was cut"
-    now = entry_digest(path_of(raw), version)
+    if raw.version < version:
+        return f"it ends at version {raw.version}, and had version {version}: it was restored from a backup, or its log was cut"
+    now = entry_digest(raw, version)
     if now and entry and now != entry:
         return f"its version {version} is another commit than before: it was restored from a backup and went on from there"
     return ""
 
 
-def is_continued(raw: DeltaTable, version: int, entry: int) -> bool:
+def is_continued(raw: TableLog, version: int, entry: int) -> bool:
     """Whether `raw` has `entry` at `version`. Its id may differ: a table can be replaced in place, in one log."""
-    return entry != 0 and raw.version() >= version and entry_digest(path_of(raw), version) == entry
+    return entry != 0 and raw.version >= version and entry_digest(raw, version) == entry

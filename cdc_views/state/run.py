@@ -12,10 +12,8 @@ Every step waits for a share of the base, so the cost of a fact does not depend 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-
-from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.engines.state_plan import digits_in, part_in
@@ -35,18 +33,19 @@ from cdc_views.state.state_table import (
     check_not_sole,
     checked,
     create_state,
-    has_layout,
     note_sole,
     open_state,
     part_of_file,
+    state_in,
     turn,
     widen,
 )
 from cdc_views.state.tail import Tail, bytes_of, check_whole, rows_of, tail_of
 from cdc_views.state.wear import worn_groups
 from cdc_views.storage.conflicts import ConflictError, retried
-from cdc_views.storage.delta_paths import paths_by_name
+from cdc_views.storage.delta_log import DataFile
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.table_log import TableLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,6 @@ def materialize(
         ConflictError: Other runs kept committing first.
         RawMismatchError: The state belongs to another raw table, or to the raw table before a backup was restored.
     """
-    create_state(location, raw.relation, open_delta(raw.location))
     return retried(
         lambda: _attempt(engine, raw, location, full=full, forgetting=forgetting),
         what=f"{location}: other runs keep committing first; run the command again",
@@ -112,11 +110,11 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     """Return the files of the state and newer raw files, which together hold the raw table's facts; None if no state can be used.
     Leaves out files that `where` (DuckDB's SQL) rules out. Raises `RawMismatchError` if the state is not of this raw table.
     """
-    table = open_delta(raw.location)
+    table = TableLog.open(raw.location)
     return sources_with(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
 
 
-def sources_with(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where: str | None = None) -> Sources | None:
+def sources_with(raw: RawTable, table: TableLog, state: StateTable | None, *, where: str | None = None) -> Sources | None:
     """As `sources_of`, but for `raw` as opened in `table`, and for a state that somebody else may have changed."""
     if state is None or state.raw_version is None:
         return None
@@ -145,59 +143,78 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
 
 
 def _sources(raw: RawTable, raw_version: int, parts: Parts, state: StateTable) -> Sources:
-    return Sources(raw, raw_version, parts, state=state.location, state_version=state.version, in_layout=state.in_layout)
+    hidden = tuple(file for file in state.files if file.deleted is not None)
+    return Sources(
+        raw, raw_version, parts, state=state.location, state_version=state.version, hidden=hidden, in_layout=state.in_layout
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One attempt: an engine, a raw table, and its log."""
+
+    engine: Engine
+    raw: RawTable
+    table: TableLog
+    forgetting: Forgetting
 
 
 def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forgetting: Forgetting) -> Materialization:
-    table = open_delta(raw.location)
-    state, late = _state(table, raw, location), 0
-    if not state.is_begun:
-        begin(state, table)
-        state = replace(_state(table, raw, location), is_earlier=state.is_earlier)
-    if not (state.has_vectors and has_layout(location, raw.relation)):
-        turn(location, raw.relation)
-        widen(location, raw.relation)
-        state = replace(_state(table, raw, location), is_earlier=state.is_earlier)
+    run = _Run(engine, raw, TableLog.open(raw.location), forgetting)
+    state, late = _ready(run, location), 0
     if full and state.raw_version is not None and state.of(Source.PURGED):
         # M2: judge new facts by the purges so far, before these are built again
         late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
-        state = _state(table, raw, location)
-    done = (_built if full else _updated)(engine, raw, table, state, forgetting=forgetting)
-    now = _state(table, raw, location)
+        state = _state(run, location)
+    done, now = (_built if full else _updated)(run, state)
     late += 0 if done.is_full else now.rows(Source.LATE) - state.rows(Source.LATE)
-    merged = _merged(engine, raw, now, horizon=forgetting.horizon) or done.merged
-    if merged:
-        now = _state(table, raw, location)
+    merged, now = _merged(run, now)
+    merged = merged or done.merged
     if merged == Step.MERGE.value:
-        now = _rewritten(engine, raw, now, horizon=forgetting.horizon, merged=state) or now
+        now = _rewritten(run, now, merged=state)
     facts, size = now.rows(STORED - {Part.LATE}), now.of(STORED).bytes
     is_new = done.is_new or bool(merged)
     return replace(done, is_new=is_new, merged=merged, state_facts=facts, state_bytes=size, late=late)
 
 
-def _state(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
-    state = checked(open_state(location, raw.relation, raw=table), table)
+def _ready(run: _Run, location: str) -> StateTable:
+    """Return the state, ready to be written; create it if there is none."""
+    state = checked(open_state(location, run.raw.relation, raw=run.table), run.table)
+    if state is None:
+        create_state(location, run.raw.relation, run.table)
+        state = _state(run, location)
+    if not state.is_begun:
+        begin(state, run.table)
+        state = replace(_state(run, location), is_earlier=state.is_earlier)
+    if not (state.has_vectors and state.has_layout):
+        turn(state, run.raw.relation)
+        widen(state, run.raw.relation)
+        state = replace(_state(run, location), is_earlier=state.is_earlier)
+    return state
+
+
+def _state(run: _Run, location: str) -> StateTable:
+    state = checked(open_state(location, run.raw.relation, raw=run.table), run.table)
     if state is None:
         raise UsageError(f"{location}: the state was deleted while it was brought up to date; run the command again")
     return state
 
 
-def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, forgetting: Forgetting) -> Materialization:
+def _updated(run: _Run, state: StateTable) -> tuple[Materialization, StateTable]:
     if state.mark is None or state.raw_version is None:
-        why = "an earlier version of cdc-views kept it" if state.is_earlier else ""
-        return _built(engine, raw, table, state, why=why, forgetting=forgetting)
-    tail = tail_of(table, after=state.raw_version)
+        return _built(run, state, why="an earlier version of cdc-views kept it" if state.is_earlier else "")
+    tail = tail_of(run.table, after=state.raw_version)
     if tail.rebuild:
-        return _built(engine, raw, table, state, why=tail.rebuild, forgetting=forgetting)
+        return _built(run, state, why=tail.rebuild)
     if not tail.files:
-        return Materialization(is_new=False, raw_version=state.raw_version, facts=0)
-    mark = mark_after(state.mark, table)
-    if _is_merge_due(state, tail) and _merged_at_once(engine, raw, state, tail, mark=mark):
-        return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows, merged=Step.MERGE.value)
+        return Materialization(is_new=False, raw_version=state.raw_version, facts=0), state
+    mark = mark_after(state.mark, run.table)
+    if _is_merge_due(state, tail) and (now := _merged_at_once(run, state, tail, mark=mark)) is not None:
+        return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows, merged=Step.MERGE.value), now
     parts = Parts({Part.TAIL: FileSet(tail.files, tail.rows), Part.PURGED: state.of(Source.PURGED)})
-    write = StateWrite(_sources(raw, tail.version, parts, state), state.location, Step.RUN, sizes.SIZES.digits_of_run(tail.rows))
-    _commit(engine, state, write, mark=mark)
-    return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows)
+    sources = _sources(run.raw, tail.version, parts, state)
+    write = StateWrite(sources, state.location, Step.RUN, sizes.SIZES.digits_of_run(tail.rows))
+    return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows), _committed(run, state, write, mark=mark)
 
 
 def _is_merge_due(state: StateTable, tail: Tail) -> bool:
@@ -209,49 +226,55 @@ def _is_merge_due(state: StateTable, tail: Tail) -> bool:
     return tail.rows >= sizes.SIZES.at_once_share * rows and most_bytes < sizes.SIZES.rebase_share * base.bytes
 
 
-def _merged_at_once(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, mark: Mark) -> bool:
-    """Merge new facts in one commit, without a run in between; False if no row of the base would stay."""
-    sources = _files(raw, state, tail)
+def _merged_at_once(run: _Run, state: StateTable, tail: Tail, *, mark: Mark) -> StateTable | None:
+    """Merge new facts in one commit, without a run in between; None if no row of the base would stay."""
+    sources = _files(run.raw, state, tail)
     if sources.split() is None:
-        return False
+        return None
     digits = _merge_digits(state, sources.parts.of(Source.FRESH))
-    _commit(engine, state, StateWrite(sources, state.location, Step.MERGE, digits), mark=mark, removed=[Part.RUN])
-    return True
+    return _committed(run, state, StateWrite(sources, state.location, Step.MERGE, digits), mark=mark, removed=[Part.RUN])
 
 
-def _built(
-    engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, why: str = "", forgetting: Forgetting
-) -> Materialization:
+def _built(run: _Run, state: StateTable, *, why: str = "") -> tuple[Materialization, StateTable]:
+    raw, table = run.raw, run.table
     check_whole(raw.location, what=f"a state built from raw ({why or 'all of it, as asked for'})")
     check_not_sole(state, what=f"a state built from raw ({why or 'all of it, as asked for'})")
-    memory = _state(table, raw, forgetting.memory) if forgetting.memory else state
+    memory = _state(run, run.forgetting.memory) if run.forgetting.memory else state
     remembers = memory.raw_version is not None and bool(memory.of(Source.PURGED))
     if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
         # M2: read only facts whose lateness was judged; newer ones are the next tail
-        table = open_delta(raw.location, version=memory.raw_version)
+        table = TableLog.open(raw.location, version=memory.raw_version)
     parts = Parts({Part.PURGED: memory.of(Source.PURGED), Part.LATE: memory.of(Source.LATE)}) if remembers else Parts()
-    sources = replace(_sources(raw, table.version(), parts, memory), is_raw=True)
+    sources = replace(_sources(raw, table.version, parts, memory), is_raw=True)
     digits = sizes.SIZES.digits_of_base(state.of(Source.BASE).bytes or bytes_of(table))
-    write = StateWrite(sources, state.location, Step.BASE, digits, forgetting.horizon)
-    _commit(engine, state, write, mark=mark_after(state.mark, table), removed=STORED)
-    return Materialization(is_new=True, raw_version=table.version(), facts=rows_of(table), is_full=True, why=why)
+    write = StateWrite(sources, state.location, Step.BASE, digits, run.forgetting.horizon)
+    now = _committed(run, state, write, mark=mark_after(state.mark, table), removed=STORED)
+    return Materialization(is_new=True, raw_version=table.version, facts=rows_of(table), is_full=True, why=why), now
 
 
-def _commit(engine: Engine, state: StateTable, write: StateWrite, *, mark: Mark, removed: Collection[Part] = ()) -> None:
-    """Write and commit the files of `write`, which replace the files of some parts."""
+def _committed(run: _Run, state: StateTable, write: StateWrite, *, mark: Mark, removed: Collection[Part] = ()) -> StateTable:
+    """Write and commit the files of `write`, which replace the files of some parts; return the state after it."""
     # a base replaces files of a former layout that held no facts, too
     gone = [file for file in state.files if part_of_file(file) in {*removed, *([None] if removed else [])}]
-    commit_written(state, write, engine.write_state(write), removed=gone, transactions={TRANSACTION: mark.number})
+    return _with(run, state, write, mark=mark, gone=gone)
 
 
-def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | None) -> str:
-    """Merge the runs if that is due; return what they became, for people."""
+def _with(run: _Run, state: StateTable, write: StateWrite, *, mark: Mark, gone: Iterable[DataFile]) -> StateTable:
+    numbers = {TRANSACTION: mark.number}
+    log = commit_written(state, write, run.engine.write_state(write), removed=gone, transactions=numbers)
+    now = checked(state_in(log, run.raw.relation, raw=run.table), run.table)
+    assert now is not None
+    return now
+
+
+def _merged(run: _Run, state: StateTable) -> tuple[str, StateTable]:
+    """Merge the runs if that is due; return what they became, for people, and the state of then."""
     mark = state.mark
     assert mark is not None
     due = _due(state)
     if due is None:
-        return ""
-    sources = _files(raw, state, Tail(mark.version))
+        return "", state
+    sources = _files(run.raw, state, Tail(mark.version))
     if due is Step.MERGE and sources.split() is None:
         due = Step.BASE  # no row of the base stays as it is
     if due is Step.MERGE:
@@ -264,9 +287,9 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | 
             STORED - {Part.LATE},
             sizes.SIZES.digits_of_base(state.of(Source.BASE).bytes + state.of([Part.RUN]).bytes),
         )
-    write = StateWrite(sources, state.location, due, digits, horizon if due is Step.BASE else None)
-    _commit(engine, state, write, mark=mark.following(), removed=removed)
-    return "runs" if due is Step.RUN else due.value
+    write = StateWrite(sources, state.location, due, digits, run.forgetting.horizon if due is Step.BASE else None)
+    now = _committed(run, state, write, mark=mark.following(), removed=removed)
+    return "runs" if due is Step.RUN else due.value, now
 
 
 def _due(state: StateTable) -> Step | None:
@@ -287,29 +310,27 @@ def _merge_digits(state: StateTable, fresh: FileSet) -> int:
     return max(min(least, GROUP_DIGITS), sizes.SIZES.digits_of_run(fresh.rows))
 
 
-def _rewritten(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | None, merged: StateTable) -> StateTable | None:
+def _rewritten(run: _Run, state: StateTable, *, merged: StateTable) -> StateTable:
     """Rewrite the most worn groups of buckets; `merged` is the state before the merge, whose bytes bound the work."""
     mark = state.mark
     assert mark is not None
-    added = state.of(Source.BASE).bytes - merged.of(Source.BASE).bytes
-    if state.of([Part.RUN]):
-        horizon = None  # M2: a fact of a run may be older than what would leave
-    files = worn_groups(state.files, budget=added)
+    files = worn_groups(state.files, budget=state.of(Source.BASE).bytes - merged.of(Source.BASE).bytes)
     if not files:
-        return None
+        return state
+    # M2: a fact of a run may be older than what would leave
+    horizon = None if state.of([Part.RUN]) else run.forgetting.horizon
     wanted = {file.at(state.location) for file in files}
     parts = Parts({part: state.of([part]).only(wanted.__contains__) for part in (*Source.BASE.value, Part.PURGED)})
     digits = sizes.SIZES.digits_of_base(state.of(Source.BASE).bytes)
-    write = StateWrite(_sources(raw, mark.version, parts, state), state.location, Step.BUCKETS, digits, horizon)
-    commit_written(state, write, engine.write_state(write), removed=files, transactions={TRANSACTION: mark.following().number})
-    return _state(open_delta(raw.location), raw, state.location)
+    write = StateWrite(_sources(run.raw, mark.version, parts, state), state.location, Step.BUCKETS, digits, horizon)
+    return _with(run, state, write, mark=mark.following(), gone=files)
 
 
 def cover(raw: RawTable, location: str, *, version: int) -> None:
     """Record that a state, if there is one, covers `raw` up to `version`, so that older log entries of raw may be deleted. Raises
     `ConflictError` if newer facts landed up to that version.
     """
-    newest, table = open_delta(raw.location), open_delta(raw.location, version=version)
+    newest, table = TableLog.open(raw.location), TableLog.open(raw.location, version=version)
     state = checked(open_state(location, raw.relation, raw=newest), newest)
     if state is None or state.raw_version is None or state.raw_version >= version:
         return
@@ -328,12 +349,13 @@ def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location
             f"{before.location}: has purged deletions (`materialize.lateness`), so that its facts and raw's cannot be joined; "
             "leave --with-state out, or put the raw table back that it was built from"
         )
-    table = open_delta(raw.location)
+    table = TableLog.open(raw.location)
     create_state(location, raw.relation, table)
     note_sole(location)
     # M1: any fact of raw may beat any of the state, so the state's base is only another run
-    sources = at_rest(raw, before).as_runs(Source.BASE, tail=FileSet(tuple(paths_by_name(table).values())))
-    sources = replace(sources, raw_version=table.version())
-    state = _state(table, raw, location)
+    sources = at_rest(raw, before).as_runs(Source.BASE, tail=FileSet(table.paths))
+    sources = replace(sources, raw_version=table.version)
+    run = _Run(engine, raw, table, NOTHING)
+    state = _state(run, location)
     write = StateWrite(sources, location, Step.BASE, sizes.SIZES.digits_of_base(before.of(STORED).bytes))
-    _commit(engine, state, write, mark=mark_after(None, table))
+    _committed(run, state, write, mark=mark_after(None, table))

@@ -36,13 +36,14 @@ from cdc_views.rules.facts import FactKind
 from cdc_views.state import sizes
 from cdc_views.state.identity import Mark
 from cdc_views.state.run import at_rest
-from cdc_views.state.state_table import checked, id_of, open_state
+from cdc_views.state.state_table import checked, open_state
 from cdc_views.state.tail import tail_of, why_changed
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.delta_tables import created
 from cdc_views.storage.places import arrow_source, place_of
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.shown_relation import casts_of
+from cdc_views.storage.table_log import TableLog
 
 LAYOUT_VERSION = 2  # a serving table of another layout is rewritten
 OURS = "cdc-views:serving:"  # the prefix of our transaction ids
@@ -199,11 +200,11 @@ def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int,
 
 
 def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, *, now: int, full: bool) -> Served:
-    table = open_delta(raw.location)
+    table = TableLog.open(raw.location)
     state = checked(open_state(state_location, raw.relation, raw=table), table)
     if state is None or state.mark is None:
         raise UsageError(f"{state_location}: there is no state to serve rows from; run `cdc-views materialize`")
-    state_id = id_of(state.location)
+    state_id = state.log.metadata.id
     serving = open_serving(location, raw.relation, state_id=state_id)
     clock, digits = (max(now, serving.note.clock), serving.note.digits) if serving.note else (now, 0)
     note, finest = Note(clock, setting_of(raw.relation), state_id, digits), sizes.SIZES.digits_of_run(state.rows(STORED))
@@ -237,7 +238,7 @@ def _why_all(serving: ServingTable, note: Note, *, finest: int) -> str:
     """Return why all of the table must be written; empty if some buckets are enough."""
     if serving.raw_version is None:
         return "it held nothing of this state"
-    if why := why_changed(serving.location, serving.version, ours=OURS):
+    if why := why_changed(TableLog.open(serving.location, version=serving.version), ours=OURS):
         return why
     if serving.note is None:
         return "nobody knows as of when it is"
@@ -249,7 +250,7 @@ def _why_all(serving: ServingTable, note: Note, *, finest: int) -> str:
     return "it grew and gets more buckets" if finest > serving.note.digits else ""
 
 
-def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, note: Note) -> tuple[tuple[str, ...], str]:
+def _due(engine: Engine, raw: RawTable, table: TableLog, serving: ServingTable, note: Note) -> tuple[tuple[str, ...], str]:
     """Return the buckets of facts that landed since the table's raw version, or expired since its clock; or why all are due."""
     assert serving.raw_version is not None
     tail, landed = tail_of(table, after=serving.raw_version), set[str]()

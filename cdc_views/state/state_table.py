@@ -13,12 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from deltalake import DeltaTable, TableFeatures
+from deltalake import TableFeatures
 
 from cdc_views.engines.state_plan import digits_in
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import append, delta_errors, log_settings, open_delta, record, recorded, recording, with_settings
-from cdc_views.landing.raw_table import is_delta
+from cdc_views.landing.delta import append, delta_errors, log_settings, open_delta, record, recording, with_settings
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import NO_FILES, ROWS_ALONE, STORED, FileSet, Part, Parts, Source
 from cdc_views.state.file_statistics import columns_digest, is_in_layout, statistics_in, statistics_of
@@ -29,14 +28,14 @@ from cdc_views.state.identity import (
     entry_digest,
     id_digest,
     is_continued,
-    path_of,
     why_not_continued,
 )
 from cdc_views.state.tail import DROPPED, why_changed, why_taken
-from cdc_views.storage.delta_log import DataFile, files_of
+from cdc_views.storage.delta_log import DataFile
 from cdc_views.storage.delta_tables import created
-from cdc_views.storage.places import place_of
 from cdc_views.storage.relation import STATE_LAYOUT, Relation
+from cdc_views.storage.table_log import TableLog
+from cdc_views.storage.widening import has_columns
 
 _SPLIT = 4  # the version of `_part`
 _OURS = "cdc-views:state:"
@@ -55,19 +54,33 @@ _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w
 class StateTable:
     """A state at one version."""
 
-    location: str
-    version: int
+    log: TableLog
     mark: Mark | None  # the raw commit that it covers; None before the first run
     parts: Parts
     columns: tuple[str, ...] = ()  # all columns that it ever had
+    has_layout: bool = True  # Delta's schema has every column of the layout, and every field of its structs
     files: tuple[DataFile, ...] = ()  # of all parts
     in_layout: frozenset[str] = frozenset()  # the paths of files with exactly the columns of the layout
     mismatch: str = ""  # why it does not belong to the present raw table; empty if it does
     changed: str = ""  # how somebody else changed its rows; empty if nobody did
     is_earlier: bool = False  # an earlier version of cdc-views wrote it, and it is built again
-    has_vectors: bool = False  # it may have deletion vectors
     is_sole: bool = False  # it holds facts that its raw table lacks
     is_begun: bool = False  # it names the present raw table as its own
+
+    @property
+    def location(self) -> str:
+        """The path or URL of its table."""
+        return self.log.location
+
+    @property
+    def version(self) -> int:
+        """The version of its table."""
+        return self.log.version
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether its files may have deletion vectors."""
+        return "deletionVectors" in self.log.writer_features
 
     @property
     def is_believed(self) -> bool:
@@ -98,10 +111,8 @@ def state_schema(relation: Relation) -> pa.Schema:
     return relation.arrow_schema().append(pa.field(PART, pa.string()))
 
 
-def create_state(location: str, relation: Relation, raw: DeltaTable) -> None:
+def create_state(location: str, relation: Relation, raw: TableLog) -> None:
     """Create an empty state of `raw` if there is none."""
-    if is_delta(location):
-        return
     with delta_errors(location):
         created(
             location,
@@ -115,66 +126,42 @@ def create_state(location: str, relation: Relation, raw: DeltaTable) -> None:
         )
 
 
-def turn(location: str, relation: Relation) -> None:
+def turn(state: StateTable, relation: Relation) -> None:
     """Let a state of the former layout have deletion vectors, which earlier versions of cdc-views refuse to read from then on."""
+    location = state.location
     table = open_delta(location)
     with delta_errors(location):
-        if not _has_vectors(table):
+        if not state.has_vectors:
             table.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
         with_settings(table, _VECTORS)
         if str(table.metadata().description) != _description(relation):
             open_delta(location).alter.set_table_description(_description(relation))
 
 
-def has_layout(location: str, relation: Relation) -> bool:
-    """Whether the Delta schema of a state has every column of the layout, and every field of its structs."""
-    return _has(pa.schema(open_delta(location).schema().to_arrow()), state_schema(relation))
-
-
-def widen(location: str, relation: Relation) -> None:
+def widen(state: StateTable, relation: Relation) -> None:
     """Add columns, and fields of structs, that the schema file gained. Without them Delta's own readers would show null for what
     the files have.
     """
-    if not has_layout(location, relation):
-        append(open_delta(location), state_schema(relation).empty_table(), transactions={})
-
-
-def _has(stored: Iterable[pa.Field], wanted: Iterable[pa.Field]) -> bool:
-    known = {field.name: field.type for field in stored}
-    return all(field.name in known and _holds(known[field.name], field.type) for field in wanted)
-
-
-def _holds(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
-        return _has(list(stored), list(wanted))
-    if pa.types.is_map(stored) and pa.types.is_map(wanted):
-        return _holds(stored.key_type, wanted.key_type) and _holds(stored.item_type, wanted.item_type)
-    if _is_list(stored) and _is_list(wanted):
-        return _holds(stored.value_type, wanted.value_type)
-    return True  # raw tables refuse another type
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
-def _has_vectors(table: DeltaTable) -> bool:
-    return "deletionVectors" in (table.protocol().writer_features or [])
+    if not state.has_layout:
+        append(open_delta(state.location), state_schema(relation).empty_table(), transactions={})
 
 
 def _description(relation: Relation) -> str:
     return f"{_MARK}; layout {STATE_LAYOUT}; order {relation.order.value}"
 
 
-def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTable | None:
-    """Return the state at its newest version; None if there is none. Refreshes `raw` if the state covers a newer version of it.
-    Raises `UsageError` if the table at `location` is not a state, is another table's state, or has a newer layout.
+def open_state(location: str, relation: Relation, *, raw: TableLog) -> StateTable | None:
+    """Return the state at its newest version; None if there is none. Otherwise as `state_in`."""
+    log = TableLog.find(location)
+    return None if log is None else state_in(log, relation, raw=raw)
+
+
+def state_in(log: TableLog, relation: Relation, *, raw: TableLog) -> StateTable:
+    """Return the state at the open version of its table. Refreshes `raw` if the state covers a newer version of it. Raises
+    `UsageError` if the table is not a state, is another table's state, or has a newer layout.
     """
-    if not is_delta(location):
-        return None
-    table = open_delta(location)
-    metadata = table.metadata()
-    kind = _DESCRIPTION.match(str(metadata.description or ""))
+    location, metadata = log.location, log.metadata
+    kind = _DESCRIPTION.match(metadata.description)
     if kind is None:
         raise UsageError(f"{location}: is a Delta table, but no state of cdc-views; move it away")
     if int(kind["layout"]) > STATE_LAYOUT:
@@ -183,26 +170,19 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
         raise UsageError(
             f"{location}: is the state of {metadata.name} in order {kind['order']}; delete it, and `cdc-views materialize`"
         )
-    columns = tuple(field.name for field in table.schema().fields)
-    changed = why_changed(location, table.version(), ours=_OURS)
-    is_sole = bool(recorded(table, _SOLE))
-    files = files_of(place_of(location), table.version())
     digest = columns_digest(relation)
-    in_layout = frozenset(file.at(location) for file in files if is_in_layout(file.tags, digest))
-    parts = _parts(location, files, relation)
     found = StateTable(
-        location,
-        table.version(),
+        log,
         None,
-        parts,
-        columns,
-        files,
-        in_layout,
-        changed=changed,
-        has_vectors=_has_vectors(table),
-        is_sole=is_sole,
+        _parts(location, log.files, relation),
+        tuple(log.schema.names),
+        has_columns(log.schema, state_schema(relation)),
+        log.files,
+        frozenset(file.at(location) for file in log.files if is_in_layout(file.tags, digest)),
+        changed=why_changed(log, ours=_OURS),
+        is_sole=bool(log.transaction(_SOLE)),
     )
-    return _believed(found, table, raw)
+    return _believed(found, raw)
 
 
 _PARTS = {part.value: part for part in STORED}
@@ -234,11 +214,11 @@ def _parts(location: str, files: Iterable[DataFile], relation: Relation) -> Part
     return Parts(found)
 
 
-def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
+def _believed(found: StateTable, raw: TableLog) -> StateTable:
     """Return the state with its mark, or with the reason why it does not belong to `raw`."""
-    known, number = recorded(table, _RAW), _number(table)
+    known, number = found.log.transaction(_RAW), _number(found.log)
     if known is None:
-        return _earlier(found, table, raw)
+        return _earlier(found, raw)
     mark = None if number is None else Mark.of(number)
     found = replace(found, is_begun=known == id_digest(raw))
     if not found.is_begun and not (mark and is_continued(raw, mark.version, mark.entry)):
@@ -246,42 +226,41 @@ def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTab
     if mark is None:
         return found
     _catch_up(raw, mark.version)
-    why = why_not_continued(raw, mark.version, mark.entry) or why_taken(path_of(raw), mark.version, raw.version())
+    why = why_not_continued(raw, mark.version, mark.entry) or why_taken(raw, mark.version)
     return replace(found, mark=mark, mismatch=why)
 
 
-def _number(table: DeltaTable) -> int | None:
-    number = recorded(table, TRANSACTION)
-    return number if number is not None else recorded(table, _FORMER)
+def _number(log: TableLog) -> int | None:
+    number = log.transaction(TRANSACTION)
+    return number if number is not None else log.transaction(_FORMER)
 
 
-def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
+def _earlier(found: StateTable, raw: TableLog) -> StateTable:
     """Return the state of an earlier version of cdc-views, which did not distinguish raw tables. It is built again (no mark),
     unless events were dropped from raw: then only the state has them, so it keeps its mark.
     """
-    number = recorded(table, f"{_OURS}3:{raw.metadata().id}")
+    number = found.log.transaction(f"{_OURS}3:{raw.metadata.id}")
     if number is None:
         return replace(found, mismatch=_OTHER) if found.of(STORED) else found
     version = number // _EARLIER_STEPS
     _catch_up(raw, version)
     why = why_not_continued(raw, version, 0)
-    mark = Mark(version, entry_digest(path_of(raw), version)) if recorded(raw, DROPPED) and not why else None
+    mark = Mark(version, entry_digest(raw, version)) if raw.transaction(DROPPED) and not why else None
     return replace(found, mark=mark, mismatch=why, is_earlier=True)
 
 
-def _catch_up(raw: DeltaTable, version: int) -> None:
+def _catch_up(raw: TableLog, version: int) -> None:
     """Refresh `raw` if the state covers a newer version: another run merged facts meanwhile."""
-    if raw.version() < version:
-        with delta_errors(raw.table_uri):
-            raw.update_incremental()
+    if raw.version < version:
+        raw.refresh()
 
 
-def checked(state: StateTable | None, raw: DeltaTable) -> StateTable | None:
+def checked(state: StateTable | None, raw: TableLog) -> StateTable | None:
     """Return the state; raises `RawMismatchError` if `raw` is another table, `StateChangedError` if its rows were changed."""
-    name = raw.metadata().name
+    name = raw.metadata.name
     if state is not None and state.mismatch:
         raise RawMismatchError(
-            f"{name}: its raw table {path_of(raw)} is not the one that the state in {state.location} was built from: "
+            f"{name}: its raw table {raw.location} is not the one that the state in {state.location} was built from: "
             f"{state.mismatch}; put that one back. If the raw table of now is right, see what differs with `cdc-views rebuild "
             f"{name} --dry-run`, and take it with `cdc-views rebuild {name} --accept`; `--with-state` keeps what the state has"
         )
@@ -293,7 +272,7 @@ def checked(state: StateTable | None, raw: DeltaTable) -> StateTable | None:
     return state
 
 
-def begin(state: StateTable, raw: DeltaTable) -> None:
+def begin(state: StateTable, raw: TableLog) -> None:
     """Record the raw table, and the covered version if any, in a state that is empty or of an earlier version of cdc-views."""
     numbers = {_RAW: id_digest(raw)}
     if state.mark is not None:
@@ -303,7 +282,7 @@ def begin(state: StateTable, raw: DeltaTable) -> None:
 
 def id_of(location: str) -> str:
     """Return Delta's id of the state at `location`."""
-    return str(open_delta(location).metadata().id)
+    return TableLog.open(location).metadata.id
 
 
 def note_sole(location: str) -> None:
@@ -313,10 +292,8 @@ def note_sole(location: str) -> None:
 
 def is_built(location: str) -> bool:
     """Whether the state at `location` was ever completed. A killed run leaves an incomplete one."""
-    if not is_delta(location):
-        return False
-    table = open_delta(location)
-    return _number(table) is not None or bool(table.file_uris())
+    log = TableLog.find(location)
+    return log is not None and (_number(log) is not None or bool(log.added))
 
 
 def check_not_sole(state: StateTable | None, *, what: str) -> None:

@@ -7,23 +7,15 @@ an overwrite) the state has more than raw, so it must be rebuilt. Retention drop
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import count
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
-from deltalake import DeltaTable
-
 from cdc_views.errors import EngineError, UsageError
-from cdc_views.landing.delta import open_delta, recorded
 from cdc_views.landing.external.adaptation import ADAPTED
-from cdc_views.landing.raw_table import is_delta
-from cdc_views.state.identity import path_of
-from cdc_views.storage.delta_log import contents, entry_of
-from cdc_views.storage.delta_paths import paths_by_name
+from cdc_views.storage.table_log import TableLog
 
 RETENTION = "cdc-views retention"  # marks a commit that drops only raw events that a state covers
 ERASURE = "cdc-views erasure"
@@ -32,7 +24,6 @@ of a file that it removes, and is new only for a state that has not read that fi
 """
 DROPPED = "cdc-views:dropped-through"  # transaction id of the instant (µs) before which raw events were dropped; 0: restored
 _Actions = list[dict[str, Any]]
-_AUTHOR = (b'{"txn"', b'{"commitInfo"')  # log lines with the author of a commit begin so; the other lines may be many
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +36,25 @@ class Tail:
     rebuild: str = ""  # why the state must be rebuilt instead; empty if it need not be
 
 
-def tail_of(raw: DeltaTable, *, after: int) -> Tail:
+def tail_of(raw: TableLog, *, after: int) -> Tail:
     """Return the files that `raw`, at its open version, gained since version `after`. Without log entries, compares the files of
     both versions. Without version `after`, the state must be rebuilt.
     """
-    version = raw.version()
+    version = raw.version
     if after >= version:
         return Tail(version, rebuild="the raw table went back in time" if after > version else "")
-    active = paths_by_name(raw)
-    entries = [content for _, content in contents(path_of(raw), range(after + 1, version + 1))]
     added: dict[str, int | None] = {}
-    for content in entries:
-        if content is None:
-            return _by_difference(raw, active, after=after)
-        actions = _actions(content.splitlines())
+    for _, actions in raw.actions(range(after + 1, version + 1)):
+        if actions is None:
+            return _by_difference(raw, after=after)
         gone = set(map(_path, _files(actions, "remove")))
         if why := _takes_away(actions, is_unseen=not gone.isdisjoint(added)):
             return Tail(version, rebuild=why)
-        added |= {_path(add): _rows_in(add) for add in _changes(actions, "add")}
+        added |= {_path(add): rows_in(add) for add in _changes(actions, "add")}
         if not _has_mark(actions, RETENTION, ERASURE) and not gone.isdisjoint(added):
             # new files were rewritten before the state read them: read their replacements
-            return _by_difference(raw, active, after=after)
-    return _tail(version, {path: added[path] for path in active if path in added}, active)
+            return _by_difference(raw, after=after)
+    return _tail(raw, {path: added[path] for path in raw.added if path in added})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +66,21 @@ class LandedCommit:
     files: tuple[Mapping[str, Any], ...]
 
 
-def landings(location: str, *, after: int, through: int) -> Iterator[LandedCommit]:
+def landings(raw: TableLog, *, after: int, through: int) -> Iterator[LandedCommit]:
     """Yield the commits of a raw table that landed facts, without those whose log entries are gone."""
-    for version, content in contents(location, range(after + 1, through + 1)):
-        if content is None:
+    for version, actions in raw.actions(range(after + 1, through + 1)):
+        if actions is None:
             continue
-        actions = _actions(content.splitlines())
         # such commits write facts again that landed before
         files = () if _has_mark(actions, RETENTION, ERASURE) else tuple(_changes(actions, "add"))
         if files:
             yield LandedCommit(version, _time_of(actions), files)
 
 
-def committed_at(location: str, version: int) -> int | None:
+def committed_at(log: TableLog, version: int) -> int | None:
     """Return the time (ms) of a commit by its writer's clock; None if the log does not say."""
-    try:
-        content = entry_of(location, version).read_bytes()
-    except OSError:
-        return None
-    return _time_of(_actions(line for line in content.splitlines() if line.startswith(_AUTHOR)))
+    ((_, actions),) = log.actions([version])
+    return None if actions is None else _time_of(actions)
 
 
 def _time_of(actions: _Actions) -> int | None:
@@ -104,31 +88,32 @@ def _time_of(actions: _Actions) -> int | None:
     return int(times[0]) if times and times[0] is not None else None
 
 
-def rows_of(raw: DeltaTable) -> int | None:
+def rows_of(raw: TableLog) -> int | None:
     """Return how many facts the raw table has at its open version; None if its log does not say."""
-    counts = pa.table(raw.get_add_actions(flatten=True)).column("num_records").to_pylist()
-    return None if None in counts else sum(map(int, counts))
+    counts = [rows_in(add) for add in raw.added.values()]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
-def bytes_of(raw: DeltaTable) -> int:
+def bytes_of(raw: TableLog) -> int:
     """Return the bytes of the raw table's files at its open version."""
-    return sum(pa.table(raw.get_add_actions(flatten=True)).column("size_bytes").to_pylist())
+    return sum(int(add["size"]) for add in raw.added.values())
 
 
-def _tail(version: int, rows: Mapping[str, int | None], active: Mapping[str, str]) -> Tail:
+def _tail(raw: TableLog, rows: Mapping[str, int | None]) -> Tail:
     known = [count for count in rows.values() if count is not None]
-    return Tail(version, tuple(active[path] for path in rows), sum(known) if len(known) == len(rows) else None)
+    return Tail(raw.version, tuple(map(raw.path, rows)), sum(known) if len(known) == len(rows) else None)
 
 
-def _by_difference(raw: DeltaTable, active: Mapping[str, str], *, after: int) -> Tail:
+def _by_difference(raw: TableLog, *, after: int) -> Tail:
     try:
-        then = open_delta(raw.table_uri, version=after)
-        before = paths_by_name(then)
+        then = TableLog.open(raw.location, version=after)
+        before = then.added
     except EngineError:
-        return Tail(raw.version(), rebuild=f"version {after} of the raw table is gone")
-    if recorded(then, DROPPED) != recorded(raw, DROPPED):
-        return Tail(raw.version(), rebuild=f"events were dropped from the raw table after version {after}")
-    return _tail(raw.version(), {path: None for path in active if path not in before}, active)
+        return Tail(raw.version, rebuild=f"version {after} of the raw table is gone")
+    if then.transaction(DROPPED) != raw.transaction(DROPPED):
+        return Tail(raw.version, rebuild=f"events were dropped from the raw table after version {after}")
+    return _tail(raw, {path: None for path in raw.added if path not in before})
 
 
 def _takes_away(actions: _Actions, *, is_unseen: bool) -> str:
@@ -140,16 +125,16 @@ def _takes_away(actions: _Actions, *, is_unseen: bool) -> str:
     return "events were deleted from the raw table" if is_deletion or has_vectors else ""
 
 
-def _rows_in(add: Mapping[str, Any]) -> int | None:
+def rows_in(add: Mapping[str, Any]) -> int | None:
+    """Return the rows of a file by its `add` action, hidden ones too; None if the log does not say."""
     count = json.loads(add.get("stats") or "{}").get("numRecords")
     return int(count) if count is not None else None
 
 
 def dropped_through(location: str) -> int | None:
     """Return the instant (µs since the epoch) before which events were dropped from a raw table; None if none were."""
-    if not is_delta(location):
-        return None
-    return recorded(open_delta(location), DROPPED) or None
+    raw = TableLog.find(location)
+    return None if raw is None else raw.transaction(DROPPED) or None
 
 
 def check_whole(location: str, *, what: str) -> None:
@@ -164,21 +149,16 @@ def check_whole(location: str, *, what: str) -> None:
     )
 
 
-def why_taken(location: str, version: int, newest: int | None = None) -> str:
-    """Return which commit removed events from a raw table after `version`, which had all; empty if none did, or the table is not
-    on a local disk. DELETE, RESTORE and overwrites count, since landing does not land a file again. Marked commits (retention,
-    `forget`, derived tables) and events that a RESTORE brought back do not count. By default, `newest` is the last version.
+def why_taken(raw: TableLog, version: int) -> str:
+    """Return which commit removed events from a raw table after `version`, which had all; empty if none did. DELETE, RESTORE and
+    overwrites count, since landing does not land a file again. Marked commits (retention, `forget`, derived tables) and events
+    that a RESTORE brought back do not count.
     """
     taken: dict[str, str] = {}
     made: dict[str, str] = {}
-    for number, content in contents(location, count(version + 1) if newest is None else range(version + 1, newest + 1)):
-        if content is None:
-            if newest is None:
-                break
+    for number, actions in raw.actions(range(version + 1, raw.version + 1)):
+        if actions is None:
             continue  # Delta has removed the entry, so its changes are unknown
-        if b'"remove"' not in content and not taken:
-            continue
-        actions = _actions(content.splitlines())
         if any(_changes(actions, "remove")) and not _has_mark(actions, RETENTION, ERASURE, ADAPTED):
             _follow(actions, taken, made, f"{_named(actions, number)} took events out of it; {_undone(number)}")
         else:
@@ -186,23 +166,20 @@ def why_taken(location: str, version: int, newest: int | None = None) -> str:
     return next(iter(taken.values()), "")
 
 
-def why_changed(location: str, version: int, *, ours: str) -> str:
-    """Return how somebody else changed the rows of a state or a serving table; empty if nobody did, if it was undone, or if the
-    table is not on a local disk. Reads the commits from its newest `version` back to our newest, whose transaction id begins with
-    `ours`; ours never build on another's.
+def why_changed(log: TableLog, *, ours: str) -> str:
+    """Return how somebody else changed the rows of a state or a serving table; empty if nobody did, or it was undone. Reads the
+    commits from the newest back to our newest, whose transaction id begins with `ours`; ours never build on another's.
     """
     theirs: list[tuple[int, _Actions]] = []
-    for number in range(version, -1, -1):
-        try:
-            content = entry_of(location, number).read_bytes()
-        except OSError:
+    for number in range(log.version, -1, -1):
+        ((_, actions),) = log.actions([number])
+        if actions is None:
             break
-        authors = _actions(line for line in content.splitlines() if line.startswith(_AUTHOR))
-        if _has_mark(authors, ERASURE):
+        if _has_mark(actions, ERASURE):
             continue  # `forget` may follow any commit
-        if any(str(action["txn"]["appId"]).startswith(ours) for action in authors if "txn" in action):
+        if any(str(action["txn"]["appId"]).startswith(ours) for action in actions if "txn" in action):
             break
-        theirs.append((number, _actions(content.splitlines())))
+        theirs.append((number, actions))
     gone: dict[str, str] = {}
     come: dict[str, str] = {}
     for number, actions in reversed(theirs):
@@ -229,10 +206,6 @@ def _named(actions: _Actions, number: int) -> str:
 
 def _undone(number: int) -> str:
     return f"Delta's RESTORE to version {number - 1} undoes it"
-
-
-def _actions(lines: Iterable[bytes]) -> _Actions:
-    return [json.loads(line) for line in lines if line.strip()]
 
 
 def _files(actions: _Actions, kind: str) -> Iterator[dict[str, Any]]:

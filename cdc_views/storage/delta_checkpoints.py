@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,45 +25,74 @@ from cdc_views.storage.places import Place, arrow_source
 
 _NAME = re.compile(r"(?P<version>\d{20})\.checkpoint(\.\d{10}\.(?P<parts>\d{10})|\.(?P<unique>[\w-]{36}))?\.(parquet|json)")
 _SIDECARS = "_sidecars"
+_ABOUT_TABLE = ("txn", "metaData", "protocol")
+_ADDED = ("path", "partitionValues", "size", "modificationTime", "stats", "tags", "deletionVector")
+_KEPT = 4  # checkpoints whose files are kept in memory
 Action = dict[str, Any]
 
 
-def checkpointed(log: Place, version: int) -> tuple[int, list[Action]]:
-    """Return the version of the newest checkpoint up to `version`, and its `add` actions; -1 if there is none.
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The files of one checkpoint."""
 
-    Raises `EngineError` if the checkpoint cannot be read.
-    """
-    complete = _complete(log)
-    newest = max((found for found in complete if found[0] <= version), default=None)
-    if newest is None:
-        return -1, []
-    added: list[Action] = []
-    for path in complete[newest]:
-        try:
-            added += _added(path)
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise EngineError(f"{path} cannot be read: {error}") from error
-    return newest[0], added
+    version: int
+    parts: int
+    unique: str
+    places: tuple[Place, ...]
+
+    @property
+    def added(self) -> Mapping[str, Action]:
+        """Path within the table → `add` action; raises `EngineError` if the checkpoint cannot be read."""
+        return _added(self.places, tuple(_stamp(place) for place in self.places))
+
+    def about_table(self) -> list[Action]:
+        """Return its actions about the table and not about files; raises `EngineError` if the checkpoint cannot be read."""
+        return [action for place in self.places for action in _actions(place, _ABOUT_TABLE)]
 
 
-def _complete(log: Place) -> dict[tuple[int, int, str], list[Place]]:
-    """Return the files of each checkpoint: by version, the number of parts, and a name. One that lacks parts is none."""
+def checkpoints_in(places: Iterable[Place]) -> list[Checkpoint]:
+    """Return the checkpoints among the files of a log, oldest first. One that lacks parts is none."""
     found: dict[tuple[int, int, str], list[Place]] = defaultdict(list)
-    for path in log.iterdir():
+    for path in places:
         if name := _NAME.fullmatch(path.name):
             found[int(name["version"]), int(name["parts"] or 1), name["unique"] or ""].append(path)
-    return {kind: sorted(paths) for kind, paths in found.items() if len(paths) == kind[1]}
+    return [Checkpoint(*kind, tuple(sorted(found[kind]))) for kind in sorted(found) if len(found[kind]) == kind[1]]
 
 
-def _added(path: Place) -> Iterator[Action]:
-    if path.suffix == ".json":
-        actions: list[Action] = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
-    else:
-        with pq.ParquetFile(arrow_source(path)) as file:
-            names = {"add", "sidecar"} & set(file.schema_arrow.names)
-            actions = file.read(columns=sorted(names)).to_pylist(maps_as_pydicts="strict")
-    for action in actions:
-        if action.get("add"):
-            yield action["add"]
-        if action.get("sidecar"):
-            yield from _added(path.parent / _SIDECARS / PurePosixPath(unquote(action["sidecar"]["path"])).name)
+def _stamp(place: Place) -> object:
+    status = place.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=_KEPT)
+def _added(places: tuple[Place, ...], _stamps: tuple[object, ...]) -> Mapping[str, Action]:
+    found: dict[str, Action] = {}
+    for place in places:
+        for action in _actions(place, ("add", "sidecar")):
+            if "add" in action:
+                found[unquote(action["add"]["path"])] = action["add"]
+            if "sidecar" in action:
+                name = PurePosixPath(unquote(action["sidecar"]["path"])).name
+                sidecar = place.parent / _SIDECARS / name
+                found |= {unquote(one["add"]["path"]): one["add"] for one in _actions(sidecar, ("add",))}
+    return MappingProxyType(found)
+
+
+def _actions(place: Place, kinds: tuple[str, ...]) -> Iterator[Action]:
+    try:
+        if place.suffix == ".json":
+            for line in place.read_text("utf-8").splitlines():
+                action: Action = json.loads(line) if line.strip() else {}
+                yield from ({kind: action[kind]} for kind in kinds if action.get(kind))
+            return
+        with pq.ParquetFile(arrow_source(place)) as file:
+            columns = file.schema_arrow
+            for kind in kinds:
+                if kind not in columns.names:
+                    continue
+                # a checkpoint may repeat all statistics of a file in columns of their own
+                of_file = [f"add.{field.name}" for field in columns.field("add").type if field.name in _ADDED]
+                found = file.read(columns=of_file if kind == "add" else [kind]).column(kind)
+                yield from ({kind: action} for action in found.drop_null().to_pylist(maps_as_pydicts="strict"))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise EngineError(f"{place} cannot be read: {error}") from error

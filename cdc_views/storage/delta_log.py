@@ -11,11 +11,11 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from cdc_views.errors import EngineError
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.deletion_vectors import DeletionVector, read
-from cdc_views.storage.delta_checkpoints import checkpointed
+from cdc_views.storage.delta_checkpoints import Action
 from cdc_views.storage.places import Place, arrow_source, at_once, place_of, write_new
 from cdc_views.storage.range_reader import remember_size
 
@@ -45,6 +45,7 @@ class DataFile:
     modified: int
     tags: Mapping[str, str] = field(default_factory=dict)
     deleted: DeletionVector | None = None
+    stats: str = ""  # what a commit of ours says of a new file, as JSON, instead of the number of its rows alone
 
     @property
     def live(self) -> int:
@@ -53,11 +54,16 @@ class DataFile:
 
     def at(self, location: str) -> str:
         """Return the file's path, given its table's location. Nothing else spells it, so that equal files have equal paths."""
-        return f"{location.rstrip('/')}/{self.path}"
+        return located(location, self.path)
 
     def without(self, deleted: DeletionVector | None) -> DataFile:
         """Return the same file with another deletion vector."""
         return replace(self, deleted=deleted)
+
+
+def located(location: str, path: str) -> str:
+    """Return the path or URL of a data file; `path` is within the table, or a whole one as in a shallow clone."""
+    return path if "://" in path else f"{location.rstrip('/')}/{path}"
 
 
 def entry_of(folder: Place | str, version: int) -> Place:
@@ -84,35 +90,21 @@ def contents(folder: Place | str, versions: Iterable[int]) -> Iterator[tuple[int
         number = min(2 * number, _ENTRIES_AT_ONCE)
 
 
-def _gone(folder: Place, version: int) -> EngineError:
-    return EngineError(f"{folder}: version {version} is gone from Delta's log; the table cannot be read")
-
-
-def files_of(folder: Place, version: int) -> tuple[DataFile, ...]:
-    """Return the data files of a version, by path; raises `EngineError` if the log lacks an entry or cannot be read."""
-    try:
-        status = entry_of(folder, version).stat()
-    except OSError as error:
-        raise _gone(folder, version) from error
-    # a version never changes, but a folder may be replaced
-    return _files_of(folder, version, (status.st_ino, status.st_mtime_ns, status.st_size))
-
-
-@lru_cache(maxsize=8)
-def _files_of(folder: Place, version: int, _entry: tuple[object, ...]) -> tuple[DataFile, ...]:
-    start, added = checkpointed(folder / LOG, version)
-    found = {unquote(add["path"]): add for add in added}
-    for number, content in contents(folder, range(start + 1, version + 1)):
-        if content is None:
-            raise _gone(folder, number)
-        lines = content.splitlines()
-        # one entry may remove a file and add it again, with another deletion vector
-        actions = [json.loads(line) for line in lines if b'"remove"' in line or b'"add"' in line]
+def added_by(before: Mapping[str, Action], commits: Iterable[Iterable[Action]]) -> Mapping[str, Action]:
+    """Return path within the table → `add` action, for each data file after commits; `before` has those of a checkpoint."""
+    found = dict(before)
+    for actions in commits:
+        # one commit may remove a file and add it again, with another deletion vector
         for action in actions:
             if "remove" in action:
                 found.pop(unquote(action["remove"]["path"]), None)
         found |= {unquote(action["add"]["path"]): action["add"] for action in actions if "add" in action}
-    return tuple(_file(folder, path, found[path]) for path in sorted(found))
+    return found
+
+
+def data_files(folder: Place, added: Mapping[str, Action]) -> tuple[DataFile, ...]:
+    """Return the data files of the table in `folder`, by path."""
+    return tuple(_file(folder, path, added[path]) for path in sorted(added))
 
 
 def _file(folder: Place, path: str, add: Mapping[str, Any]) -> DataFile:
@@ -148,20 +140,23 @@ class Commit:
     transactions: Mapping[str, int] = field(default_factory=dict)
     comment: str = ""
 
-    def write(self, folder: Place, *, after: int) -> int:
-        """Commit to the table in `folder` as the version after `after`; returns it. Raises `ConflictError` if it exists."""
-        version = after + 1
-        content = "".join(f"{json.dumps(action)}\n" for action in self._actions(int(time.time() * 1000)))
+    def write(self, folder: Place, *, after: int) -> bytes:
+        """Commit to the table in `folder` as the version after `after`; return the entry. Raises `ConflictError` if it exists."""
+        content = "".join(f"{json.dumps(action)}\n" for action in self._actions(int(time.time() * 1000))).encode()
+        place = entry_of(folder, after + 1)
         try:
-            write_new(entry_of(folder, version), content.encode())
+            write_new(place, content)
         except FileExistsError as error:
-            raise ConflictError(f"{folder}: another run committed first") from error
-        return version
+            # a store whose answer is lost is asked again, and finds the first request's object
+            if place.read_bytes() != content:
+                raise ConflictError(f"{folder}: another run committed first") from error
+        return content
 
     def _actions(self, now: int) -> Iterator[dict[str, Any]]:
         comment = {"comment": self.comment} if self.comment else {}
-        info = {"timestamp": now, "operation": self.operation, "operationParameters": {}, "engineInfo": _ENGINE, **comment}
-        yield {"commitInfo": info}
+        # the id tells this entry from any other writer's
+        named = {"operation": self.operation, "operationParameters": {}, "engineInfo": _ENGINE, "txnId": str(uuid4())}
+        yield {"commitInfo": {"timestamp": now, **named, **comment}}
         for name, number in self.transactions.items():
             yield {"txn": {"appId": name, "version": number, "lastUpdated": now}}
         for file in self.removed:
@@ -171,7 +166,7 @@ class Commit:
             }
         for file in self.added:
             # bounds of other columns would copy values into the log, which `forget` does not look into
-            stats = json.dumps({"numRecords": file.rows, "tightBounds": file.deleted is None})
+            stats = file.stats or json.dumps({"numRecords": file.rows, "tightBounds": file.deleted is None})
             tags = {"tags": dict(file.tags)} if file.tags else {}
             yield {"add": {**self._named(file), "modificationTime": file.modified, "stats": stats, **tags}}
 
@@ -181,9 +176,9 @@ class Commit:
         return {**named, "dataChange": True, **vector}
 
 
-def new_file(folder: Place, path: str, *, partition: Mapping[str, str | None], rows: int, tags: Mapping[str, str]) -> DataFile:
-    """Return a data file that was just written to `path` within the table in `folder`."""
-    status = (folder / path).stat()
+def new_file(file: Place, path: str, *, partition: Mapping[str, str | None], rows: int, tags: Mapping[str, str]) -> DataFile:
+    """Return a data file that was just written; `path` is within its table."""
+    status = file.stat()
     return DataFile(path, partition, status.st_size, rows, int(status.st_mtime * 1000), tags)
 
 

@@ -188,6 +188,13 @@ def remove_tree(place: Place) -> None:
         cast("StorePath", place).remove_tree()
 
 
+def listed_after(folder: Place, name: str) -> Iterator[Place]:
+    """Yield the files of a folder whose names sort after `name`, which costs a store the fewer requests; on a local disk all.
+    Raises `OSError` if there is no such local folder.
+    """
+    return folder.iterdir() if isinstance(folder, Path) else cast("StorePath", folder).listed_after(name)
+
+
 @contextmanager
 def on_this_machine(place: Place) -> Iterator[Path]:
     """Yield a file, or the folder, as a local one: itself, or a copy that goes back to the store after the block."""

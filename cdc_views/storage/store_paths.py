@@ -157,11 +157,15 @@ class StorePath:
         for told in found["objects"]:
             yield StorePath(self.root, told["path"], ObjectStat.of(told))
 
-    def _below(self, *, chunk: int = 1_000) -> Iterator[StorePath]:
+    def listed_after(self, name: str) -> Iterator[StorePath]:
+        """Yield the files in it, and below, whose path within it sorts after `name`."""
+        return self._below(offset=f"{self.key}/{name}" if name else None)
+
+    def _below(self, *, chunk: int = 1_000, offset: str | None = None) -> Iterator[StorePath]:
         import obstore
 
         with store_errors(str(self)):
-            for batch in obstore.list(store_of(str(self)), self.key or None, chunk_size=chunk):
+            for batch in obstore.list(store_of(str(self)), self.key or None, chunk_size=chunk, offset=offset):
                 for told in batch:
                     yield StorePath(self.root, told["path"], ObjectStat.of(told))
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from cdc_views.storage.places import place_of
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.stores import use_options
 
-_ASKED = re.compile(rb'"(?:\x1b\[\S*?m)*(GET|HEAD|PUT|POST|DELETE) ')
 TAIL = 0.01
 STEPS = ("build", "read at rest", "read with a tail", "tail", "read after it")
 
@@ -63,35 +61,35 @@ class Side:
         return rows.num_rows, pc.sum(pc.binary_length(pc.cast(rows.column(0), "string"))).as_py()
 
 
-def measured(sides: list[Side], action: str, *, rounds: int, log: Path | None) -> tuple[dict[str, Spent], Counter[str]]:
-    """Run one action of both sides in turns; return the medians and the requests of the last one on the store."""
+def measured(sides: list[Side], action: str, *, rounds: int, server: s3.S3 | None) -> tuple[dict[str, Spent], Counter[str]]:
+    """Run one action of both sides in turns; return the medians and the requests of the last one on the store, by method."""
     costs: dict[str, list[Spent]] = {side.name: [] for side in sides}
     answers, asked = set(), Counter[str]()
     for _ in range(rounds):
         for side in sides:
-            before = 0 if log is None else log.stat().st_size
-            cost, answer = spent(getattr(side, action))
+            counted = server.counting() if server is not None and side.name == "store" else nullcontext(Counter[str]())
+            with counted as requests:
+                cost, answer = spent(getattr(side, action))
             costs[side.name].append(cost)
             answers.add(answer)
-            if log is not None and side.name == "store":
-                asked = Counter(found.decode() for found in _ASKED.findall(log.read_bytes()[before:]))
+            asked = Counter(request.split()[0] for request in requests.elements()) or asked
     assert len(answers) == 1, answers
     return {name: Spent.median(each) for name, each in costs.items()}, asked
 
 
 @contextmanager
-def store(endpoint: str | None, folder: Path) -> Iterator[tuple[dict[str, str], Path | None]]:
-    """Yield a store's options, and the log of its requests if it has one."""
+def store(endpoint: str | None, folder: Path) -> Iterator[tuple[dict[str, str], s3.S3 | None]]:
+    """Yield a store's options, and its server if it is ours."""
     if endpoint is not None:
         yield {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": os.environ.get("AWS_REGION", "us-east-1")}, None
         return
     with s3.running(folder) as server:
-        yield server.options(), folder / "s3.log"
+        yield server.options(), server
 
 
 def run(keys: int, rounds: int, endpoint: str | None, say: Callable[[str], None] = print) -> None:
     """Measure, and print a line a step."""
-    with tempfile.TemporaryDirectory() as name, store(endpoint, Path(name)) as (options, log):
+    with tempfile.TemporaryDirectory() as name, store(endpoint, Path(name)) as (options, server):
         url = f"s3://{s3.BUCKET}/{uuid.uuid4().hex}"
         use_options(url, options)
         source = Source(Path(name) / "source", keys=keys)
@@ -105,7 +103,7 @@ def run(keys: int, rounds: int, endpoint: str | None, say: Callable[[str], None]
                 for side in sides:
                     side.copy(source)
             is_kept = step in ("build", "tail")
-            found, asked = measured(sides, "keep" if is_kept else "read", rounds=1 if is_kept else rounds, log=log)
+            found, asked = measured(sides, "keep" if is_kept else "read", rounds=1 if is_kept else rounds, server=server)
             disk, there = found["disk"], found["store"]
             ratio = f"{there.wall / disk.wall:.2f} ({there.cpu / disk.cpu:.2f})"
             say(f"{step:18} disk {disk}   store {there}   ratio {ratio}   {dict(asked) or ''}")

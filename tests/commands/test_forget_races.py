@@ -44,15 +44,15 @@ def test_a_run_that_was_killed_is_finished_by_the_next(run: CommandLine, monkeyp
 
 
 def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = pipeline.append
+    real = pipeline.appended
     orders = Project.load().table(NAME)
 
-    def forget_begins_first(*arguments: Any, **more: Any) -> None:
+    def forget_begins_first(*arguments: Any, **more: Any) -> Any:
         key = ErasedKey.parse(orders.schema, KEY)
         denylist.add(orders.forgotten_file, key, forgotten=LATER, through=None)
-        real(*arguments, **more)
+        return real(*arguments, **more)
 
-    monkeypatch.setattr(pipeline, "append", forget_begins_first)
+    monkeypatch.setattr(pipeline, "appended", forget_begins_first)
     answer = run.land(NAME, mutation(6, state=SECRET, written=2), format=FORMAT, file="4.jsonl")
     assert (answer.code, "forgotten while it landed" in answer.err) == (3, True), answer.err
     forget(run)
@@ -63,15 +63,15 @@ def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monk
 def test_landing_that_forgetting_came_between_begins_anew_or_says_so(
     run: CommandLine, monkeypatch: pytest.MonkeyPatch, lands_the_key: bool
 ) -> None:
-    real = pipeline.append
+    real = pipeline.appended
     orders = Project.load().table(NAME)
 
-    def forgets_first(*arguments: Any, **more: Any) -> None:
-        monkeypatch.setattr(pipeline, "append", real)
+    def forgets_first(*arguments: Any, **more: Any) -> Any:
+        monkeypatch.setattr(pipeline, "appended", real)
         orders.forget(KEY)
-        real(*arguments, **more)
+        return real(*arguments, **more)
 
-    monkeypatch.setattr(pipeline, "append", forgets_first)
+    monkeypatch.setattr(pipeline, "appended", forgets_first)
     answer = run.land(NAME, mutation(6 if lands_the_key else 41, state=SECRET), mutation(40), format=FORMAT, file="4.jsonl")
     assert answer.code == (3 if lands_the_key else 0), answer.err
     if lands_the_key:

@@ -16,7 +16,8 @@ from helpers.state_sizes import set_sizes
 
 from cdc_views.landing.delta import append
 from cdc_views.operations import answers
-from cdc_views.storage.delta_log import DRAFT, files_of
+from cdc_views.storage.delta_log import DRAFT
+from cdc_views.storage.table_log import TableLog
 
 pytestmark = pytest.mark.heavy
 
@@ -174,7 +175,7 @@ def test_maintain_removes_what_old_vectors_left(run: CommandLine, monkeypatch: p
     for path in (*state.glob("deletion_vector_*.bin"), *state.glob("_bits/*"), draft):
         os.utime(path, (1, 1))
     assert run("maintain").code == 0
-    used = {file.deleted.file for file in files_of(state, current().version()) if file.deleted is not None}
+    used = {file.deleted.file for file in TableLog.open(state, version=current().version()).files if file.deleted is not None}
     assert {path.name for path in state.glob("deletion_vector_*.bin")} == used
     assert (1 <= len(used) < count, draft.exists(), len([*state.glob("_bits/*")])) == (True, False, 1)
     assert run.query(NAME) == before == run.query(NAME, "--raw-only")

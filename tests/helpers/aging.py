@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.operations.lateness import purged_through
@@ -18,6 +18,7 @@ from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import Forgetting, Materialization, materialize, sizes, sources_of
 from cdc_views.state.state_table import StateTable, open_state
+from cdc_views.storage.table_log import TableLog
 from helpers.histories import NOW
 from helpers.lateness import Ages, Identity
 from helpers.reading import Row, land, read_rows
@@ -60,7 +61,7 @@ class Aging:
 
     @property
     def state(self) -> StateTable:
-        state = open_state(self.location, self.raw.relation, raw=DeltaTable(self.raw.location))
+        state = open_state(self.location, self.raw.relation, raw=TableLog.open(self.raw.location))
         assert state is not None
         return state
 

@@ -36,7 +36,7 @@ CQL = "CREATE TABLE shop.orders (id int, item int, state text, note text, PRIMAR
 RAW, WAREHOUSE, STATE, RECORD = "raw", "warehouse", "warehouse/state", "warehouse/_cdc_views"
 FOLDERS = (RAW, WAREHOUSE, STATE, RECORD)
 COMMITS = (
-    "cdc_views.landing.pipeline.append",
+    "cdc_views.landing.pipeline.appended",
     "cdc_views.engines.duckdb.state.commit",
     "cdc_views.state.run.commit_written",
     "cdc_views.state.state_table.record",

@@ -49,15 +49,15 @@ def test_a_source_that_breaks_is_read_again_and_nothing_lands_twice(raw: RawTabl
 
 
 def test_a_target_that_is_away_is_waited_for(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, attempts = pipeline.append, []
+    real, attempts = pipeline.appended, []
 
-    def away(*args: Any, **options: Any) -> None:
+    def away(*args: Any, **options: Any) -> Any:
         attempts.append(1)
         if len(attempts) <= 2:
             raise EngineError("disk full")
-        real(*args, **options)
+        return real(*args, **options)
 
-    monkeypatch.setattr(pipeline, "append", away)
+    monkeypatch.setattr(pipeline, "appended", away)
     monkeypatch.setattr("cdc_producers.runtime.pauses", lambda: pauses(first=0.05))
     source = Memory([emitted(i) for i in range(1, 11)])
     runtime(source, raw).run()

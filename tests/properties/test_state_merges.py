@@ -32,8 +32,8 @@ from cdc_views.state.state_table import StateTable, open_state
 from cdc_views.state.tail import ERASURE
 from cdc_views.state.wear import worn_groups
 from cdc_views.storage import deletion_vectors
-from cdc_views.storage.delta_log import files_of
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.table_log import TableLog
 
 pytestmark = pytest.mark.heavy
 GONE = Fact(FactKind.PARTITION, (1,), deletion=Deletion(15, 1))
@@ -51,7 +51,7 @@ def kept(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def opened(kept: Kept) -> StateTable:
     """The state as it is now."""
-    found = open_state(kept.state, kept.raw.relation, raw=DeltaTable(kept.raw.location))
+    found = open_state(kept.state, kept.raw.relation, raw=TableLog.open(kept.raw.location))
     assert found is not None
     return found
 
@@ -174,7 +174,7 @@ def test_a_state_without_its_vectors_shows_other_rows(kept: Kept, monkeypatch: p
 
 def test_rows_that_somebody_else_removed_are_told(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.land([row(0, 0, at=20, v=7)])
-    rows = files_of(Path(kept.state), DeltaTable(kept.state).version())
+    rows = TableLog.open(kept.state, version=DeltaTable(kept.state).version()).files
     (merged,) = {str(file.partition["_part"]) for file in rows if file.rows == 1}
     assert part_in(f"x/_part={merged}/y") == merged
     log = Path(kept.state) / "_delta_log"

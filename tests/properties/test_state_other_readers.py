@@ -30,6 +30,7 @@ from cdc_views.state import materialize
 from cdc_views.state.state_table import StateTable, open_state
 from cdc_views.storage.delta_log import entry_of
 from cdc_views.storage.relation_read import facts_of
+from cdc_views.storage.table_log import TableLog
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
@@ -39,7 +40,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.heavy]
 
 def opened(kept: Growing) -> StateTable:
     """The state as it is now."""
-    found = open_state(kept.state, kept.raw.relation, raw=DeltaTable(kept.raw.location))
+    found = open_state(kept.state, kept.raw.relation, raw=TableLog.open(kept.raw.location))
     assert found is not None
     return found
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from services.account import free_port, started, stop
 
 _READY_WITHIN = 60.0
 BUCKET = "lake"
+_ASKED = re.compile(rb'"(?:\x1b\[\S*?m)*(GET|HEAD|PUT|POST|DELETE) (\S*) HTTP')
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,14 @@ class S3:
     """A running server with a bucket."""
 
     port: int
+    log: Path
+
+    @contextmanager
+    def counting(self) -> Iterator[Counter[str]]:
+        """Yield a count of the block's requests, by method and key; it is full after the block."""
+        found, start = Counter[str](), self.log.stat().st_size
+        yield found
+        found.update(f"{method.decode()} {key.decode()}" for method, key in _ASKED.findall(self.log.read_bytes()[start:]))
 
     @property
     def endpoint(self) -> str:
@@ -47,11 +58,9 @@ class S3:
 @contextmanager
 def running(folder: Path) -> Iterator[S3]:
     """Run a server with an empty bucket; its log goes to `folder`."""
-    server = S3(free_port())
+    server = S3(free_port(), folder / "s3.log")
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(server.port)]
-    process = started(
-        command, lambda: server.asked("PUT", f"/{BUCKET}"), log=folder / "s3.log", within=_READY_WITHIN, failure=OSError
-    )
+    process = started(command, lambda: server.asked("PUT", f"/{BUCKET}"), log=server.log, within=_READY_WITHIN, failure=OSError)
     try:
         yield server
     finally:

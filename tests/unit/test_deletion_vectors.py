@@ -18,7 +18,8 @@ from cdc_views.errors import EngineError
 from cdc_views.storage import deletion_vectors
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.deletion_vectors import DeletionVector
-from cdc_views.storage.delta_log import Commit, entry_of, files_of, unused_vectors
+from cdc_views.storage.delta_log import Commit, entry_of, unused_vectors
+from cdc_views.storage.table_log import TableLog
 
 ROWS = 1000
 IN_TABLE = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40, "cardinality": 6}
@@ -48,9 +49,10 @@ def shown(folder: Path, *, where: str = "true") -> list[int]:
 def hide(folder: Path, positions: set[int]) -> int:
     """Hide rows of both files in one commit."""
     version = DeltaTable(str(folder)).version()
-    files = files_of(folder, version)
+    files = TableLog.open(folder, version=version).files
     vectors = deletion_vectors.write(folder, {file.path: BitMap64(positions) for file in files})
-    return Commit("DELETE", tuple(file.without(vectors[file.path]) for file in files), files).write(folder, after=version)
+    Commit("DELETE", tuple(file.without(vectors[file.path]) for file in files), files).write(folder, after=version)
+    return version + 1
 
 
 def test_the_file_of_a_vector_is_named_as_the_protocol_says() -> None:
@@ -106,12 +108,12 @@ def test_deltalake_shows_what_a_commit_leaves(table: Path) -> None:
 
 def test_a_log_is_read_alike_with_and_without_a_checkpoint(table: Path) -> None:
     version = hide(table, {3})
-    tagged = tuple(file.without(file.deleted) for file in files_of(table, version))
-    before = files_of(table, version)
+    tagged = tuple(file.without(file.deleted) for file in TableLog.open(table, version=version).files)
+    before = TableLog.open(table, version=version).files
     DeltaTable(str(table)).create_checkpoint()
     for number in range(version):
         entry_of(table, number).unlink()
-    assert files_of(table, version) == before == tagged
+    assert TableLog.open(table, version=version).files == before == tagged
     assert [(file.rows, file.live, dict(file.partition)) for file in before] == [
         (ROWS, ROWS - 1, {"part": "a b"}),
         (ROWS, ROWS - 1, {"part": "c"}),
@@ -120,17 +122,17 @@ def test_a_log_is_read_alike_with_and_without_a_checkpoint(table: Path) -> None:
         str(path) for path in table.rglob("*.parquet") if "_delta_log" not in str(path)
     }
     with pytest.raises(EngineError, match=f"version {version + 1} is gone"):
-        files_of(table, version + 1)
+        TableLog.open(table, version=version + 1)
 
 
 def test_tags_and_transactions_last(table: Path) -> None:
     version = DeltaTable(str(table)).version()
-    first, *_ = files_of(table, version)
+    first, *_ = TableLog.open(table, version=version).files
     tagged = type(first)(first.path, first.partition, first.size, first.rows, first.modified, {"who": "me"})
     Commit("WRITE", (tagged,), (), {"app": 7}, "a note").write(table, after=version)
     opened = DeltaTable(str(table))
     opened.create_checkpoint()
-    assert [dict(file.tags) for file in files_of(table, opened.version())] == [{"who": "me"}, {}]
+    assert [dict(file.tags) for file in TableLog.open(table, version=opened.version()).files] == [{"who": "me"}, {}]
     assert opened.transaction_version("app") == 7
     assert "minValues" not in json.dumps(entry_of(table, version + 1).read_text()), "no value of a row is in the log"
 
@@ -161,4 +163,4 @@ def test_vectors_that_no_file_has_are_known(table: Path) -> None:
     hide(table, {1})
     (old,) = table.glob("deletion_vector_*.bin")
     version = hide(table, {1, 2})
-    assert unused_vectors(table, files_of(table, version)) == [old]
+    assert unused_vectors(table, TableLog.open(table, version=version).files) == [old]

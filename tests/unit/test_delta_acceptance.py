@@ -23,7 +23,8 @@ from pyroaring import BitMap64
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.landing.external.table import ExternalTable
 from cdc_views.storage import deletion_vectors
-from cdc_views.storage.delta_log import DataFile, files_of, unused_vectors
+from cdc_views.storage.delta_log import DataFile, unused_vectors
+from cdc_views.storage.table_log import TableLog
 
 REFUSED = {"column_mapping": "columnMapping", "iceberg_compat_v1": "columnMapping", "type_widening": "typeWidening"}
 
@@ -74,7 +75,7 @@ def test_a_table_that_needs_more_is_refused(cases: Path, name: str) -> None:
 def test_our_reader_of_logs_knows_each_file_its_rows_and_those_hidden(cases: Path, name: str) -> None:
     location = cases / name / "table"
     opened = DeltaTable(str(location))
-    files = files_of(location, opened.version())
+    files = TableLog.open(location, version=opened.version()).files
     assert {file.path for file in files} == {unquote(path) for path in pa.table(opened.get_add_actions())["path"].to_pylist()}
     assert [file.rows for file in files] == [pq.read_metadata(location / file.path).num_rows for file in files]
     for file in files:
@@ -90,7 +91,7 @@ def test_a_checkpoint_of_the_classic_name_may_have_sidecars(cases: Path, tmp_pat
     copied = shutil.copytree(location, tmp_path / "table")
     for path in (copied / "_delta_log").glob("0*.checkpoint.*.parquet"):
         path.rename(path.with_name(f"{path.name[:20]}.checkpoint.parquet"))
-    assert files_of(copied, version) == files_of(location, version)
+    assert TableLog.open(copied, version=version).files == TableLog.open(location, version=version).files
 
 
 def test_parts_of_a_checkpoint_that_lack_one_are_none(cases: Path, tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_parts_of_a_checkpoint_that_lack_one_are_none(cases: Path, tmp_path: Pat
     version = DeltaTable(str(copied)).version()
     sorted((copied / "_delta_log").glob("0*.checkpoint.*.parquet"))[0].unlink()
     with pytest.raises(EngineError, match="is gone from Delta's log"):
-        files_of(copied, version)
+        assert TableLog.open(copied, version=version).files
 
 
 @pytest.mark.parametrize("name", ["v2_checkpoint_json", "v2_checkpoint_parquet"])
@@ -108,7 +109,7 @@ def test_a_lost_sidecar_is_told(cases: Path, tmp_path: Path, name: str) -> None:
     for path in (copied / "_delta_log" / "_sidecars").iterdir():
         path.unlink()
     with pytest.raises(EngineError, match="cannot be read"):
-        files_of(copied, version)
+        assert TableLog.open(copied, version=version).files
 
 
 def test_a_vector_of_an_absolute_path_is_in_use(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from cdc_views.operations.erasing.rewriting import statistics, without_bounds
 from cdc_views.state.tail import tail_of
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_log import LOG
+from cdc_views.storage.table_log import TableLog
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=timezone.utc)
 FORMAT = CassandraMutation()
@@ -88,7 +89,7 @@ def test_a_table_of_an_earlier_version_takes_no_values_from_the_next_landing_on(
     assert DeltaTable(older.location).metadata().configuration[SETTING] == "0"
     assert "pemba-18" not in "".join(log_texts(older.location))
     assert DeltaTable(older.location).metadata().configuration["delta.enableExpiredLogCleanup"] == "false"
-    tail = tail_of(DeltaTable(older.location), after=covered)
+    tail = tail_of(TableLog.open(older.location), after=covered)
     assert (len(tail.files), tail.rows, tail.rebuild) == (1, 1, ""), "the setting is no data"
     version = DeltaTable(older.location).version()
     land_one(older, tmp_path, event(3))
@@ -110,7 +111,7 @@ def test_values_that_a_log_has_are_taken_out_of_its_newest_version(older: RawTab
     table.create_checkpoint()
     assert SECRET not in str(pq.read_table(max(Path(older.location, LOG).glob("*.checkpoint.parquet"))).column("add").to_pylist())
     assert (landed_ids(older), without_bounds(table)) == (before, 0)
-    assert tail_of(table, after=covered).files == (), "the same facts are no news"
+    assert tail_of(TableLog.open(older.location), after=covered).files == (), "the same facts are no news"
 
 
 def test_files_under_paths_with_codes_are_restated_too(tmp_path: Path) -> None:
@@ -166,7 +167,8 @@ def test_a_checkpoint_is_due_later_the_more_the_last_one_says(raw: RawTable) -> 
 def test_a_damaged_pointer_to_the_last_checkpoint_costs_a_checkpoint_alone(raw: RawTable) -> None:
     committed(raw, commits=25)
     Path(raw.location, LOG, "_last_checkpoint").write_text("{")
-    sum_up(DeltaTable(raw.location))
+    table = DeltaTable(raw.location)
+    sum_up(raw.location, table.version(), table.metadata().configuration)
     assert checkpoints(raw.location) == [20, 25]
 
 

@@ -12,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from cdc_views.landing.vacuum import vacuum_all
 from cdc_views.state.tail import tail_of
 from cdc_views.storage.delta_paths import paths_by_name
+from cdc_views.storage.table_log import TableLog
 
 DAYS = ["2026-01-01 00:00:00", "a/b", "x%41", "x A", "é"]
 
@@ -33,7 +34,7 @@ def test_paths_are_those_of_the_file_system(location: str) -> None:
 
 def test_a_tail_has_the_files_of_such_partitions(location: str) -> None:
     write_deltalake(location, pa.table({"k": [9], "day": ["x y%"]}), partition_by=["day"], mode="append")
-    assert len(tail_of(DeltaTable(location), after=0).files) == 1
+    assert len(tail_of(TableLog.open(location), after=0).files) == 1
 
 
 def test_files_of_the_newest_version_stay(location: str) -> None:

@@ -36,8 +36,8 @@ def land(mine: StreamLander, *numbers: int) -> int:
 
 def test_a_table_is_opened_once_for_many_commits(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Any] = []
-    real = streams.create_raw
-    monkeypatch.setattr(streams, "create_raw", lambda *a, **named: opened.append(a) or real(*a, **named))
+    real = streams.landing_log
+    monkeypatch.setattr(streams, "landing_log", lambda *a, **named: opened.append(a) or real(*a, **named))
     monkeypatch.setattr(streams, "_OPENED_ANEW_AFTER", 8)
     mine = lander(raw)
     assert land(mine, *range(1, 8)) == 7

@@ -261,19 +261,20 @@ def test_a_crash_at_any_commit_loses_and_doubles_nothing(
     file = write_lines(tmp_path / "a.jsonl", event(1), "bad 2", event(3), "bad 4", "bad 5", event(6))
     other = write_lines(tmp_path / "b.jsonl", event(1), "bad 2", event(7), "bad 8")
     commits = 0
-    for module in ("pipeline", "quarantine"):
-        real = __import__(f"cdc_views.landing.{module}", fromlist=["append"]).append
+    for module, name in (("pipeline", "appended"), ("quarantine", "append")):
+        real = getattr(__import__(f"cdc_views.landing.{module}", fromlist=[name]), name)
 
-        def dying(*args: Any, _real: Any = real, **options: Any) -> None:
+        def dying(*args: Any, _real: Any = real, **options: Any) -> Any:
             nonlocal commits
             commits += 1
             if commits == step // 2 + 1 and step % 2 == 0:
                 raise Crash
-            _real(*args, **options)
+            done = _real(*args, **options)
             if commits == step // 2 + 1:
                 raise Crash
+            return done
 
-        monkeypatch.setattr(f"cdc_views.landing.{module}.append", dying)
+        monkeypatch.setattr(f"cdc_views.landing.{module}.{name}", dying)
     with contextlib.suppress(Crash):
         land(raw, file, other, batch_rows=batch_rows)
     monkeypatch.undo()
@@ -311,7 +312,7 @@ def test_a_lander_that_always_loses_gives_up_with_advice(raw: RawTable, tmp_path
     def losing(*args: Any, **options: Any) -> None:
         raise ConflictError("lost")
 
-    monkeypatch.setattr(pipeline, "append", losing)
+    monkeypatch.setattr(pipeline, "appended", losing)
     with pytest.raises(TransientError, match="run it again"):
         land(raw, write_lines(tmp_path / "a.jsonl", event(1)))
 

@@ -95,14 +95,14 @@ def test_streams_land_in_one_commit_with_all_their_positions(raw: RawTable) -> N
 
 
 def test_a_stream_that_another_lands_first_is_skipped_and_the_others_land(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, others = pipeline.append, [batch("a", block(1, 2))]
+    real, others = pipeline.appended, [batch("a", block(1, 2))]
 
-    def late(*args: object, **options: object) -> None:
+    def late(*args: object, **options: object) -> object:
         if others:
             land(raw, others.pop())
-        real(*args, **options)  # type: ignore[arg-type]
+        return real(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pipeline, "append", late)
+    monkeypatch.setattr(pipeline, "appended", late)
     report = land(raw, batch("a", block(1, 2, 3)), batch("b", block(10)))
     assert (report.events, report.skipped) == (2, 2)
     assert landed_ids(raw) == [1, 2, 3, 10]
@@ -117,7 +117,7 @@ def test_a_bad_event_of_a_block_goes_to_quarantine_once_with_its_own_offset(
         def crash(*args: object, **options: object) -> None:
             raise EngineError("the disk is full")
 
-        patched.setattr(pipeline, "append", crash)
+        patched.setattr(pipeline, "appended", crash)
         with pytest.raises(EngineError, match="disk is full"):
             land(raw, *batches)
     assert positions(raw) == [None, None]

@@ -90,14 +90,14 @@ class Crash(Exception):
 def test_a_crash_around_the_landing_loses_and_doubles_nothing(
     raw: RawTable, mended: RawTable, monkeypatch: pytest.MonkeyPatch, is_before: bool, is_mended_again: bool
 ) -> None:
-    import cdc_views.landing.delta as delta
+    real = pipeline.appended
 
-    def dying(*args: Any, **options: Any) -> None:
+    def dying(*args: Any, **options: Any) -> Any:
         if not is_before:
-            delta.append(*args, **options)
+            real(*args, **options)
         raise Crash
 
-    monkeypatch.setattr(pipeline, "append", dying)
+    monkeypatch.setattr(pipeline, "appended", dying)
     with pytest.raises(Crash):
         replay(mended, FORMAT, now=NOW)
     monkeypatch.undo()
@@ -115,18 +115,18 @@ def test_a_crash_around_the_landing_loses_and_doubles_nothing(
 def test_a_replay_overtaken_between_claim_and_landing_is_fenced_off(
     raw: RawTable, mended: RawTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import cdc_views.landing.delta as delta
+    real = pipeline.appended
 
     calls = 0
 
-    def overtaken(*args: Any, **options: Any) -> None:
+    def overtaken(*args: Any, **options: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == 1:  # the first replay has claimed; a second one runs through before it lands
             assert replay(mended, FORMAT, now=NOW).events == 2
-        delta.append(*args, **options)
+        return real(*args, **options)
 
-    monkeypatch.setattr(pipeline, "append", overtaken)
+    monkeypatch.setattr(pipeline, "appended", overtaken)
     report = replay(mended, FORMAT, now=NOW)
     assert report.events == 0
     assert landed_ids(raw) == [1, 2, 4]
@@ -135,18 +135,18 @@ def test_a_replay_overtaken_between_claim_and_landing_is_fenced_off(
 def test_a_claim_taken_back_by_a_replay_that_lands_nothing_cannot_land_any_more(
     raw: RawTable, mended: RawTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import cdc_views.landing.delta as delta
+    real = pipeline.appended
 
     calls = 0
 
-    def overtaken(*args: Any, **options: Any) -> None:
+    def overtaken(*args: Any, **options: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == 1:  # under the old schema nothing decodes: it takes the claim back and is done
             assert replay(raw, FORMAT, now=NOW).events == 0
-        delta.append(*args, **options)
+        return real(*args, **options)
 
-    monkeypatch.setattr(pipeline, "append", overtaken)
+    monkeypatch.setattr(pipeline, "appended", overtaken)
     assert replay(mended, FORMAT, now=NOW).events == 2
     assert replay(mended, FORMAT, now=NOW).events == 0
     assert landed_ids(raw) == [1, 2, 4]

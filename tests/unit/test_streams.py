@@ -119,7 +119,7 @@ def failing(where: Any, name: str, *, after: int, error: Exception, is_done: boo
 
 
 def test_a_crash_between_quarantine_and_rows_repeats_the_batch_and_quarantines_once(raw: RawTable) -> None:
-    with failing(pipeline, "append", after=1, error=EngineError("disk full")), pytest.raises(EngineError, match="disk full"):
+    with failing(pipeline, "appended", after=1, error=EngineError("disk full")), pytest.raises(EngineError, match="disk full"):
         lander(raw).land(arriving(6, 7, 8), through=position(8), now=NOW)
     assert landed_ids(raw) == []
     assert lander(raw).land(arriving(6, 7, 8), through=position(8), now=NOW).events == 2
@@ -127,7 +127,7 @@ def test_a_crash_between_quarantine_and_rows_repeats_the_batch_and_quarantines_o
 
 
 def test_another_writer_that_commits_first_costs_an_attempt(raw: RawTable) -> None:
-    with failing(pipeline, "append", after=1, error=ConflictError("another writer"), is_done=True):
+    with failing(pipeline, "appended", after=1, error=ConflictError("another writer"), is_done=True):
         # it had committed the very same batch: nothing is left to do
         assert lander(raw).land(arriving(1, 2), through=position(2), now=NOW).skipped == 2
     assert landed_ids(raw) == [1, 2]
@@ -137,7 +137,7 @@ def test_writers_that_never_stop_are_told(raw: RawTable, monkeypatch: pytest.Mon
     def conflict(*_: Any, **__: Any) -> None:
         raise ConflictError("another writer")
 
-    monkeypatch.setattr(pipeline, "append", conflict)
+    monkeypatch.setattr(pipeline, "appended", conflict)
     with pytest.raises(TransientError, match="slot: other writers kept committing"):
         lander(raw).land(arriving(1), through=position(1), now=NOW)
 

@@ -34,9 +34,9 @@ class DuckDbPlugin(EnginePlugin):
         if place_of(raw.location).exists():  # else Delta and DuckDB need not be imported
             from cdc_views.engines.duckdb.tables import from_clause
             from cdc_views.engines.snapshot import snapshot_of
-            from cdc_views.landing import exists, open_raw
+            from cdc_views.landing import raw_log
 
-            if exists(raw) and open_raw(raw).file_uris():
+            if (log := raw_log(raw)) is not None and log.added:
                 return from_clause(snapshot_of(raw), raw)
         return "delta_scan('" + raw.location.replace("'", "''") + "')"
 

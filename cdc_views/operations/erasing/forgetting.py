@@ -43,6 +43,7 @@ from cdc_views.state.tail import ERASURE
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.places import Place, place_of, remove_tree
 from cdc_views.storage.relation_read import facts_of
+from cdc_views.storage.table_log import TableLog
 
 
 class Undecodable(str, Enum):
@@ -213,7 +214,7 @@ class _Forgetting:
 
     def _state(self, location: str) -> StateTable | None:
         raw = self.table.raw
-        return open_state(location, raw.relation, raw=open_delta(raw.location))
+        return open_state(location, raw.relation, raw=TableLog.open(raw.location))
 
     def _seen(self, place: ErasableTable) -> set[str]:
         """Return the raw files that the state has read, so that it does not read them again; nothing for other tables."""

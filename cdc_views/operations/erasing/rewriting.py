@@ -26,9 +26,9 @@ from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.digests import note_commit
 from cdc_views.plan.names import LANDED
 from cdc_views.storage import deletion_vectors
-from cdc_views.storage.delta_log import Commit, DataFile, files_of, new_file
-from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.delta_log import Commit, DataFile, new_file
 from cdc_views.storage.places import Place, arrow_sink, arrow_source, copy_file, place_of
+from cdc_views.storage.table_log import TableLog
 
 Change = Callable[[pa.Table], pa.Table]
 """Returns the rows to keep, or the same object if all stay unchanged."""
@@ -58,7 +58,7 @@ def rewrite(
                 f"{table.table_uri}: has deletion vectors, which somebody else wrote",
                 remedy="purge them (REORG … APPLY (PURGE)) and disable them",
             )
-        gone = [file for file in files_of(root, table.version()) if has(root / file.path)]
+        gone = [file for file in TableLog.open(root, version=table.version()).files if has(root / file.path)]
         return bool(gone) and _rewrite_live(table, root, gone, change, mark=mark, transactions=transactions or {})
     actions: list[Any] = []
     for file in pa.table(table.get_add_actions()).to_pylist():
@@ -80,9 +80,9 @@ def _rewrite_live(
         hidden = BitMap64() if file.deleted is None else deletion_vectors.read(root, file.deleted)
         rows = written(root / file.path, root / path, change, hidden=hidden)
         if rows:
-            added.append(new_file(root, path, partition=file.partition, rows=rows, tags=file.tags))
+            added.append(new_file(root / path, path, partition=file.partition, rows=rows, tags=file.tags))
     Commit("DELETE", tuple(added), tuple(gone), transactions, mark).write(root, after=table.version())
-    note_commit(opened(str(root)))
+    note_commit(str(root), table.version() + 1)
     return True
 
 
@@ -131,7 +131,7 @@ def commit_actions(table: DeltaTable, actions: list[Any], *, mark: str, transact
         table.create_write_transaction(
             actions, mode="append", schema=table.schema(), partition_by=parts or None, commit_properties=properties
         )
-        note_commit(table)
+        note_commit(table.table_uri, table.version())
 
 
 def batches(file: Place) -> Iterator[pa.Table]:

@@ -1,0 +1,73 @@
+"""Appends to a raw table: a file of rows, then one commit, which is put only if no other has its number.
+
+A writer that lost looks at the commits that came first, and tries the next number unless one of them matters to it. So an append
+that nobody disturbs costs a store two requests, however many commits the log has.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+
+from cdc_views.landing.checkpoints import sum_up
+from cdc_views.landing.delta import append, open_delta, write_file
+from cdc_views.landing.digests import note_commit
+from cdc_views.storage.conflicts import ConflictError
+from cdc_views.storage.delta_log import Commit
+from cdc_views.storage.table_log import TableLog
+from cdc_views.storage.widening import has_columns
+
+_ATTEMPTS = 100
+_LONGEST_PAUSE = 1.0
+_OF_APPENDS = frozenset({"appendOnly", "invariants", "deletionVectors", "timestampNtz", "v2Checkpoint", "changeDataFeed"})
+"""Delta's features that ask nothing of a writer that only adds files; deltalake knows the others."""
+
+
+def appended(log: TableLog, rows: pa.Table, *, transactions: Mapping[str, int]) -> TableLog:
+    """Append `rows` and record `transactions` in one commit after `log`; return the log after it. Adds missing columns.
+
+    If `rows` are empty, records only the transaction ids. Raises `ConflictError` if somebody committed one of the same ids, or
+    changed the table, since `log`; then nothing was written.
+    """
+    if not (has_columns(log.schema, rows.schema) and log.writer_features <= _OF_APPENDS):
+        append(open_delta(log.location, version=log.version), rows, transactions=transactions)
+        return log.refreshed()
+    file = log.folder / f"part-00000-{uuid4()}-c000.zstd.parquet"
+    written = write_file(file, [rows], schema=rows.schema) if rows.num_rows else None
+    commit = Commit("WRITE", () if written is None else (written.added,), transactions=transactions)
+    try:
+        after = _committed(log, commit)
+    except ConflictError:
+        file.unlink(missing_ok=True)
+        raise
+    sum_up(after.location, after.version, after.metadata.configuration)
+    note_commit(after.location, after.version)
+    return after
+
+
+def _committed(log: TableLog, commit: Commit) -> TableLog:
+    for attempt in range(_ATTEMPTS):
+        try:
+            return log.with_commit(commit.write(log.folder, after=log.version))
+        except ConflictError:
+            before, log = log, log.refreshed()
+            _check(before, log, commit.transactions)
+            if not isinstance(log.folder, Path):
+                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.01 * 2**attempt)))
+    raise ConflictError(f"{log.location}: {_ATTEMPTS} other commits came first; run the command again")
+
+
+def _check(before: TableLog, log: TableLog, ours: Collection[str]) -> None:
+    """Raise `ConflictError` if a commit after `before` matters to an append that records the ids `ours`."""
+    if log.metadata.id != before.metadata.id:
+        raise ConflictError(f"{log.location}: another table is there by now; run the command again")
+    for version, actions in log.actions(range(before.version + 1, log.version + 1)):
+        kinds = {"metaData", "protocol"} if actions is None else {kind for action in actions for kind in action}
+        ids = {str(action["txn"]["appId"]) for action in actions or () if "txn" in action}
+        if not kinds.isdisjoint({"metaData", "protocol"}) or not ids.isdisjoint(ours):
+            raise ConflictError(f"{log.location}: version {version} came first; run the command again")

@@ -1,0 +1,70 @@
+"""Requests to a store: few, and no more of them with every commit since the last checkpoint but the one that reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.tiny_project import event, write_lines
+from services import s3
+from test_many_writers import project
+
+from cdc_views import Project
+from cdc_views.storage import table_log
+
+pytestmark = pytest.mark.heavy
+
+RAW_CHECKPOINT, STATE_CHECKPOINT = 20, 10
+BEFORE_CHECKPOINT, AFTER_CHECKPOINT = 17, 20
+MEASURED = {1, BEFORE_CHECKPOINT, AFTER_CHECKPOINT}
+LEAST = {"read of a tail": 22, "tail": 45, "nothing new": 20, "read at rest": 15}
+"""The requests of a command when each log has one entry after its checkpoint."""
+
+
+@pytest.fixture
+def table(tmp_path: Path, prefix: str, server: s3.S3) -> Callable[[], Any]:
+    """A table of a warehouse on the store, as a new process opens it."""
+    file = project(tmp_path, prefix, server)
+
+    def opened() -> Any:
+        table_log._ENTRIES.clear()
+        return Project.load(file).table("shop.orders")
+
+    return opened
+
+
+def test_requests_are_bounded_by_the_commits_since_a_checkpoint(tmp_path: Path, table: Callable[[], Any], server: s3.S3) -> None:
+    seen: dict[str, dict[int, Counter[str]]] = {name: {} for name in LEAST}
+    commands: dict[str, Callable[[], Any]] = {
+        "read of a tail": lambda: table().query().to_arrow(),
+        "tail": lambda: table().materialize(),
+        "nothing new": lambda: table().materialize(),
+        "read at rest": lambda: table().query().to_arrow(),
+    }
+    for number in range(max(MEASURED) + 1):
+        write_lines(tmp_path / f"{number}.jsonl", event(number))
+        table().land(str(tmp_path / f"{number}.jsonl"))
+        if number + 1 in MEASURED:
+            table().materialize()
+        if number not in MEASURED:
+            continue
+        for name, command in commands.items():
+            with server.counting() as asked:
+                command()
+            seen[name][number] = asked
+    for name, counts in seen.items():
+        totals = {number: count.total() for number, count in counts.items()}
+        if name != "tail":  # which may merge runs, write a base, and write a checkpoint
+            assert max(totals.values()) <= LEAST[name] + RAW_CHECKPOINT + STATE_CHECKPOINT, (name, totals)
+            assert totals[AFTER_CHECKPOINT] < totals[BEFORE_CHECKPOINT], (name, totals)
+    for name in ("read of a tail", "nothing new", "read at rest"):
+        for asked in seen[name].values():
+            twice = {request: count for request, count in asked.items() if count > 1 and _is_entry(request)}
+            assert not twice, f"{name} reads an entry of a log again"
+
+
+def _is_entry(request: str) -> bool:
+    return "/_delta_log/0" in request and request.endswith(".json")
