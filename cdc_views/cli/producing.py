@@ -63,6 +63,10 @@ def with_destination(order: ProducerOrder) -> ProducerOrder:
     raise UnsupportedError(f"nothing can be published to {order.to.address!r}", remedy=f"known are: {known}")
 
 
+Naming = tuple[str | None, str]
+"""What the project file says of a raw table's place: `raw.table` and `warehouse`."""
+
+
 @dataclass
 class ProjectTarget:
     """One table of a project as a `cdc_views.landing.targets.StreamTarget`; `format_name`: its raw format, None: any."""
@@ -74,7 +78,7 @@ class ProjectTarget:
     _table: Table | None = None
     _version: object = None
     _files: tuple[Path, ...] = field(default=())
-    _was: RawTable | None = None
+    _was: tuple[RawTable, Naming] | None = None
     _one_at_a_time: Lock = field(default_factory=Lock)
 
     @property
@@ -102,11 +106,13 @@ class ProjectTarget:
         """See `StreamTarget.lander`; raises `EngineError` if a known raw table is missing, perhaps only for a while."""
         from cdc_views.landing.raw_table import exists, gone
 
-        table, was = self._current(), self._was
-        if was is not None and not exists(was) and _is_still_at(table, was.location):
-            raise gone(was)  # before a lander would create it again
+        table = self._current()
+        naming = (table.config.raw.table, table.project.config.warehouse)
+        was, was_named = self._was or (None, naming)
+        if was is not None and was_named == naming and not exists(was) and not exists(table.raw):
+            raise gone(was)  # before a lander would create it again, here or where an unnamed one begins
         lander = table.stream(stream)
-        self._was = lander.raw if exists(lander.raw) else None
+        self._was = (lander.raw, naming) if exists(lander.raw) else None
         return lander
 
     def version(self) -> object:
@@ -147,14 +153,6 @@ class ProjectTarget:
         table.schema  # noqa: B018  (reports an unreadable schema file now)
         self._files = (self.project_file, project.root / table.config.schema_)
         return table
-
-
-def _is_still_at(table: Table, location: str) -> bool:
-    """Return whether the project file still names that location, or something blocks it now."""
-    try:
-        return table.location == location
-    except ConfigError:
-        return True
 
 
 def _stamp(path: Path) -> tuple[int, int]:

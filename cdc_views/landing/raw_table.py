@@ -31,12 +31,12 @@ from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_tables import created, is_table, opened
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
 from cdc_views.storage.table_log import TableLog
+from cdc_views.storage.unnamed import QUARANTINE_SUFFIX
 
 _SETTINGS = raw_log_settings()
 _MARK = "cdc-views raw table"
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+); format (?P<format>[\w-]+)")
 _PERCENT_CODE = re.compile(r"%[0-9A-Fa-f]{2}")
-QUARANTINE_SUFFIX = "__quarantine"
 
 
 def quarantine_location(raw: RawTable) -> str:

@@ -103,7 +103,7 @@ class ProducerProject:
     Attributes:
         name: For slots, consumer groups and positions: `cdc_views_` and the project's name, in letters that all accept.
         folder: The project file's folder.
-        warehouse: The folder of the raw tables; None if it is not on this machine.
+        warehouse: The folder of the project's warehouse; None if it is not on this machine.
         topics: The topics that the project file names, by table.
     """
 

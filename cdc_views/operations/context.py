@@ -35,7 +35,7 @@ class ProjectContext:
     def __post_init__(self) -> None:
         """Let every later access to the project's stores use `storage_options:`."""
         # a quarantine is beside its raw table
-        raws = (table.raw_table.rstrip("/").rpartition("/")[0] for table in self.config.tables if is_url(table.raw_table))
+        raws = (table.raw.table.rstrip("/").rpartition("/")[0] for table in self.config.tables if table.raw.table is not None)
         for url in (self.config.warehouse, *raws):
             if self.config.storage_options and is_url(url):
                 use_options(url, self.config.storage_options)
@@ -180,14 +180,35 @@ class TableContext:
 
     @property
     def location(self) -> str:
-        """Path or URI of the raw table in the project file."""
-        if self.project.is_remote:
-            return self.project.warehouse_plugin.raw_location(self.project.config, self.config.raw_table)
-        path, warehouse = self.config.raw_table, self.project.config.warehouse
+        """Path or URI of the raw table: the project file's, else `raw/<slug>` under the warehouse, or where an earlier version
+        put it. Raises `ConfigError` if it is in both.
+        """
+        project, path = self.project, self.config.raw.table
+        if project.is_remote:
+            return project.warehouse_plugin.raw_location(project.config, path or self.config.slug)
+        if path is None:
+            return self._local(self._unnamed_raw())
         if is_url(path):
             return path.rstrip("/")
         # beside a project file is no place that the readers of a warehouse on a store can see
-        return str(place_of(warehouse) / path) if is_url(warehouse) else self._local(str(self.project.root / path))
+        return str(project.warehouse / path) if is_url(project.config.warehouse) else self._local(str(project.root / path))
+
+    def _unnamed_raw(self) -> str:
+        from cdc_views.project.paths import raw_paths
+        from cdc_views.storage.unnamed import has_events, settled
+
+        project = self.project
+        place = project.warehouse / "raw" / self.config.slug
+        if is_url(project.config.warehouse):  # never was anywhere else
+            return str(place)
+        found = settled(Path(str(place)), project.root / "raw" / self.config.slug, is_used=has_events)
+        if found is None:
+            earlier, now = raw_paths(None, self.config.slug, project.config.warehouse)
+            raise ConfigError(
+                f"{project.file}: {self.name} has no `raw.table`, and its events are in two places: {now}, and {earlier}, where "
+                "earlier versions kept them; set `raw: {table: …}` to the one to read, and the other stays as it is"
+            )
+        return str(found)
 
     @property
     def raw(self) -> RawTable:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from cdc_views.project.loading import load_project, project_json_schema
 from cdc_views.project.models import ProjectConfig, TableConfig
-from cdc_views.project.paths import default_raw_table, split_name
+from cdc_views.project.paths import split_name
 
-__all__ = ["ProjectConfig", "TableConfig", "default_raw_table", "load_project", "project_json_schema", "split_name"]
+__all__ = ["ProjectConfig", "TableConfig", "load_project", "project_json_schema", "split_name"]

@@ -28,7 +28,7 @@ from cdc_views.model.overrides import parse_override
 from cdc_views.model.severity import Severity
 from cdc_views.model.strategy import Strategy
 from cdc_views.project.engines import EngineName, FormatName, any_format_options, project_engine
-from cdc_views.project.paths import default_raw_table, slug_of, split_name
+from cdc_views.project.paths import raw_paths, slug_of, split_name
 
 _LATENESS = re.compile(r"\d+[smhd]\Z")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
@@ -67,7 +67,9 @@ class RawConfig(ConfigPart):
     layout: Layout = Field(
         default=Layout.CANONICAL, description="`canonical`: what `land` writes; `as-found`: somebody else lands it."
     )
-    table: Name | None = Field(default=None, description="Path of the raw Delta table; by default derived from the table's name.")
+    table: Name | None = Field(
+        default=None, description="Path of the raw Delta table; by default under the warehouse: `raw/`, and the table's name."
+    )
     topics: tuple[Name, ...] = Field(
         default=(), description="Kafka topics that `produce kafka` lands; default: the one that is named, or ends, as the table."
     )
@@ -231,11 +233,6 @@ class TableConfig(ConfigPart):
         return slug_of(self.name)
 
     @property
-    def raw_table(self) -> str:
-        """The raw table's path, as written or derived."""
-        return self.raw.table or default_raw_table(self.name)
-
-    @property
     def serving_name(self) -> str | None:
         """The serving table's folder, as written or derived; None if there is no serving table."""
         serving = self.materialize.serving
@@ -270,7 +267,7 @@ class ProjectConfig(ConfigPart):
     def _no_two_alike(self) -> ProjectConfig:
         for what, names in (
             ("table", [t.name for t in self.tables]),
-            ("raw table", [t.raw_table.rstrip("/") for t in self.tables]),
+            ("raw table", [path for t in self.tables for path in raw_paths(t.raw.table, t.slug, self.warehouse)]),
             ("view", [f"{t.keyspace}.{t.view_name}" for t in self.tables]),
             ("serving table", [t.serving_name.casefold() for t in self.tables if t.serving_name is not None]),
         ):

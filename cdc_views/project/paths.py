@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from urllib.parse import urlsplit
 
@@ -20,19 +21,14 @@ def split_name(name: str) -> tuple[str, str]:
     return (keyspace, table) if dot else ("", name)
 
 
-def default_raw_table(name: str) -> str:
-    """Return the path of a table's raw table, relative to the project file; no two names share one.
+def slug_of(name: str) -> str:
+    """Return a table's name as the name of a file or folder; no two names share one.
 
     A dot becomes `_`, so `_` is doubled. Capitals, which some file systems ignore, and all else become `-` and hex.
 
-    >>> default_raw_table("shop.orders"), default_raw_table("shop.order_items"), default_raw_table("ks.Orders")
-    ('raw/shop_orders', 'raw/shop_order__items', 'raw/ks_-4frders')
+    >>> slug_of("shop.orders"), slug_of("shop.order_items"), slug_of("ks.Orders")
+    ('shop_orders', 'shop_order__items', 'ks_-4frders')
     """
-    return f"raw/{slug_of(name)}"
-
-
-def slug_of(name: str) -> str:
-    """Return a table's name as the name of a file or folder, encoded as in `default_raw_table`; no two names share one."""
     return "_".join(_encoded_part(part) for part in name.split("."))
 
 
@@ -46,6 +42,19 @@ def _encoded_part(part: str) -> str:
         else:  # also a `_` at either end, which would join the `_` of a dot
             encoded += [f"-{byte:02x}" for byte in letter.encode()]
     return "".join(encoded)
+
+
+def raw_paths(named: str | None, slug: str, warehouse: str) -> list[str]:
+    """Return each path that a table's raw table may have: the one named by the project file, else the one under the warehouse,
+    which is the last, and that of earlier versions, which is relative to the project file. Equal paths are spelled alike.
+    """
+    if named is None:
+        return list(dict.fromkeys(_spelled(path) for path in (f"raw/{slug}", f"{warehouse}/raw/{slug}")))
+    return [_spelled(named)]
+
+
+def _spelled(path: str) -> str:
+    return path.rstrip("/") if is_url(path) else posixpath.normpath(path)
 
 
 _UNFIT = re.compile(r"[\[\]|^\\\x00-\x1f\x7f]")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.command_line import Answer, CommandLine, table, write_project
+from helpers.comparing import raw_location
 
 from cdc_views.cli import main
 
@@ -282,14 +282,15 @@ def test_an_empty_and_a_binary_file(run: CommandLine) -> None:
 
 def test_a_damaged_raw_table_is_an_engine_s_failure_told_on_one_line(run: CommandLine) -> None:
     land(run)
-    log = Path("raw/shop_orders/_delta_log/00000000000000000001.json")
+    raw = Path(raw_location(ORDERS))
+    log = raw / "_delta_log/00000000000000000001.json"
     whole = log.read_text()
     log.write_text('{"x')
     landing = ("land", FORMAT, "events.jsonl", "--table", ORDERS)
     for arguments in (("query", ORDERS), ("explain", ORDERS, "--key", '{"id": 1}'), ("apply",), landing):
         refused(run(*arguments), "raw/shop_orders", code=3)
     log.write_text(whole)
-    (data,) = Path("raw/shop_orders").glob("*.parquet")
+    (data,) = raw.glob("*.parquet")
     for damage in (lambda: data.write_bytes(b"x"), data.unlink):
         damage()
         for arguments in (("query", ORDERS), ("explain", ORDERS, "--key", '{"id": 1}')):
@@ -300,10 +301,11 @@ def test_a_delta_table_of_somebody_else_is_left_alone(run: CommandLine) -> None:
     import deltalake
     import pyarrow as pa
 
-    deltalake.write_deltalake("raw/shop_orders", pa.table({"a": [1]}))
+    raw = raw_location(ORDERS)
+    deltalake.write_deltalake(raw, pa.table({"a": [1]}))
     refused(run("query", ORDERS), "no raw table of cdc-views")
     refused(land(run), "no raw table of cdc-views")
-    assert deltalake.DeltaTable("raw/shop_orders").version() == 0
+    assert deltalake.DeltaTable(raw).version() == 0
 
 
 FOLDERS = ["quo'te", "ümläut 😀", *map(heavy, ("mit Leerzeichen", 'double"quote', "ha#sh;semi", "back`tick $x", "a%b"))]
@@ -331,7 +333,7 @@ def test_a_folder_that_delta_cannot_live_in_is_refused(run: CommandLine, folder:
     set_up()
     refused(land(run), "choose another path")
     refused(run("query", ORDERS), "choose another path")
-    assert not Path("raw").exists()
+    assert not Path("warehouse").exists()
 
 
 NAMES = ["../../x", 'or"ders', *map(heavy, ("or.ders", "or'ders", "😀", "a/b", "a b", "%41", "select", "_x_", "Orders"))]
@@ -345,7 +347,7 @@ def test_any_table_name_works_and_stays_in_its_folder(run: CommandLine, name: st
     assert [row["id"] for row in run.query(f"shop.{name}")] == [1]
     assert run("apply").code == 0
     assert run("generate", "--out", "sql").code == 0
-    assert len(list(Path("raw").iterdir())) == len(list(Path("sql").iterdir())) == 1
+    assert len(list(Path("warehouse/raw").iterdir())) == len(list(Path("sql").iterdir())) == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -360,7 +362,6 @@ def test_a_warehouse_that_cannot_be_made(run: CommandLine) -> None:
     project = json.loads(Path("cdc_views.yml").read_text()) | {"warehouse": "/proc/nowhere"}
     Path("cdc_views.yml").write_text(json.dumps(project))
     refused(run("apply"), "/proc/nowhere", code=3)
-    shutil.rmtree("raw")
 
 
 # --- fidelity ------------------------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def test_query_before_anything_landed_is_empty_and_says_so(capsys: Captured, tmp
     code, out, err = run(capsys, "query", "shop.orders", "--format", "jsonl")
     assert (code, out) == (0, "")
     assert "nothing has landed for shop.orders yet" in err
-    assert not (tmp_path / "raw").exists()
+    assert not (tmp_path / "warehouse/raw").exists()
 
 
 def test_query_explain_says_the_strategy_and_the_reason(capsys: Captured) -> None:

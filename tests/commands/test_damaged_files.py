@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from helpers.command_line import CommandLine, write_project
 from helpers.command_line import table as table_of
+from helpers.comparing import raw_location
 
 from cdc_views import Project
 from cdc_views.errors import DamagedFileError
@@ -89,7 +90,7 @@ def _restored(cli: CommandLine, damaged: Path, kept: Path) -> None:
 
 def _landed_anew(cli: CommandLine, damaged: Path, kept: Path) -> None:
     """What a message says to do without a backup: both folders away, and the events again."""
-    for folder in ("raw/shop_orders", *Path().glob("**/state/shop_orders")):
+    for folder in (raw_location(TABLE), *Path().glob("**/state/shop_orders")):
         shutil.move(folder, f"{Path(folder).parent.name}.away")
     assert cli("rebuild", TABLE, "--accept").code == 0
     for name in ("1", "100", "900"):
@@ -103,8 +104,8 @@ def _materialized(cli: CommandLine, damaged: Path, kept: Path) -> None:
     assert cli("materialize", "--select", TABLE).code == 0
 
 
-RAW_FILE = (lambda: _largest("raw/shop_orders"), "raw table", "restore it from a backup", _landed_anew)
-RAW_LOG = (lambda: Path("raw/shop_orders/_delta_log") / f"{1:020}.json", "raw table", "restore it from a backup", _restored)
+RAW_FILE = (lambda: _largest("**/raw/shop_orders"), "raw table", "restore it from a backup", _landed_anew)
+RAW_LOG = (lambda: Path(raw_location(TABLE), "_delta_log") / f"{1:020}.json", "raw table", "restore it from a backup", _restored)
 STATE_FILE = (lambda: _largest("**/state/*/1"), "state", "which builds it from raw", _materialized)
 STATE_LOG = (lambda: sorted(Path().glob("**/state/*/1/_delta_log/*.json"))[1], "state", "which builds it from raw", _materialized)
 Found = tuple[Callable[[], Path], str, str, Callable[[CommandLine, Path, Path], None]]
@@ -149,14 +150,14 @@ def test_each_command_names_the_damaged_file_and_its_remedy_mends_it(
 
 
 def test_the_api_names_it_too(cli: CommandLine) -> None:
-    _noise(_largest("raw/shop_orders"))
+    _noise(_largest("**/raw/shop_orders"))
     with pytest.raises(DamagedFileError, match="the raw table is damaged") as found:
         Project.load("cdc_views.yml").table(TABLE).query(raw_only=True)
     assert (found.value.table, found.value.file.suffix) == (TABLE, ".parquet")
 
 
 def test_a_report_by_the_api_names_it_too(cli: CommandLine) -> None:
-    _noise(_largest("raw/shop_orders"))
+    _noise(_largest("**/raw/shop_orders"))
     with pytest.raises(DamagedFileError, match="the raw table is damaged") as found:
         Project.load("cdc_views.yml").report("site")
     assert (found.value.table, found.value.file.suffix) == (TABLE, ".parquet")

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import CommandLine, table, write_project
+from helpers.comparing import raw_location
 from helpers.forgetting_tables import CQL, FORMAT, KEY, LATER, NAME, SECRET, begun, files_with, forget, land, mutation, without
 from helpers.found_tables import as_records
 
@@ -76,7 +77,7 @@ def test_older_events_are_held_back_and_newer_ones_land(run: CommandLine) -> Non
     assert files_with(SECRET) == []
     assert 6 not in {row["line"] for row in run.query(NAME)}
     assert run("land", FORMAT, "1.jsonl", "--table", NAME).err == "", "known by its content, it is not read again"
-    kept = DeltaTable("raw/shop_orders__quarantine").to_pyarrow_table().to_pylist()
+    kept = DeltaTable(f"{raw_location(NAME)}__quarantine").to_pyarrow_table().to_pylist()
     assert [(row["source"], row["line"], row["event"]) for row in kept] == [("5.jsonl", 2, b""), ("5.jsonl", 4, b"")]
     assert all("its key was forgotten at 20" in row["reason"] for row in kept)
     assert run("replay", NAME).code == 0, "nothing of it waits"
@@ -184,15 +185,15 @@ def restored(folder: str, name: str) -> None:
 
 
 ORPHANS = {
-    "a Parquet file in raw": ("raw/shop_orders", "part-copy.parquet"),
+    "a Parquet file in raw": ("warehouse/raw/shop_orders", "part-copy.parquet"),
     "in the state": ("warehouse/state/shop_orders/2", "_part=b/part-copy.parquet"),
-    "under another name": ("raw/shop_orders", "copy.bak"),
+    "under another name": ("warehouse/raw/shop_orders", "copy.bak"),
 }
 
 
 @pytest.mark.parametrize("how", ORPHANS)
 def test_the_proof_finds_an_orphan(run: CommandLine, how: str) -> None:
-    orphan("raw/shop_orders")
+    orphan(raw_location(NAME))
     forget(run)
     folder, name = ORPHANS[how]
     Path(folder, name).parent.mkdir(exist_ok=True)
@@ -209,7 +210,7 @@ def test_the_proof_finds_an_orphan(run: CommandLine, how: str) -> None:
 
 
 def test_the_proof_finds_a_log_entry_whose_statistics_hold_the_value(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Path("raw/shop_orders/_delta_log/00000000000000000001.json")
+    entry = Path(raw_location(NAME), "_delta_log/00000000000000000001.json")
     known = '\\"minValues\\":{\\"_landed_at\\":'
     assert known in entry.read_text(), "a landing time is no value"
     text = entry.read_text().replace(known, f'\\"minValues\\":{{\\"state\\":{{\\"value\\":\\"{SECRET}\\"}},\\"_landed_at\\":')
@@ -255,7 +256,7 @@ def test_a_replayed_event_does_not_bring_it_back(run: CommandLine) -> None:
     assert run("replay", NAME).code == 0
     found = {row["line"]: row["note"] for row in run.query(NAME)}
     assert (6 in found, found[7]) == (False, SECRET)
-    events_left = DeltaTable("raw/shop_orders__quarantine").to_pyarrow_table().to_pylist()
+    events_left = DeltaTable(f"{raw_location(NAME)}__quarantine").to_pyarrow_table().to_pylist()
     assert sorted((row["line"], bool(row["event"])) for row in events_left) == [(1, False), (2, True)]
 
 
@@ -321,8 +322,7 @@ def test_events_without_a_date_wait_until_somebody_says_so(run: CommandLine) -> 
 
 
 def test_a_found_table_is_not_touched_and_its_rows_are_held_back(run: CommandLine) -> None:
-    for folder in ("raw", "warehouse"):
-        shutil.rmtree(folder)
+    shutil.rmtree("warehouse")
     write_project(table(NAME, "schema.cql", FORMAT, raw={"layout": "as-found", "table": "found"}))
     events = [{"value": mutation(n, state=SECRET if n == 6 else None)} for n in range(10)]
     write_deltalake("found", as_records(events))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from helpers.command_line import CommandLine
+from helpers.comparing import raw_location
 from helpers.tiny_project import event, make_project, write_lines
 
 TABLE = "shop.orders"
@@ -39,7 +40,7 @@ def test_a_file_of_which_nothing_can_be_read_is_refused_whole(run: CommandLine) 
     assert "events.jsonl:1: " in answer.err
     assert "none of the first 59 events can be read as cassandra-mutation" in answer.err
     assert "--force" in answer.err
-    assert not Path("raw").exists(), "nothing was done"
+    assert not Path("warehouse").exists(), "nothing was done"
     assert waiting(run) == []
     assert land(run, "--force") == 1
     assert len(waiting(run)) == 59
@@ -75,7 +76,7 @@ def test_discarded_events_rest_and_are_kept(run: CommandLine) -> None:
     assert run("quarantine", "discard", TABLE, "--all", "--reason", "so was this").code == 0
     assert run("validate", "--no-docs", "--fail-on", "warning").code == 0
     assert run("quarantine", "replay", TABLE).code == 0, "nothing waits"
-    kept = DeltaTable("raw/shop_orders__quarantine").to_pyarrow_table().to_pylist()
+    kept = DeltaTable(f"{raw_location(TABLE)}__quarantine").to_pyarrow_table().to_pylist()
     assert {json.loads(row["event"])["answer"] for row in kept} == {1, 2}
     assert "discarded: a test event" in "".join(row["reason"] for row in kept)
     assert land(run) == 0, "the same file quarantines nothing anew"

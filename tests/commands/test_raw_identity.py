@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from helpers.command_line import CommandLine
-from helpers.raw_in_doubt import AWAY, BRIEFLY, NAME, READS, begin, keys, land, raw_of, refuses
+from helpers.raw_in_doubt import AWAY, BRIEFLY, NAME, READS, begin, keys, land, raw_of, raws, refuses
 from helpers.tiers import often
 
 from cdc_views.landing.delta import append, recorded
@@ -29,19 +29,19 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def test_a_raw_table_that_is_gone_is_no_empty_one(run: CommandLine) -> None:
     assert land(run, 0, 4) == 0
-    Path("raw").rename(AWAY)
+    raws().rename(AWAY)
     for command in READS:
         assert "is gone" in refuses(run, *command)
     assert land(run, 4, 5) == 3, "landing does not begin a new one over the hole"
-    assert not Path("raw").exists()
-    AWAY.rename("raw")
+    assert not raws().exists()
+    AWAY.rename(raws())
     assert keys(run) == [0, 1, 2, 3]
 
 
 def test_a_state_tells_of_a_raw_table_that_no_record_knows(run: CommandLine) -> None:
     assert (land(run, 0, 4), run("materialize").code) == (0, 0)
     shutil.rmtree("warehouse/_cdc_views")
-    Path("raw").rename(AWAY)
+    raws().rename(AWAY)
     for command in BRIEFLY:
         assert "is gone" in refuses(run, *command)
     assert land(run, 4, 5) == 3
@@ -50,16 +50,18 @@ def test_a_state_tells_of_a_raw_table_that_no_record_knows(run: CommandLine) -> 
 def test_raw_that_was_away_and_came_back_shows_its_rows(run: CommandLine) -> None:
     """Raw A, then B in its place, then A: A's rows, never B's by A's watermark."""
     assert (land(run, 0, 9), run("materialize").code) == (0, 0)
-    Path("raw").rename(AWAY)
+    raws().rename(AWAY)
     shutil.rmtree("warehouse/_cdc_views")
     shutil.move("warehouse", "warehouse.kept")
     assert land(run, 0, 2) == 0, "another checkout lands into another raw table"
+    raws().rename("raw.another")
     shutil.rmtree("warehouse")
     shutil.move("warehouse.kept", "warehouse")
+    Path("raw.another").rename(raws())
     for command in BRIEFLY:
         assert "another Delta table" in refuses(run, *command)
-    shutil.rmtree("raw")
-    AWAY.rename("raw")
+    shutil.rmtree(raws())
+    AWAY.rename(raws())
     assert keys(run) == list(range(9))
     answer = run("materialize")
     assert (answer.code, "up to date" in answer.err) == (0, True)
@@ -68,14 +70,14 @@ def test_raw_that_was_away_and_came_back_shows_its_rows(run: CommandLine) -> Non
 
 def test_accepting_another_raw_table_keeps_the_state_before(run: CommandLine) -> None:
     assert (land(run, 0, 9), run("materialize").code) == (0, 0)
-    Path("raw").rename(AWAY)
+    raws().rename(AWAY)
     answer = run("rebuild", NAME, "--accept")
     assert (answer.code, "9 gone" in answer.err) == (0, True), answer.err
     assert keys(run) == []
     assert (land(run, 0, 2), run("materialize").code, keys(run)) == (0, 0, [0, 1])
     assert run("validate", "--no-docs").code == 0
-    shutil.rmtree("raw")
-    AWAY.rename("raw")
+    shutil.rmtree(raws())
+    AWAY.rename(raws())
     refuses(run, "query", NAME)
     assert run("rebuild", NAME, "--back").code == 0
     assert (keys(run), run("materialize").code) == (list(range(9)), 0)
@@ -84,7 +86,7 @@ def test_accepting_another_raw_table_keeps_the_state_before(run: CommandLine) ->
 
 def test_the_only_copy_is_never_written_over(run: CommandLine) -> None:
     assert (land(run, 0, 9), run("materialize").code, run("maintain", "--drop-raw-older-than", "0s").code) == (0, 0, 0)
-    shutil.rmtree("raw")
+    shutil.rmtree(raws())
     for command in (*BRIEFLY, ("rebuild", NAME), ("rebuild", NAME, "--dry-run")):
         refuses(run, *command)
     assert land(run, 20, 21) == 3
@@ -102,10 +104,10 @@ def test_the_only_copy_is_never_written_over(run: CommandLine) -> None:
 @pytest.mark.parametrize("lands_more", often([0, 1, 2, 3], 0, 2))
 def test_a_restored_raw_table_is_noticed_however_far_it_went_on(run: CommandLine, lands_more: int) -> None:
     assert land(run, 0, 5) == 0
-    shutil.copytree("raw", AWAY)
+    shutil.copytree(raws(), AWAY)
     assert (land(run, 5, 7), run("materialize").code) == (0, 0)
-    shutil.rmtree("raw")
-    AWAY.rename("raw")
+    shutil.rmtree(raws())
+    AWAY.rename(raws())
     shutil.rmtree("warehouse/_cdc_views")
     for number in range(lands_more):
         # an agent that knows only the raw table goes on
@@ -125,10 +127,10 @@ def test_a_restored_raw_table_is_noticed_however_far_it_went_on(run: CommandLine
 
 def test_landing_knows_a_restored_raw_table_without_a_state(run: CommandLine) -> None:
     assert land(run, 0, 5) == 0
-    shutil.copytree("raw", AWAY)
+    shutil.copytree(raws(), AWAY)
     assert land(run, 5, 7) == 0
-    shutil.rmtree("raw")
-    AWAY.rename("raw")
+    shutil.rmtree(raws())
+    AWAY.rename(raws())
     refuses(run, "query", NAME)
     assert land(run, 7, 8) == 3
     assert run("rebuild", NAME, "--accept").code == 0

@@ -55,8 +55,8 @@ def rows(run: CommandLine, name: str = NAME, *more: str) -> list[str]:
 
 
 def raw_facts() -> int:
-    (root,) = (path for path in Path("raw").iterdir() if not path.name.endswith("__quarantine"))
-    return int(DeltaTable(str(root)).to_pyarrow_table().num_rows)
+    (table,) = Project.load().tables
+    return int(DeltaTable(table.location).to_pyarrow_table().num_rows)
 
 
 @pytest.mark.parametrize("case", often(CASES, "names3"))

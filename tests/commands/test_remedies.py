@@ -97,7 +97,7 @@ CASES = {
     "nothing landed, materialize": Case((), MATERIALIZE, "land events with `cdc-views land FORMAT FILE…", (LAND,)),
     "landed as another format": Case((LAND,), ("land", "key-value", "events.jsonl", "--table", TABLE), "land it as debezium", ()),
     "a foreign Delta table as raw": Case(
-        (_foreign("raw/shop_orders"),),
+        (_foreign("warehouse/raw/shop_orders"),),
         QUERY,
         "name another `raw: {table:",
         (_project(raw={"format": "debezium", "table": "raw/b"}),),
@@ -107,7 +107,7 @@ CASES = {
             LAND,
             _file("shop2.sql", "CREATE TABLE shop.users (id int PRIMARY KEY, note text);"),
             lambda: write_project(
-                table_of("shop.users", "shop2.sql") | {"raw": {"format": "debezium", "table": "raw/shop_orders"}}
+                table_of("shop.users", "shop2.sql") | {"raw": {"format": "debezium", "table": "warehouse/raw/shop_orders"}}
             ),
         ),
         ("query", "shop.users"),
@@ -142,10 +142,13 @@ CASES = {
         table=SERVED,
     ),
     "a file as the warehouse": Case(
-        (LAND, _away("warehouse"), _file("warehouse")), MATERIALIZE, "name a folder", (lambda: Path("warehouse").unlink(),)
+        (LAND, _away("warehouse"), _file("warehouse")),
+        MATERIALIZE,
+        "name a folder",
+        (lambda: Path("warehouse").unlink(), lambda: shutil.move("away.warehouse", "warehouse")),
     ),
     "a file as the raw table": Case(
-        (_file("raw/shop_orders"),), QUERY, "name a folder", (lambda: Path("raw/shop_orders").unlink(),)
+        (_file("warehouse/raw/shop_orders"),), QUERY, "name a folder", (_away("warehouse/raw/shop_orders"),)
     ),
     "no state to drop raw by": Case(
         (LAND,),

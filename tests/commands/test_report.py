@@ -163,7 +163,7 @@ def test_bad_input_is_told(bare: CommandLine, options: list[str], code: int, sai
 
 
 def test_a_table_that_cannot_be_read_ends_with_3(own: CommandLine) -> None:
-    (next(Path("raw").glob("*/_delta_log")) / "00000000000000000001.json").write_text("{")
+    (next(Path("warehouse/raw").glob("*/_delta_log")) / "00000000000000000001.json").write_text("{")
     answer = own("report", "--out", "site", "--as-of", AS_OF)
     assert answer.code == 3
     assert not Path("site").exists()

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import CommandLine
 from helpers.delta_rows import shown
-from helpers.raw_in_doubt import BRIEFLY, NAME, READS, begin, keys, land, raw_of, refuses
+from helpers.raw_in_doubt import BRIEFLY, NAME, READS, begin, keys, land, raw_of, raws, refuses
 from helpers.tiers import often
 
 pytestmark = pytest.mark.heavy
@@ -145,10 +145,10 @@ def test_a_rebuild_that_is_refused_accepts_nothing(run: CommandLine) -> None:
     """Raw was cut, and what is left of it was dropped before: raw alone cannot build a state, whoever accepts it."""
     assert (land(run, 0, 2), run("materialize").code) == (0, 0)
     assert run("maintain", "--drop-raw-older-than", "0s").code == 0
-    shutil.copytree("raw", "raw.backup")
+    shutil.copytree(raws(), "raw.backup")
     assert land(run, 2, 4) == 0
-    shutil.rmtree("raw")
-    Path("raw.backup").rename("raw")
+    shutil.rmtree(raws())
+    Path("raw.backup").rename(raws())
     answer = run("rebuild", NAME, "--accept")
     assert (answer.code, "were dropped from raw" in answer.err) == (2, True), answer
     for command in BRIEFLY:

@@ -74,5 +74,5 @@ def texts_everywhere(*folders: str) -> Iterator[tuple[str, str]]:
 
 def files_with(text: str, *, table: str = "") -> list[str]:
     """The files that hold a text, of all tables or of one."""
-    found = [name for name, content in texts_everywhere("raw", "warehouse") if text in content]
+    found = [name for name, content in texts_everywhere("warehouse") if text in content]
     return [name for name in found if table in name]

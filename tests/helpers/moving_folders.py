@@ -112,7 +112,7 @@ class World:
 
     def __post_init__(self) -> None:
         (self.folder / "schema.cql").write_text(CQL)
-        raw = {"format": "cassandra-mutation"}
+        raw = {"format": "cassandra-mutation", "table": f"{RAW}/orders"}  # on a disk of its own
         entry = {"name": NAME, "schema": "schema.cql", "raw": raw}
         if self.rng.random() < 0.3:
             entry["materialize"] = {"serving": {"name": "orders"}}

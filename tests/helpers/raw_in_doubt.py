@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from helpers.command_line import CommandLine, table, write_project
+from helpers.comparing import raw_location
 
 NAME = "shop.orders"
 CQL = "CREATE TABLE shop.orders (id int, item int, state text, PRIMARY KEY (id, item));\n"
@@ -58,4 +59,9 @@ BRIEFLY = (("query", NAME), ("materialize", "--full"))
 
 
 def raw_of(run: CommandLine) -> Path:
-    return Path("raw") / next(path.name for path in Path("raw").iterdir() if not path.name.endswith("quarantine"))
+    return Path(raw_location(NAME))
+
+
+def raws() -> Path:
+    """The folder of the raw tables."""
+    return Path(raw_location(NAME)).parent

@@ -98,7 +98,7 @@ def test_its_dialect_is_printed_and_runs(site: Path, folder: Path) -> None:
     assert "there is no dialect 'acmee'; did you mean 'acme'?" in run(site, folder, "generate", "--dialect", "acmee", code=2)
     land(site, folder)
     text = run(site, folder, "generate", "--dialect", "acme")
-    raw = DeltaTable(folder / "raw" / "shop_orders").to_pyarrow_table()
+    raw = DeltaTable(folder / "warehouse/raw/shop_orders").to_pyarrow_table()
     with duckdb.connect() as connection:
         connection.execute("CREATE SCHEMA shop; CREATE TABLE shop_orders AS SELECT * FROM raw")
         connection.execute(text)
@@ -120,7 +120,7 @@ def test_its_producer_lands_what_its_log_has_and_goes_on_after_a_stop(site: Path
 
 def produced(site: Path, folder: Path, *, facts: int) -> None:
     """Run the producer until the raw table has so many facts, then stop it, as an operator does."""
-    raw = folder / "raw" / "shop_orders"
+    raw = folder / "warehouse/raw/shop_orders"
     environment = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, "-m", "cdc_views", "produce", "acme"]
     with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as process:

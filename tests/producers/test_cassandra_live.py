@@ -105,7 +105,7 @@ def test_a_raw_table_that_was_lost_is_read_from_the_node_again(
     for number in range(8):  # more than a segment
         session.execute(f"UPDATE {ORDERS} SET w = %s WHERE tenant = 'x' AND day = '2026-01-01' AND seq = 1 AND kind = 'x'",
                         (str(number) * 300_000,))  # fmt: skip
-    eventually(lambda: list(tmp_path.glob(".cdc-views/*/has-let-go")), within=60, what="a segment that was let go")
+    eventually(lambda: list(tmp_path.glob("warehouse/cassandra/*/has-let-go")), within=60, what="a segment that was let go")
     mark(session, 1)
     wait_until_landed(run, 1)
     assert agent.stop() == 0

@@ -119,8 +119,7 @@ def expected(tour: Tour, run: CommandLine, on_a_local_disk: list[Answered]) -> l
     if not on_a_local_disk:
         tour.project()
         on_a_local_disk += [*answers(run)]
-        for name in ("warehouse", "raw"):
-            (tour.folder / name).rename(tour.folder.parent / f"{tour.folder.name}-{name}")
+        (tour.folder / "warehouse").rename(tour.folder.parent / f"{tour.folder.name}-warehouse")
     return on_a_local_disk
 
 

@@ -57,6 +57,22 @@ def test_a_raw_table_that_was_there_is_waited_for(target: ProjectTarget, is_in_t
     assert target.lander("log").position() == Position(1, 1)
 
 
+def test_an_earlier_raw_table_that_was_there_is_waited_for(target: ProjectTarget) -> None:
+    """It was beside the project file, as in projects of earlier versions; no other begins in the warehouse."""
+    shutil.move("warehouse/raw", "raw")
+    assert target.lander("log").raw.location == str(Path("raw/shop_orders").absolute())
+    Path("raw").rename("away")
+    for is_changed in (False, True):
+        if is_changed:
+            Path("cdc_views.yml").write_text(Path("cdc_views.yml").read_text() + "\n")
+        with pytest.raises(EngineError, match=r"/raw/shop_orders: the raw table is gone; put it back") as told:
+            target.lander("log")
+        assert "warehouse" not in str(told.value)
+    Path("away").rename("raw")
+    assert target.lander("log").position() == Position(1, 1)
+    assert not Path("warehouse/raw").exists()
+
+
 def test_another_raw_table_may_be_named_meanwhile(target: ProjectTarget) -> None:
     shutil.rmtree(target.raw.location)
     text = Path("cdc_views.yml").read_text()

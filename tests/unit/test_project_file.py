@@ -13,7 +13,8 @@ from cdc_views.errors import ConfigError
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.registry import raw_format
 from cdc_views.operations.starting import new_project
-from cdc_views.project import default_raw_table, load_project, project_json_schema, split_name
+from cdc_views.project import load_project, project_json_schema, split_name
+from cdc_views.project.paths import slug_of
 
 FULL = """\
 name: shop
@@ -53,7 +54,7 @@ def test_every_key_of_the_interface_is_read(tmp_path: Path) -> None:
     table = project.tables[0]
     assert (project.name, project.engine, project.warehouse) == ("shop", "spark", "./warehouse")
     assert (table.name, table.keyspace, table.table, table.schema_) == ("shop.orders", "shop", "orders", "schema/shop.cql")
-    assert (table.raw.format, table.raw_table, table.replication_factor) == ("cassandra-mutation", "raw/shop_orders", 3)
+    assert (table.raw.format, table.raw.table, table.replication_factor) == ("cassandra-mutation", "raw/shop_orders", 3)
     assert (table.view_name, table.view.strategy) == ("orders", Strategy.AUTO)
     assert (table.materialize.schedule, table.materialize.lateness) == ("*/15 * * * *", "10d")
     assert table.columns == {"amount": "decimal(18,2)"}
@@ -64,7 +65,7 @@ def test_defaults(tmp_path: Path) -> None:
     text = "name: a\nengine: duckdb\ntables:\n  - {name: ks.T, schema: s.cql, raw: {format: debezium}}\n"
     (tmp_path / "cdc_views.yml").write_text(text)
     table = load_project(tmp_path / "cdc_views.yml").tables[0]
-    assert (table.raw_table, table.view_name, table.materialize.lateness) == ("raw/ks_-54", "T", None)
+    assert (table.raw.table, table.slug, table.view_name, table.materialize.lateness) == (None, "ks_-54", "T", None)
 
 
 _FORMAT = "format: cassandra-mutation"
@@ -188,7 +189,7 @@ def test_two_tables_may_share_neither_name_raw_table_nor_view(tmp_path: Path) ->
     assert "raw table 'raw/shop_orders' occurs twice" in mistake(tmp_path, FULL + again.replace("shop.orders", "shop.o2"))
 
 
-def test_default_raw_tables_never_clash() -> None:
+def test_slugs_never_clash() -> None:
     names = [
         "a.b",
         "a_b",
@@ -209,9 +210,9 @@ def test_default_raw_tables_never_clash() -> None:
         ".a",
         "a.",
     ]
-    paths = [default_raw_table(name) for name in names]
-    assert len({path.casefold() for path in paths}) == len(names)
-    assert all(set(path.removeprefix("raw/")) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-") for path in paths)
+    slugs = [slug_of(name) for name in names]
+    assert len({slug.casefold() for slug in slugs}) == len(names)
+    assert all(set(slug) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-") for slug in slugs)
 
 
 def test_a_name_is_split_at_its_first_dot() -> None:

@@ -12,6 +12,7 @@ from cdc_producers.cassandra.remembered import has_let_go
 from cdc_views.errors import UsageError
 from cdc_views.landing.producers import option
 from cdc_views.landing.targets import ProducerProject
+from cdc_views.storage.unnamed import settled
 
 CONSISTENCIES = ("ONE", "TWO", "THREE", "QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ALL")
 
@@ -76,7 +77,18 @@ class SnapshotOptions:
 
 
 def _work_folder(project: ProducerProject, given: Mapping[str, Any]) -> Path:
-    return project.folder / ".cdc-views" / f"cassandra-{given['host'].replace(':', '_')}-{given['port']}"
+    name = f"{given['host'].replace(':', '_')}-{given['port']}"
+    earlier = project.folder / ".cdc-views" / f"cassandra-{name}"
+    if project.warehouse is None:  # on a store, where the reader cannot work
+        return earlier
+    place = project.warehouse / "cassandra" / name
+    found = settled(place, earlier, is_used=Path.is_dir)
+    if found is None:
+        raise UsageError(
+            f"this agent has two work folders: {place}, and {earlier}, where earlier versions had it; "
+            "name the one to go on with: --work-folder DIR"
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +108,8 @@ class CassandraOptions:
         "--schema-file", None, "FILE", help="CQL of DESCRIBE … WITH INTERNALS, in place of asking the node."
     )
     work_folder: Path = option(
-        "--work-folder", Path(".cdc-views/cassandra"), "DIR", computed=_work_folder,
-        help="The remembered schema, and what could not be read; default: beside the project.",
+        "--work-folder", Path("cassandra"), "DIR", computed=_work_folder,
+        help="The remembered schema, and what could not be read; default: in a local warehouse, else beside the project file.",
     )  # fmt: skip
     after: After = option("--after", After.DELETE, help="What becomes of a segment that has landed.")
     archive: str = option("--archive", "", "URL", help="Where --after archive puts segments: a folder, or a URL of fsspec.")

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from cdc_producers.cassandra.node import Node, NodeFacts, Truncation
 from cdc_producers.cassandra.node_schema import Definition, NodeSchema, NodeTable, schema_of_text
-from cdc_producers.cassandra.remembered import recall, remember
+from cdc_producers.cassandra.remembered import claim, recall, remember
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing.targets import ProducerLog
 
@@ -67,6 +67,7 @@ class Schemas:
             return self.facts
         try:
             self.facts = self.node.facts()
+            claim(self.folder, self.facts.host_id)
             self.truncated = self.node.truncated()
             self.refresh()
         except TransientError as error:
