@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cdc_views.operations.replication import ReplicaReport
     from cdc_views.operations.result import Result
     from cdc_views.operations.retention import Dropped
+    from cdc_views.operations.writing import RowsWritten
     from cdc_views.plan.rewrites import Choice
     from cdc_views.quality.checks import Report
     from cdc_views.state import Materialization
@@ -95,6 +96,37 @@ class Table(TableContext):
             self, as_of=as_of, where=where, columns=columns, limit=limit, engine=engine, strategy=strategy,
             landed_as_of=landed_as_of, written_as_of=written_as_of, raw_only=raw_only, confirmed=confirmed,
         )  # fmt: skip
+
+    def write(
+        self,
+        *,
+        out: str | Path | None = None,
+        into: str | Path | None = None,
+        format: str | None = None,
+        overwrite: bool = False,
+        **asked: Any,
+    ) -> RowsWritten:
+        """Write the rows of `query` to a file (`out`) or a Delta table (`into`), in memory that does not grow with their number.
+
+        Rows have no order, unless `limit` is asked for: then they are the first ones of `query`, in its order. Parquet and Delta
+        have the columns and types of a serving table; jsonl, json and csv what the command line prints.
+
+        Args:
+            out: A path or a URL. The file appears whole, or not at all. On Spark, Parquet on this machine is a folder of part
+                files, which its tasks write.
+            into: The path or URL of a Delta table, created if it is missing; all rows are in one commit.
+            format: parquet, csv, jsonl or json; default: as the name of `out` ends.
+            overwrite: Replace what is there. Of tables, only those that `into` wrote.
+            asked: As in `query`, `engine`, `raw_only` and `confirmed` included.
+
+        Raises:
+            UsageError: Something is there, or as in `query`.
+            UnsupportedError: The engine writes no Parquet (BigQuery).
+            ConflictError: Somebody else committed to the table meanwhile.
+        """
+        from cdc_views.operations.writing import write_rows
+
+        return write_rows(self, out=out, into=into, format=format, overwrite=overwrite, **asked)
 
     def dataframe(self, session: SparkSession, **asked: Any) -> DataFrame:
         """Return the merged view as a lazy DataFrame of your Spark session, which Spark Connect may be.

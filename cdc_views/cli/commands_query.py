@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdc_views.cli.log import log, warn_of_quarantine
-from cdc_views.cli.printing import fields_of
+from cdc_views.cli.printing import check_format, fields_of
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, StrategyOption, TableArgument, shared
+from cdc_views.errors import UsageError
 from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema
     from cdc_views.operations.replication import PartialFact, ReplicaReport
-    from cdc_views.operations.result import Answer
+    from cdc_views.operations.result import AnswerRows
     from cdc_views.table import Table
 
 _WhereOption = Annotated[str | None, typer.Option(metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
@@ -29,6 +31,15 @@ _KeyOption = Annotated[
 _MoreColumnsOption = Annotated[
     list[str] | None, typer.Option("--columns", "--column", metavar="COLUMN", help="A column beside the key; may be repeated.")
 ]
+_FormatOption = Annotated[
+    str | None, typer.Option(metavar="FORMAT", help="table (default), json, jsonl or csv; of --out also parquet, and as it ends.")
+]
+_OutOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Write to a file, a path or URL ending in .parquet, .csv, .jsonl or .json; in no order."),
+]
+_IntoOption = Annotated[str | None, typer.Option(metavar="TABLE", help="Write to a Delta table, a path or URL; in no order.")]
+_OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what --out or --into wrote before.")]
 _CHOICE_COLUMNS = ("strategy", "why")
 _FIDELITY_COLUMNS = ("table", "column", "verdict", "reason", "case", "waived")
 _COPIES_COLUMNS = ("copies", "facts", "verdict")
@@ -37,7 +48,7 @@ _COLUMNS = ("part", "copies", *_NODE_COLUMNS)
 _FACT_COLUMNS = ("key", "what", "column", "path", "written", "nodes", "missing_on")
 
 
-@shared("project", "select", "format")
+@shared("project", "select")
 def query(
     asked: Request,
     *,
@@ -55,32 +66,54 @@ def query(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the strategy and the reason for it, and read no rows.")
     ] = False,
+    out: _OutOption = None,
+    into: _IntoOption = None,
+    overwrite: _OverwriteOption = False,
+    format: _FormatOption = None,
 ) -> None:
-    """Print the rows of the merged table; needs no apply and no materialize."""
-    from cdc_views.operations.result import Answer
-
+    """Print the rows of the merged table, or write them; needs no apply and no materialize."""
+    read = {
+        "as_of": as_of,
+        "where": where,
+        "columns": columns or (),
+        "limit": limit,
+        "engine": engine,
+        "raw_only": raw_only,
+        "confirmed": confirmed,
+        "strategy": strategy,
+        "landed_as_of": landed_as_of,
+        "written_as_of": written_as_of,
+    }
     target = asked.table(table)
-    result = (target.choice if explain else target.query)(
-        as_of=as_of,
-        where=where,
-        columns=columns or (),
-        limit=limit,
-        engine=engine,
-        raw_only=raw_only,
-        confirmed=confirmed,
-        strategy=strategy,
-        landed_as_of=landed_as_of,
-        written_as_of=written_as_of,
-    )
-    if isinstance(result, Answer):
-        _print_rows(asked, target, result, result.columns)
+    if out is None and into is None:
+        if overwrite:
+            raise UsageError("--overwrite is of --out or --into; name one, or leave it out")
+        _print_answer(replace(asked, format=check_format(format or "table")), target, read, is_explained=explain)
+    elif explain:
+        raise UsageError("--explain reads no rows, so there are none for --out or --into; leave one of them out")
     else:
-        asked.print(_CHOICE_COLUMNS, [fields_of(result, _CHOICE_COLUMNS)])
+        written = target.write(out=out, into=into, overwrite=overwrite, format=format, **read)
+        _log_note(target, written.note)
+        log.info(written.line())
 
 
-def _print_rows(asked: Request, table: Table, found: Answer, columns: Sequence[str]) -> None:
-    if found.note:
-        (log.warning if table.is_external else log.info)(found.note)
+def _print_answer(asked: Request, target: Table, read: dict[str, Any], *, is_explained: bool) -> None:
+    from cdc_views.operations.querying import streamed_query
+
+    if is_explained:
+        asked.print(_CHOICE_COLUMNS, [fields_of(target.choice(**read), _CHOICE_COLUMNS)])
+        return
+    with streamed_query(target, **read) as found:
+        _print_rows(asked, target, found, found.columns, note=found.note)
+
+
+def _log_note(table: Table, note: str) -> None:
+    if note:
+        (log.warning if table.is_external else log.info)(note)
+
+
+def _print_rows(asked: Request, table: Table, found: AnswerRows, columns: Sequence[str], *, note: str) -> None:
+    _log_note(table, note)
     is_json = asked.format in ("json", "jsonl")  # JSON has neither NaN nor infinities
     asked.print_json(columns, found.json_rows() if is_json else found.shown_rows())
 
@@ -113,7 +146,7 @@ def history(
         engine=engine,
         strategy=strategy,
     )
-    _print_rows(asked, target, found, (*found.columns, *found.span_names))
+    _print_rows(asked, target, found, (*found.columns, *found.span_names), note=found.note)
 
 
 @shared("project", "select", "format")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cdc_views.errors import UsageError, did_you_mean
-from cdc_views.rules.codec.jsontext import JsonRow, quote
+from cdc_views.rules.codec.jsontext import JsonRow
+from cdc_views.rules.codec.row_texts import csv_texts, json_texts, jsonl_texts, plain
 
 _UNBOUNDED = 1_000_000
-_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Characters that JSON allows in texts, but terminals act on: DEL, C1 controls, direction marks, line separators."""
+MOST_SHOWN = 100_000
+"""Rows of a table for people, which has to hold all of them for the widths of its columns."""
 
 
 def check_format(name: str) -> str:
@@ -38,44 +38,17 @@ def as_json_rows(records: Iterable[Mapping[str, Any]]) -> list[JsonRow]:
     return [{name: json.dumps(value, ensure_ascii=False, default=str) for name, value in record.items()} for record in records]
 
 
-def _object(columns: Sequence[str], row: JsonRow) -> str:
-    line = "{" + ", ".join(f"{quote(name)}: {row[name]}" for name in columns) + "}"
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
-
-
 def _print_jsonl(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-    for row in rows:
-        sys.stdout.write(_object(columns, row) + "\n")
+    sys.stdout.writelines(jsonl_texts(columns, rows))
 
 
 def _print_json(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-    separator = "\n  "
-    sys.stdout.write("[")
-    for row in rows:
-        sys.stdout.write(separator + _object(columns, row))
-        separator = ",\n  "
-    sys.stdout.write("]\n" if separator == "\n  " else "\n]\n")
+    sys.stdout.writelines(json_texts(columns, rows))
 
 
 def _print_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-    """Print RFC 4180; null is an empty field, and an empty text is `""`. Exact in a file or a pipe, since CSV has no escapes; on
-    a terminal, escapes control characters.
-    """
-    shown = _one_line if sys.stdout.isatty() else str
-    sys.stdout.write(",".join(_csv_field(shown(name)) for name in columns) + "\r\n")
-    for row in rows:
-        fields = ["" if row[name] == "null" else _csv_field(shown(_plain(row[name]))) for name in columns]
-        sys.stdout.write(",".join(fields) + "\r\n")
-
-
-def _csv_field(text: str) -> str:
-    needs_quotes = not text or any(letter in text for letter in ',"\r\n') or text != text.strip()
-    return '"' + text.replace('"', '""') + '"' if needs_quotes else text
-
-
-def _plain(text: str) -> str:
-    """Return the text of a JSON string; other JSON stays."""
-    return str(json.loads(text)) if text.startswith('"') else text
+    # exact in a file or a pipe
+    sys.stdout.writelines(csv_texts(columns, rows, shown=_one_line if sys.stdout.isatty() else str))
 
 
 def _print_table(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
@@ -87,8 +60,13 @@ def _print_table(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
     table = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else box.ASCII2)
     for name in columns:
         table.add_column(Text(_one_line(name)), overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_one_line(_plain(row[name])), style="dim" if row[name] == "null" else "") for name in columns))
+    for number, row in enumerate(rows):
+        if number == MOST_SHOWN:
+            raise UsageError(
+                f"more than {MOST_SHOWN:,} rows are too many to lay out as a table; take --format jsonl, json or csv, or fewer "
+                "rows (--limit, --where); `query` also writes them to a file (--out rows.parquet) or a Delta table (--into)"
+            )
+        table.add_row(*(Text(_one_line(plain(row[name])), style="dim" if row[name] == "null" else "") for name in columns))
     # a file has no edge to wrap at
     width = None if sys.stdout.isatty() else _UNBOUNDED
     Console(file=sys.stdout, highlight=False, width=width).print(table)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
+from cdc_views.errors import UnsupportedError
 from cdc_views.model.conditions import Condition
 from cdc_views.model.strategy import Strategy
 from cdc_views.model.style import Style
@@ -27,6 +29,12 @@ from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
     from cdc_views.engines.serving import ServingWrite
+    from cdc_views.storage.places import Place
+
+WRITE_IT = "write it to a file or a table: `query --out rows.parquet` or `query --into TABLE`, in Python `table.write(out=…)`"
+"""The remedy for an answer that is too large for this process."""
+BATCH_ROWS = 10_000
+"""Rows that are handed on at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,17 @@ class Written:
     replaced: Mapping[str, Iterable[int]] = field(default_factory=dict)
 
 
+class RowForm(Enum):
+    """The form of the values in the rows of a read."""
+
+    EXACT = "exact"
+    """Lossless; `engines.exact.rows_of` turns it into native values."""
+    SHOWN = "shown"
+    """The types of a view."""
+    HELD = "held"
+    """Types and names of a serving table (`engines.serving.held_fields`): a view's, under names that Delta and Parquet take."""
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """One read of a merged table.
@@ -125,6 +144,7 @@ class Read:
     columns in DuckDB's dialect. `is_ordered` sorts rows as `query` prints them. `sources` None means the raw table's newest
     facts. `is_history` returns versions of rows with their validity (`plan.history`), read from raw alone. `is_positioned`: two
     events of a key never have one write time, as where each has its position in the source's log (`RawFormat.is_positioned`).
+    `form` is that of the values.
     """
 
     raw: RawTable
@@ -139,6 +159,7 @@ class Read:
     sources: Sources | None = None
     is_history: bool = False
     is_positioned: bool = False
+    form: RowForm = RowForm.EXACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +208,7 @@ def _are_events(read: Read) -> bool:
 
 
 def ask_of(read: Read) -> Ask:
-    """Return `read` as an `Ask` in exact form."""
+    """Return `read` as an `Ask`."""
     schema = read.raw.relation.shown
     return Ask(
         read.raw.relation,
@@ -197,7 +218,7 @@ def ask_of(read: Read) -> Ask:
         limit=read.limit,
         landed_as_of=read.landed_as_of,
         written_as_of=read.written_as_of,
-        is_exact=True,
+        is_exact=read.form is RowForm.EXACT,
         is_ordered=read.is_ordered,
         is_history=read.is_history,
         split=read.sources.split() if read.sources is not None else None,
@@ -212,6 +233,8 @@ class Engine(Protocol):
     """An engine that runs plans: a context manager. No read of `Sources` sees rows that deletion vectors hide."""
 
     name: str
+    writes_files: bool = False
+    """It is a `FilesEngine`."""
 
     def __enter__(self: _E) -> _E:
         return self
@@ -220,7 +243,17 @@ class Engine(Protocol):
         self.close()
 
     def read(self, read: Read) -> pa.Table:
-        """Return the rows in exact form, which `engines.exact.rows_of` turns into native values."""
+        """Return the rows, all of them in memory."""
+
+    def batches(self, read: Read) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, some at a time, so that memory does not grow with their number; by default those of `read`.
+
+        Of the forms, every engine takes `EXACT`.
+        """
+        if read.form is not RowForm.EXACT:
+            told = f"engine {self.name} writes no Parquet"
+            raise UnsupportedError(told, remedy="take --format jsonl or csv, or write the view's rows with the engine's own SQL")
+        yield from self.read(read).to_batches(max_chunksize=BATCH_ROWS)
 
     def sql(self, read: Read) -> str:
         """Return the SQL text that `read` runs."""
@@ -257,6 +290,16 @@ class FrameEngine(Engine, Protocol):
 
     def frame(self, read: Read) -> Any:  # noqa: ANN401  # of the engine's own package
         """Return what `read` shows as the engine's own data frame: a view's types, columns under the user's names."""
+
+
+class FilesEngine(Engine, Protocol):
+    """An engine whose own tasks write files, several at once; it sets `writes_files`."""
+
+    def write_files(self, read: Read, folder: Place) -> list[Place]:
+        """Write the rows, in form `HELD`, as Parquet files into a folder that is not there yet; return the files.
+
+        Raises `UnsupportedError` if tasks do not see what this process sees there.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -23,9 +23,14 @@ _KEYS, _KEYS_ALONE = {Role.PARTITION, Role.CLUSTERING}, {Role.PARTITION}  # of a
 
 def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> Iterator[dict[str, Any]]:
     """Yield each row as user name → native value, in the table's order; empty `columns` means all."""
+    return rows_in(relation, columns, table.to_batches(max_chunksize=10_000))
+
+
+def rows_in(relation: Relation, columns: tuple[str, ...], batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """As `rows_of`, of one batch after the other."""
     wanted = tuple(relation.schema.column(name) for name in columns) or relation.schema.columns
     readers = [(c.name, exact_key(c) if c.is_key else exact_name(c.name), _reader(c), c.role) for c in wanted]
-    for batch in table.to_batches(max_chunksize=10_000):
+    for batch in batches:
         data = {name: batch.column(name).to_pylist() for name in {source for _, source, _, _ in readers} | {IS_ROW}}
         is_row = data[IS_ROW]
         for i in range(batch.num_rows):

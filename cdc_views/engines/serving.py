@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
-from cdc_views.engines.base import Sources
+from cdc_views.engines.base import Read, RowForm, Sources, ask_of
 from cdc_views.model.naming import held_name, physical_name
 from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.plan.build import output_names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.representation import is_mappable
 from cdc_views.plan.rewrites import lowered
 from cdc_views.plan.serving import CHANGES_AT, serving_names, serving_rows
 from cdc_views.rules.codec.physical import arrow_type
+from cdc_views.sql.dialects import Dialect
 from cdc_views.storage.friendly import override_type
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of
@@ -81,11 +84,35 @@ def order_of(relation: Relation) -> tuple[str, ...]:
     return (PART, *(shown[column.name] for column in relation.schema.row_key))
 
 
+_DialectT = TypeVar("_DialectT", bound=Dialect)
+
+
+def for_form(dialect: _DialectT, form: RowForm) -> _DialectT:
+    """Return the dialect, for plans of rows in a form."""
+    dialect.holds_any_field = form is not RowForm.HELD
+    return dialect
+
+
 def serving_schema(relation: Relation) -> pa.Schema:
     """Return the columns of a serving table: the view's columns and types, then two of our own."""
+    return pa.schema([*_held(relation).values(), pa.field(CHANGES_AT, pa.int64()), pa.field(PART, pa.string())])
+
+
+def _held(relation: Relation) -> dict[str, pa.Field]:
+    """The column of a serving table for each column of the view, by user name."""
     shown = serving_names(relation.schema)
-    fields = [pa.field(shown[name], kind) for name, kind in column_types(relation, field_name=held_name).items()]
-    return pa.schema([*fields, pa.field(CHANGES_AT, pa.int64()), pa.field(PART, pa.string())])
+    return {name: pa.field(shown[name], kind) for name, kind in column_types(relation, field_name=held_name).items()}
+
+
+def held_fields(read: Read) -> list[tuple[str, pa.Field]]:
+    """Return, for each column of a read in form `HELD`, the column of its plan and the one to write."""
+    held = _held(read.raw.relation)
+    return [(output, held[name]) for name, output in output_names(ask_of(read))]
+
+
+def held_schema(read: Read) -> pa.Schema:
+    """Return the columns of the rows of a read in form `HELD`."""
+    return pa.schema([field for _, field in held_fields(read)])
 
 
 def column_types(relation: Relation, *, field_name: Callable[[str], str]) -> dict[str, pa.DataType]:

@@ -16,6 +16,7 @@ from cdc_views.engines.state_plan import part_in
 from cdc_views.landing.delta import committing, open_delta
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT
+from cdc_views.storage.delta_tables import made_for
 from cdc_views.storage.places import Place, arrow_source, at_once, place_of
 
 
@@ -25,12 +26,12 @@ def commit_files(write: ServingWrite, paths: Sequence[str]) -> None:
     Raises `ConflictError` if somebody else committed since the version that `write` builds on.
     """
     table, folder = open_delta(write.target, version=write.version), place_of(write.target)
-    name, number = write.transaction
+    (name, number), schema = write.transaction, serving_schema(write.relation)
     with committing(table) as after:
-        table.create_write_transaction(
+        made_for(table, schema).create_write_transaction(
             at_once(lambda path: _action(folder, path), paths),
             "overwrite",
-            Schema.from_arrow(serving_schema(write.relation)),
+            Schema.from_arrow(schema),
             partition_by=[PART],
             partition_filters=[(PART, "in", list(write.parts))] if write.parts else None,
             commit_properties=CommitProperties({NOTE: write.note}, app_transactions=[Transaction(name, number)]),

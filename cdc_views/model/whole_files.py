@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 
@@ -22,6 +24,27 @@ def write_whole(file: Path, text: str, *, mode: int = 0o666) -> None:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def whole_file(file: Path, *, replaces: bool) -> Iterator[IO[bytes]]:
+    """Yield a file to write, which has its name after the block, with all of its content, on disk; not if the block raises.
+
+    Raises `FileExistsError` if it is there by then and not `replaces`.
+    """
+    draft = file.with_name(f".{file.name}.{uuid4().hex}")
+    try:
+        with draft.open("xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if replaces:
+            os.replace(draft, file)
+        else:
+            os.link(draft, file)  # unlike a rename, it fails if the file exists
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def write_new(file: Path, content: bytes, *, mode: int = 0o666) -> None:

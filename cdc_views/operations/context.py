@@ -37,8 +37,12 @@ class ProjectContext:
         # a quarantine is beside its raw table
         raws = (table.raw.table.rstrip("/").rpartition("/")[0] for table in self.config.tables if table.raw.table is not None)
         for url in (self.config.warehouse, *raws):
-            if self.config.storage_options and is_url(url):
-                use_options(url, self.config.storage_options)
+            self.reach(url)
+
+    def reach(self, url: str) -> None:
+        """Let accesses below another URL, which a user named, use `storage_options:`, too."""
+        if self.config.storage_options and is_url(url):
+            use_options(url, self.config.storage_options)
 
     @property
     def tables(self) -> Sequence[TableContext]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from cdc_views.engines.base import Engine, Read
+from cdc_views.engines.base import Engine, Read, RowForm
 from cdc_views.engines.plugin import plugin_of_session
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explaining import Explanation, check_column, explain
@@ -16,7 +16,7 @@ from cdc_views.operations.ingest import check_raw_is_whole, readable
 from cdc_views.operations.keyed import facts_about
 from cdc_views.operations.reading import condition_errors, read_of
 from cdc_views.operations.replication import confirmed_only
-from cdc_views.operations.result import Result
+from cdc_views.operations.result import Result, StreamedAnswer
 from cdc_views.operations.sources import sources_for
 from cdc_views.plan.rewrites import Choice
 from cdc_views.rules.codec.jsonread import parse_key
@@ -28,22 +28,31 @@ def query_table(
     table: TableContext, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False, **asked: Any
 ) -> Result:
     """Return the rows of the merged view; see `Table.query`. Passes `asked` on to `read_of`."""
-    with _reading(table, engine=engine, raw_only=raw_only, confirmed=confirmed, **asked) as (opened, read, note):
+    with reading(table, engine=engine, raw_only=raw_only, confirmed=confirmed, **asked) as (opened, read, note):
         exact = opened.read(read)
     return Result(table.relation, read.columns, exact, read.as_of, note, table.config.columns)
+
+
+@contextmanager
+def streamed_query(
+    table: TableContext, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False, **asked: Any
+) -> Iterator[StreamedAnswer]:
+    """Yield the rows of `query_table`, which come while the block takes them."""
+    with reading(table, engine=engine, raw_only=raw_only, confirmed=confirmed, **asked) as (opened, read, note):
+        yield StreamedAnswer(table.relation, read.columns, opened.batches(read), read.as_of, note)
 
 
 def choice_of(
     table: TableContext, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False, **asked: Any
 ) -> Choice:
     """Return the strategy that `query_table` with the same arguments takes, with the reason; reads no rows."""
-    with _reading(table, engine=engine, raw_only=raw_only, confirmed=confirmed, **asked) as (opened, read, _):
+    with reading(table, engine=engine, raw_only=raw_only, confirmed=confirmed, **asked) as (opened, read, _):
         return opened.choice(read)
 
 
 @contextmanager
-def _reading(
-    table: TableContext, *, engine: str | None, raw_only: bool, confirmed: bool, **asked: Any
+def reading(
+    table: TableContext, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False, **asked: Any
 ) -> Iterator[tuple[Engine, Read, str]]:
     """Yield the open engine, the read and a note for the reader."""
     read = read_of(table, **asked)
@@ -67,8 +76,8 @@ def frame_of(table: TableContext, session: Any, **asked: Any) -> Any:
 
 @contextmanager
 def reading_of_frame(table: TableContext, *, raw_only: bool = False, **asked: Any) -> Iterator[Read]:
-    """Yield the read of a frame, without an order. Passes `asked` on to `read_of`."""
-    read = replace(read_of(table, **asked), is_ordered=False)
+    """Yield the read of a frame, in the types of a view, without an order. Passes `asked` on to `read_of`."""
+    read = replace(read_of(table, **asked), is_ordered=False, form=RowForm.SHOWN)
     as_of = None if asked.get("as_of") is None else read.as_of
     if raw_only:
         check_raw_is_whole(table, what="what raw alone shows")

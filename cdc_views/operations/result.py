@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as default
 from itertools import islice
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdc_views.engines.exact import rows_of
+from cdc_views.engines.base import BATCH_ROWS
+from cdc_views.engines.exact import rows_in
 from cdc_views.model.extras import needs
 from cdc_views.model.types import LogicalType
 from cdc_views.rules.codec.jsontext import to_json, to_shown
@@ -26,8 +27,53 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 50
 
 
+class AnswerRows:
+    """The rows of a read, in the forms that people take; a subclass has the rows, and what describes them."""
+
+    __slots__ = ()
+    relation: Relation
+    columns: tuple[str, ...]
+
+    def _batches(self) -> Iterable[pa.RecordBatch]:
+        raise NotImplementedError
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield each row as a dict of native values (see `cdc_views.model.types`), None for null."""
+        return rows_in(self.relation, self.columns, self._batches())
+
+    def json_rows(self) -> Iterator[dict[str, str]]:
+        """Yield each row as a dict of JSON texts, in the form of `SELECT JSON`."""
+        return self._texts(to_json)
+
+    def shown_rows(self) -> Iterator[dict[str, str]]:
+        """Yield `json_rows` for tables and CSV: NaN and the infinities appear as such, and JSON's null in quotes."""
+        return self._texts(to_shown)
+
+    def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
+        kinds = {name: self.relation.schema.column(name).type for name in self.columns}
+        for row in self.rows():
+            yield {name: text(kind, row[name]) for name, kind in kinds.items()}
+
+
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StreamedAnswer(AnswerRows):
+    """The rows of a query while it is read: they come once, some at a time, in memory that does not grow with their number.
+
+    `columns`, `as_of` and `note` are as in `Answer`.
+    """
+
+    relation: Relation
+    columns: tuple[str, ...]
+    batches: Iterable[pa.RecordBatch]
+    as_of: int
+    note: str = ""
+
+    def _batches(self) -> Iterable[pa.RecordBatch]:
+        return self.batches
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(AnswerRows):
     """The result of a read: the rows of a query, or the versions of a history.
 
     `columns` are user names in the order of the request; a history's start with the row key. `exact` has the rows as the engine
@@ -44,22 +90,8 @@ class Answer:
     def __len__(self) -> int:
         return int(self.exact.num_rows)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield each row as a dict of native values (see `cdc_views.model.types`), None for null."""
-        return iter(rows_of(self.relation, self.columns, self.exact))
-
-    def json_rows(self) -> Iterator[dict[str, str]]:
-        """Yield each row as a dict of JSON texts, in the form of `SELECT JSON`."""
-        return self._texts(to_json)
-
-    def shown_rows(self) -> Iterator[dict[str, str]]:
-        """Yield `json_rows` for tables and CSV: NaN and the infinities appear as such, and JSON's null in quotes."""
-        return self._texts(to_shown)
-
-    def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
-        kinds = {name: self.relation.schema.column(name).type for name in self.columns}
-        for row in self.rows():
-            yield {name: text(kind, row[name]) for name, kind in kinds.items()}
+    def _batches(self) -> Iterable[pa.RecordBatch]:
+        yield from self.exact.to_batches(max_chunksize=BATCH_ROWS)
 
 
 @dataclass(frozen=True, slots=True)

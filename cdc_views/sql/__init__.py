@@ -25,10 +25,21 @@ __all__ = ["StateSql", "ViewSql", "check_names", "events_sql", "generate", "outp
 
 
 def query_sql(
-    ask: Ask, *, dialect_name: str, strategy: str, table: str, tables: Mapping[Source, str] | None = None, is_pretty: bool = True
+    ask: Ask,
+    *,
+    dialect_name: str,
+    strategy: str,
+    table: str,
+    tables: Mapping[Source, str] | None = None,
+    is_pretty: bool = True,
+    holds_any_field: bool = True,
 ) -> str:
-    """Return the SQL of `ask` over FROM clauses of the raw table and its parts; if not `is_pretty`: one line, no comments."""
+    """Return the SQL of `ask` over FROM clauses of the raw table and its parts.
+
+    If not `is_pretty`: one line, no comments. `holds_any_field`: see `Dialect`.
+    """
     target = dialect(dialect_name)
+    target.holds_any_field = holds_any_field
     of_events = ask.events is not None and target.runs_by_event and (target.scans_twice or ask.events.partial == frozenset())
     strategy = choose(strategy, of_events=of_events).strategy
     plan = lowered(build(ask, joins_fully=target.joins_fully), strategy=strategy)

@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol, TypeVar, cast
+from typing import IO, Any, Protocol, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
+from cdc_views.model.whole_files import whole_file
 from cdc_views.model.whole_files import write_new as write_new_file
 from cdc_views.model.whole_files import write_whole as write_whole_file
 from cdc_views.storage.range_reader import RangeReader, known_size
-from cdc_views.storage.store_paths import StorePath
+from cdc_views.storage.store_paths import StorePath, StoreWriter
 from cdc_views.storage.stores import is_url, store_errors
 
 _AT_ONCE = 16
@@ -132,16 +133,38 @@ def arrow_source(location: str | Place) -> Any:  # what pyarrow.parquet takes
 
 @contextmanager
 def arrow_sink(place: Place) -> Iterator[Any]:
-    """Yield what Arrow writes a file to; on a store the file is there after the block."""
+    """Yield what Arrow writes a file to; on a store the file is there after the block, and none if it raises."""
     if isinstance(place, Path):
         yield place
         return
     import pyarrow as pa
 
-    with store_errors(str(place)):
-        sink = pa.PythonFile(place.open("wb"), mode="w")
+    with new_file(place) as stream:
+        sink = pa.PythonFile(stream, mode="w")
         yield sink
-        sink.close()
+        sink.flush()
+
+
+@contextmanager
+def new_file(place: Place, *, replaces: bool = True) -> Iterator[IO[bytes]]:
+    """Yield a file to write, which has its name after the block, whole; if the block raises, nothing is there.
+
+    Raises `FileExistsError` if one is there and not `replaces`; a store is asked before the last bytes go to it.
+    """
+    if isinstance(place, Path):
+        with whole_file(place, replaces=replaces) as stream:
+            yield stream
+        return
+    with store_errors(str(place)):
+        stream = place.open("wb")
+        try:
+            yield stream
+            if not replaces and place.is_file():
+                raise FileExistsError(f"{place}: is there")
+        except BaseException:
+            cast("StoreWriter", stream).discard()
+            raise
+        stream.close()
 
 
 def write_whole(place: Place, text: str, *, mode: int = 0o666) -> None:

@@ -241,7 +241,7 @@ class StorePath:
         with store_errors(str(self)):
             if "r" in mode:
                 return BytesIO(self.read_bytes())
-            return cast("IO[bytes]", _Writing(obstore.open_writer(store_of(str(self)), self.key)))
+            return cast("IO[bytes]", StoreWriter(obstore.open_writer(store_of(str(self)), self.key)))
 
     def rename(self, other: StorePath, /) -> None:
         """Move an object, by a copy within the store."""
@@ -300,7 +300,7 @@ def check_creates(folder: StorePath) -> None:
     )
 
 
-class _Writing(RawIOBase):
+class StoreWriter(RawIOBase):
     """An object that is there once it was closed; a large one goes in parts."""
 
     def __init__(self, writer: Any) -> None:  # obstore's, which is no file for Arrow
@@ -317,3 +317,8 @@ class _Writing(RawIOBase):
         if not self.closed:
             super().close()
             self._writer.close()
+
+    def discard(self) -> None:
+        """Close it without an object. The store drops what it has by its own rule for parts that were never put together."""
+        super().close()
+        self._writer = None

@@ -28,7 +28,7 @@ KERNEL_BYTES = 64_000_000
 its first row. The kernel pays 5 µs more for each fact of a narrow table, which goes from the JVM to Python: 10 seconds at this
 size. Of a wide table it pays less for each fact, too. Tasks that open the files pay less than either, and read a state's rows
 without holding them: then the facts that they hold are to be so few (`Facts.held_bytes`)."""
-_BYTES_PER_TASK = 16_000_000
+BYTES_PER_TASK = 16_000_000
 """A task holds its facts in memory, some ten times the bytes of the files. Fewer bytes need no shuffle: one task takes all."""
 
 
@@ -129,7 +129,7 @@ def tasks_of(facts: Facts) -> int:
     """Return in how many tasks the kernel runs where Spark hands them facts."""
     if facts.bytes is None:
         return int(facts.session.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    return max(1, -(-facts.bytes // _BYTES_PER_TASK))
+    return max(1, -(-facts.bytes // BYTES_PER_TASK))
 
 
 def spread_of(facts: Facts) -> Spread:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -92,7 +92,7 @@ class Scan(DataSourceReader):  # type: ignore[misc]
         snapshot = pinned(read)
         files = tuple(sorted(files_read(snapshot, read.sources)))
         size = _size(name, snapshot, files)
-        sql = f"SELECT {_shown(read)} FROM ({sql_over(snapshot, read, is_exact=False, is_pretty=False)}) AS merged"
+        sql = f"SELECT {_shown(read)} FROM ({sql_over(snapshot, read, is_pretty=False)}) AS merged"
         threads = min(os.cpu_count() or 1, 1 + size // _BYTES_PER_THREAD)
         return cls(sql, schema_of(sql, files), files, threads)
 
@@ -105,7 +105,7 @@ def _shown(read: Read) -> str:
     """The view's columns, in the types that the project file gives them."""
     casts = casts_of(read.raw.relation)
     columns = []
-    for user, stored in output_names(replace(ask_of(read), is_exact=False)):
+    for user, stored in output_names(ask_of(read)):
         value = quoted(stored)
         value = f"CAST({value} AS {casts[user].sql(dialect='duckdb')})" if user in casts else value
         columns.append(f"{value} AS {quoted(user)}")

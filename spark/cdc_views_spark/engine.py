@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from threading import Event
 from typing import Any
@@ -12,9 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_views.engines.base import (
+    FilesEngine,
     Followed,
     FrameEngine,
     Read,
+    RowForm,
     Sources,
     StateWrite,
     StreamingEngine,
@@ -22,7 +24,7 @@ from cdc_views.engines.base import (
     Written,
     ask_of,
 )
-from cdc_views.engines.serving import ServingWrite
+from cdc_views.engines.serving import ServingWrite, for_form
 from cdc_views.engines.view_text import view_statement
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.model.strategy import Strategy
@@ -30,21 +32,24 @@ from cdc_views.plan.build import build, output_names
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import Choice, choose, lowered
 from cdc_views.sql import query_sql
+from cdc_views.sql.dialects.spark import Spark
 from cdc_views.storage.places import Place
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.shown_relation import casts_of
 from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, is_by_event, spread_of, tasks_of
 from cdc_views_spark.compile import Compiler, column_of
 from cdc_views_spark.config import SparkConfig
+from cdc_views_spark.executors import has_arrow
 from cdc_views_spark.in_place import InPlace
 from cdc_views_spark.kernel import Kernel, task_errors
 from cdc_views_spark.raw_files import raw_files
 from cdc_views_spark.reading import parts_of_sources, raw_facts
+from cdc_views_spark.row_batches import batches_of, in_small_partitions
 from cdc_views_spark.session import configured
 from cdc_views_spark.spreading import spread
 from cdc_views_spark.streaming import follow
 from cdc_views_spark.tables import delta_sql
-from cdc_views_spark.writing import in_its_words, write_serving, write_state
+from cdc_views_spark.writing import in_its_words, write_files, write_serving, write_state
 
 
 def open_spark(*, warehouse: Place, config: SparkConfig | None = None) -> SparkEngine:
@@ -53,10 +58,11 @@ def open_spark(*, warehouse: Place, config: SparkConfig | None = None) -> SparkE
     return SparkEngine(configured(warehouse, config or SparkConfig()), stops=not is_running)
 
 
-class SparkEngine(StreamingEngine, FrameEngine):
+class SparkEngine(StreamingEngine, FrameEngine, FilesEngine):
     """Runs plans on a session; `stops`: closing the engine stops the session."""
 
     name = "spark"
+    writes_files = True
 
     def __init__(self, session: SparkSession, *, stops: bool = True, kernel_bytes: int = KERNEL_BYTES) -> None:
         """`auto` takes the strategy `kernel` for a read of fewer than `kernel_bytes` bytes of files."""
@@ -68,7 +74,7 @@ class SparkEngine(StreamingEngine, FrameEngine):
         return self._session
 
     def dataframe(self, read: Read) -> DataFrame:
-        """Return the lazy DataFrame of `read`, in exact form."""
+        """Return the lazy DataFrame of the plan of `read`."""
         facts = Facts.of(self._session, read)
         ask = facts.known(ask_of(read))
         choice = chosen(facts, read.strategy, kernel_bytes=self._kernel_bytes, ask=ask)
@@ -76,7 +82,8 @@ class SparkEngine(StreamingEngine, FrameEngine):
             if facts.are_opened:
                 return InPlace(read, facts.files).dataframe(self._session, spread_of(facts))
             return Kernel(read).dataframe(facts.as_one(), tasks=tasks_of(facts))
-        return Compiler(facts.by_source()).dataframe(lowered(build(ask), strategy=choice.strategy))
+        compiler = Compiler(facts.by_source(), dialect=for_form(Spark(), read.form))
+        return compiler.dataframe(lowered(build(ask), strategy=choice.strategy))
 
     def choice(self, read: Read) -> Choice:
         return self._choice(Facts.of(self._session, read), read)
@@ -85,8 +92,9 @@ class SparkEngine(StreamingEngine, FrameEngine):
         return chosen(facts, read.strategy, kernel_bytes=self._kernel_bytes, ask=facts.known(ask_of(read)))
 
     def frame(self, read: Read) -> DataFrame:
+        read = replace(read, form=RowForm.SHOWN)
         facts = Facts.of(self._session, read)
-        ask = facts.known(replace(ask_of(read), is_exact=False))
+        ask = facts.known(ask_of(read))
         if read.strategy is Strategy.KERNEL:
             shown = self._kernel_frame(facts, read)
         else:  # `auto` too: Spark pushes filters and columns of a frame into a plan
@@ -101,7 +109,7 @@ class SparkEngine(StreamingEngine, FrameEngine):
         if not facts.are_opened:
             told = "a DataFrame takes strategy kernel only in a local session, of files on a local disk"
             raise UnsupportedError(told, remedy="use `query`, or another strategy")
-        return InPlace(read, facts.files, is_exact=False).dataframe(self._session, spread_of(facts))
+        return InPlace(read, facts.files).dataframe(self._session, spread_of(facts))
 
     def write_state(self, write: StateWrite) -> Written:
         return write_state(self._session, write)
@@ -127,6 +135,18 @@ class SparkEngine(StreamingEngine, FrameEngine):
     def read(self, read: Read) -> pa.Table:
         with in_its_words(), task_errors():
             return self.dataframe(read).toArrow()
+
+    def batches(self, read: Read) -> Iterator[pa.RecordBatch]:
+        if not has_arrow(self._session):
+            yield from super().batches(read)
+            return
+        with task_errors(), in_small_partitions(self._session, Facts.of(self._session, read)):
+            yield from batches_of(self.dataframe(read))
+
+    def write_files(self, read: Read, folder: Place) -> list[Place]:
+        held = replace(read, form=RowForm.HELD)
+        with task_errors():
+            return write_files(self._session, self.dataframe(held), held, folder=folder)
 
     def sql(self, read: Read) -> str:
         facts = Facts.of(self._session, read)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 _KNOWN: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 """The reasons found so far: to ask takes a job."""
+_HAVE_ARROW: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 
 
 def why_no_duckdb(session: SparkSession) -> str:
@@ -33,6 +34,23 @@ def is_local(session: SparkSession) -> bool:
 def are_this_python(session: SparkSession) -> bool:
     """Return whether the session's tasks run this Python on this machine, so that they have what this process has."""
     return is_local(session) and session.sparkContext.pythonExec == sys.executable
+
+
+def has_arrow(session: SparkSession) -> bool:
+    """Return whether the session's tasks can run a function of Python over Arrow's batches."""
+    if session not in _HAVE_ARROW:
+        _HAVE_ARROW[session] = are_this_python(session) or _maps(session)
+    return _HAVE_ARROW[session]
+
+
+def _maps(session: SparkSession) -> bool:
+    def same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    try:
+        return len(session.range(0, 1, 1, 1).mapInArrow(same, "id long").collect()) == 1
+    except PySparkException:
+        return False
 
 
 def _version(session: SparkSession) -> str:

@@ -42,14 +42,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class InPlace:
-    """One read of files that a task can open (`choosing.Facts.are_opened`); `files` are raw's, without a state.
-
-    `is_exact`: see `plan.build.Ask`.
-    """
+    """One read of files that a task can open (`choosing.Facts.are_opened`); `files` are raw's, without a state."""
 
     read: Read
     files: RawFiles | None
-    is_exact: bool = True
 
     def sql(self, *, is_pretty: bool = False) -> str:
         """Return the text of the whole read, which a task runs over the facts of its buckets."""
@@ -69,7 +65,8 @@ class InPlace:
                 schema = schema_of(sql, files)
             texts.append(((share, *locked_settings(files, threads=spread.threads)), sql))
         # task n gets one row, the number n
-        rows = session.range(0, len(texts), 1, len(texts)).mapInArrow(in_tasks(texts, schema), from_arrow_schema(schema))
+        columns = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+        rows = session.range(0, len(texts), 1, len(texts)).mapInArrow(in_tasks(texts, schema), columns)
         if len(texts) == 1:
             return rows
         plan = build(ask_of(self.read))
@@ -79,7 +76,7 @@ class InPlace:
         return pinned(read, version=None if self.files is None else self.files.version)
 
     def _text(self, read: Read, snapshot: Snapshot, *, is_pretty: bool = False) -> str:
-        return sql_over(snapshot, replace(read, strategy=Strategy.AUTO), is_exact=self.is_exact, is_pretty=is_pretty)
+        return sql_over(snapshot, replace(read, strategy=Strategy.AUTO), is_pretty=is_pretty)
 
 
 def schema_of(sql: str, files: Collection[str]) -> pa.Schema:

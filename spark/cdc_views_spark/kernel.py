@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdc_views.engines.base import Read, Sources, ask_of
 from cdc_views.engines.duckdb.connections import connect_locked, in_its_words, locked_settings, with_stores
 from cdc_views.engines.duckdb.types import quoted
+from cdc_views.engines.serving import for_form
 from cdc_views.engines.state_plan import in_time
 from cdc_views.errors import EngineError
 from cdc_views.model.strategy import Strategy
@@ -66,7 +67,8 @@ class Kernel:
 
     def sql(self, *, is_pretty: bool = False) -> str:
         """Return the text."""
-        return Renderer(DuckDb(), table=FACTS, tables=self._tables).sql(self._plan, is_pretty=is_pretty)
+        dialect = for_form(DuckDb(), self.read.form)
+        return Renderer(dialect, table=FACTS, tables=self._tables).sql(self._plan, is_pretty=is_pretty)
 
     def dataframe(self, facts: DataFrame, *, tasks: int) -> DataFrame:
         """Return the lazy rows; raises `EngineError` for SQL that DuckDB cannot bind."""
@@ -74,7 +76,7 @@ class Kernel:
         schema = _schema_of(sql, self.read.raw, used)
         kept = facts.select(*(f"`{name}`" for name in used))
         spread = kept.coalesce(1) if tasks == 1 else self._spread(kept, tasks)
-        rows = spread.mapInArrow(in_task(sql, schema), from_arrow_schema(schema))
+        rows = spread.mapInArrow(in_task(sql, schema), from_arrow_schema(schema, prefer_timestamp_ntz=True))
         return ordered(rows, self._plan) if tasks > 1 and isinstance(self._plan, Ordered) else rows
 
     def _used(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
@@ -13,10 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
 from cdc_views.engines import serving, state_plan
-from cdc_views.engines.base import StateWrite, Written
-from cdc_views.engines.serving import ServingWrite
+from cdc_views.engines.base import WRITE_IT, Read, RowForm, StateWrite, Written
+from cdc_views.engines.serving import ServingWrite, for_form
 from cdc_views.engines.serving_files import commit_files
-from cdc_views.errors import EngineError
+from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.order import LIFT, SHIFT
@@ -27,6 +28,7 @@ from cdc_views.storage.delta_log import DRAFT
 from cdc_views.storage.places import Place, at_once, place_of, remove_tree
 from cdc_views.storage.relation import Relation
 from cdc_views_spark.compile import Compiler, column_of
+from cdc_views_spark.executors import is_local
 from cdc_views_spark.reading import parts_of_sources, placed
 
 _CODEC = "lz4_raw"
@@ -36,6 +38,9 @@ _DICTIONARIES = "parquet.enable.dictionary"
 without them. Only a session's setting works: Delta ignores such an option of a write."""
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 """Writes Parquet's own timestamps: other readers do not see that Spark's INT96 is in UTC."""
+_MARKS_SUCCESS = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+"""A file `_SUCCESS`: what our folders hold has its place once all of it is written."""
+_TOO_LARGE = "spark.driver.maxResultSize"
 
 
 def write_state(session: SparkSession, write: StateWrite) -> Written:
@@ -103,8 +108,7 @@ def _typed(facts: DataFrame, relation: Relation) -> DataFrame:
 
 def write_serving(session: SparkSession, write: ServingWrite) -> None:
     """See `Engine.write_serving`."""
-    dialect, draft = Spark(), _draft(write.target)
-    dialect.holds_any_field = False
+    dialect, draft = for_form(Spark(), RowForm.HELD), _draft(write.target)
     try:
         with in_its_words(), setting(session, _TIMESTAMPS, "TIMESTAMP_MICROS"):
             shown = Compiler(parts_of_sources(session, write.sources), dialect=dialect).dataframe(serving.plan_of(write))
@@ -119,15 +123,47 @@ def write_serving(session: SparkSession, write: ServingWrite) -> None:
 def _served(field: pa.Field) -> Column:
     if field.name == CHANGES_AT:
         return (F.shiftright(-F.col(names.SOONEST).cast("bigint"), SHIFT) + F.lit(LIFT)).alias(CHANGES_AT)
-    return column_of(field.name).cast(from_arrow_type(field.type, prefer_timestamp_ntz=True)).alias(field.name)
+    return _cast(field.name, field)
+
+
+def _cast(name: str, field: pa.Field) -> Column:
+    return column_of(name).cast(from_arrow_type(field.type, prefer_timestamp_ntz=True)).alias(field.name)
+
+
+def write_files(session: SparkSession, frame: DataFrame, read: Read, *, folder: Place) -> list[Place]:
+    """See `FilesEngine.write_files`; `frame` is the plan's."""
+    _check_seen(session, folder)
+    location = str(folder.absolute() if isinstance(folder, Path) else folder)
+    rows = frame.select(*(_cast(output, field) for output, field in serving.held_fields(read)))
+    with in_its_words(), setting(session, _TIMESTAMPS, "TIMESTAMP_MICROS"):
+        rows.write.option(_MARKS_SUCCESS, "false").parquet(location)
+    return sorted(folder.glob("*.parquet"))
+
+
+def _check_seen(session: SparkSession, folder: Place) -> None:
+    """Raise `UnsupportedError` if what tasks write into a folder would not be in the folder of this process."""
+    if not isinstance(folder, Path) or is_local(session):
+        return
+    probe = folder.with_name(f".{folder.name}.seen")
+    probe.write_text("seen", "utf-8")
+    try:
+        session.read.text(str(probe.absolute())).collect()
+    except PySparkException as error:
+        raise UnsupportedError(
+            f"Spark's executors do not see {folder.parent} of this machine", remedy="name a folder that all share, or a URL"
+        ) from error
+    finally:
+        probe.unlink()
 
 
 @contextmanager
 def in_its_words() -> Iterator[None]:
-    """Raise an error of Spark in the block as `EngineError`, with its first line."""
+    """Raise an error of Spark in the block as `EngineError`: its first line, or the remedy for an answer that is too large."""
     try:
         yield
     except PySparkException as error:
+        if _TOO_LARGE in str(error):
+            raise EngineError(f"Spark: the answer is larger than the driver takes ({_TOO_LARGE}); {WRITE_IT}") from error
         raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
 
 

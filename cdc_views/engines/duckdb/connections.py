@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import duckdb
+import pyarrow as pa
 
+from cdc_views.engines.base import BATCH_ROWS
 from cdc_views.engines.duckdb.types import literal
 from cdc_views.errors import EngineError
 from cdc_views.storage.stores import SCHEMES
 
 IN_MEMORY = ":memory:"
+_STREAMED_ERROR = re.compile(r"([A-Z]\w*(?: \w+)*) Error: ")
 _OF_STORES = re.compile(rf"'(?:{'|'.join(SCHEMES)})://")
 _COMMON = (
     "SET TimeZone = 'UTC'",
@@ -76,3 +79,24 @@ def in_its_words() -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise EngineError(f"DuckDB: {str(error).splitlines()[0]}") from error
+    except (OSError, pa.ArrowException) as error:
+        # Arrow's stream of rows has of an error only the text
+        told = _STREAMED_ERROR.match(str(error))
+        if told is None:
+            raise
+        line = str(error).splitlines()[0]
+        cause = getattr(duckdb, f"{told[1].replace(' ', '')}Exception", duckdb.Error)
+        raise EngineError(f"DuckDB: {line}") from cause(line)
+
+
+def streamed(connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `sql` as DuckDB finds them; raises `EngineError` with DuckDB's message."""
+    with in_its_words():
+        reader = with_stores(connection, sql).sql(sql).to_arrow_reader(BATCH_ROWS)
+    while True:
+        with in_its_words():
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+        yield batch

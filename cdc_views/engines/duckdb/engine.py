@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
 
-from cdc_views.engines.base import Engine, EventsRead, Read, Sources, StateWrite, ViewDefinition, Written, ask_of
-from cdc_views.engines.duckdb.connections import connect, connect_locked, in_its_words, with_stores
+from cdc_views.engines.base import Engine, EventsRead, Read, RowForm, Sources, StateWrite, ViewDefinition, Written, ask_of
+from cdc_views.engines.duckdb.connections import connect, connect_locked, in_its_words, streamed, with_stores
 from cdc_views.engines.duckdb.masks import mask_of
 from cdc_views.engines.duckdb.state import write_serving, write_state
 from cdc_views.engines.duckdb.tables import REGISTERED, files_clause, snapshot_of_sources, tables_of
+from cdc_views.engines.duckdb.types import quoted, type_text
 from cdc_views.engines.footers import with_footers
-from cdc_views.engines.serving import ServingWrite
+from cdc_views.engines.serving import ServingWrite, held_fields
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
 from cdc_views.landing.external.table import ExternalTable
@@ -49,11 +49,21 @@ class DuckDbEngine(Engine):
         return self._open
 
     def read(self, read: Read) -> pa.Table:
-        # a user's condition runs on a connection that can read only the files of this read
         snapshot = pinned(read)
-        sql = sql_over(snapshot, read, is_pretty=False)
-        connection = self.connection if read.where is None else self._reading(snapshot, read.sources)
-        return _rows(connection, sql, snapshot)
+        return _rows(self._connection_of(read, snapshot), sql_over(snapshot, read, is_pretty=False), snapshot)
+
+    def batches(self, read: Read) -> Iterator[pa.RecordBatch]:
+        snapshot = pinned(read)
+        connection, sql = self._connection_of(read, snapshot), sql_over(snapshot, read, is_pretty=False)
+        if snapshot.arrow is not None:
+            connection.register(REGISTERED, snapshot.arrow)
+        if read.form is RowForm.HELD:
+            sql = _held(read, sql)
+        yield from streamed(connection, sql)
+
+    def _connection_of(self, read: Read, snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
+        # a user's condition runs on a connection that can read only the files of this read
+        return self.connection if read.where is None else self._reading(snapshot, read.sources)
 
     def run(self, sql: str, snapshot: Snapshot) -> pa.Table:
         """Return the rows of `sql`, which must not contain a user's condition; raises `EngineError` with DuckDB's message."""
@@ -113,6 +123,12 @@ class DuckDbEngine(Engine):
         if self._locked is not None:
             self._locked[1].close()
             self._locked = None
+
+
+def _held(read: Read, rows: str) -> str:
+    """Return SQL for the rows of a read in form `HELD`, given those of its plan."""
+    columns = (f"CAST({quoted(output)} AS {type_text(f.type)}) AS {quoted(f.name)}" for output, f in held_fields(read))
+    return f"SELECT {', '.join(columns)} FROM ({rows}) AS computed"
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str, snapshot: Snapshot) -> pa.Table:
@@ -175,11 +191,18 @@ def pinned(asked: Read | ViewDefinition, *, version: int | None = None) -> Snaps
     return snapshot_of(asked.raw, version=version) if asked.sources is None else snapshot_of_sources(asked.sources)
 
 
-def sql_over(snapshot: Snapshot, read: Read, *, is_exact: bool = True, is_pretty: bool = True) -> str:
-    """Return the SQL text of a read over the files of its snapshot; `is_exact`: see `Ask`."""
-    tables, strategy = tables_of(read.raw, read.sources, snapshot), read.strategy.value
-    ask = with_footers(replace(ask_of(read), is_exact=is_exact), snapshot.files)
-    return query_sql(ask, dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty)
+def sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
+    """Return the SQL text of the plan of a read over the files of its snapshot."""
+    tables, ask = tables_of(read.raw, read.sources, snapshot), with_footers(ask_of(read), snapshot.files)
+    return query_sql(
+        ask,
+        dialect_name="duckdb",
+        strategy=read.strategy.value,
+        table=tables[Source.ALL],
+        tables=tables,
+        is_pretty=is_pretty,
+        holds_any_field=read.form is not RowForm.HELD,
+    )
 
 
 def files_read(snapshot: Snapshot, sources: Sources | None) -> frozenset[str]:

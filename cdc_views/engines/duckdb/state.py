@@ -10,12 +10,12 @@ import pyarrow as pa
 from deltalake import CommitProperties, Transaction
 
 from cdc_views.engines import serving, state_plan
-from cdc_views.engines.base import StateWrite, Written
+from cdc_views.engines.base import RowForm, StateWrite, Written
 from cdc_views.engines.duckdb.connections import in_its_words, with_stores
 from cdc_views.engines.duckdb.files import written
 from cdc_views.engines.duckdb.tables import placed
 from cdc_views.engines.duckdb.types import quoted, type_text
-from cdc_views.engines.serving import NOTE, ServingWrite
+from cdc_views.engines.serving import NOTE, ServingWrite, for_form
 from cdc_views.landing.delta import commit, open_delta
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
@@ -55,9 +55,7 @@ def _replaced(connection: duckdb.DuckDBPyConnection, write: StateWrite, tables: 
 
 def write_serving(connection: duckdb.DuckDBPyConnection, write: ServingWrite, *, tables: Mapping[Source, str]) -> None:
     """See `Engine.write_serving`; `tables` are FROM clauses of the facts."""
-    dialect = DuckDb()
-    dialect.holds_any_field = False
-    shown = Renderer(dialect, table=tables[Source.ALL], tables=tables).sql(serving.plan_of(write))
+    shown = Renderer(for_form(DuckDb(), RowForm.HELD), table=tables[Source.ALL], tables=tables).sql(serving.plan_of(write))
     columns = map(_served, serving.serving_schema(write.relation))
     name, number = write.transaction
     properties = CommitProperties(custom_metadata={NOTE: write.note}, app_transactions=[Transaction(name, number)])

@@ -1,0 +1,51 @@
+"""Rows of a DataFrame, partition by partition, so that the driver never holds all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_views_spark.choosing import BYTES_PER_TASK, Facts, tasks_of
+from cdc_views_spark.writing import in_its_words, setting
+
+_SHUFFLES = "spark.sql.shuffle.partitions"
+_ADVISED = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+
+
+def batches_of(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in order; the driver holds those of one partition at a time. Raises `EngineError`.
+
+    Each row of what leaves the tasks is a batch: to pickle the rows themselves takes several times as long.
+    """
+    with in_its_words():
+        packed = iter(frame.mapInArrow(_pack, "batch binary").toLocalIterator())
+    while True:
+        with in_its_words():
+            row = next(packed, None)
+        if row is None:
+            return
+        yield from pa.ipc.open_stream(row["batch"])
+
+
+@contextmanager
+def in_small_partitions(session: SparkSession, facts: Facts) -> Iterator[None]:
+    """Let Spark spread what it shuffles in this block over so many partitions that each is small."""
+    usual = int(session.conf.get(_SHUFFLES, "200") or 200)
+    with ExitStack() as settings:
+        if facts.bytes is not None:
+            settings.enter_context(setting(session, _SHUFFLES, str(max(usual, tasks_of(facts)))))
+        settings.enter_context(setting(session, _ADVISED, str(BYTES_PER_TASK)))
+        yield
+
+
+def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield pa.record_batch({"batch": [sink.getvalue().to_pybytes()]})
