@@ -21,6 +21,7 @@ from cdc_views.errors import CdcViewsError, UsageError
 from cdc_views.landing.delta import delta_errors, open_delta
 from cdc_views.operations.row_files import rows_in_file
 from cdc_views.project.paths import unfit_letter
+from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_log import LOG
 from cdc_views.storage.delta_tables import created_with, is_table, made_for
 from cdc_views.storage.places import Place, arrow_sink, at_once, place_of, remove_tree
@@ -87,10 +88,14 @@ class RowTable:
                 files = cast("FilesEngine", engine).write_files(read, folder)
             else:
                 files = _written(engine, read, folder)
-            return self._commit(before, read, files, note)
         except BaseException:
-            with suppress(OSError, CdcViewsError):
-                remove_tree(folder)
+            _remove(folder)
+            raise
+        try:
+            return self._commit(before, read, files, note)
+        except (ConflictError, UsageError):
+            # after any other error the commit may be there, and name the files
+            _remove(folder)
             raise
 
     def _commit(self, before: DeltaTable | None, read: Read, files: Sequence[Place], note: Mapping[str, Any]) -> tuple[int, int]:
@@ -116,6 +121,11 @@ class RowTable:
                 return created_with(self.location, schema, files, name=name, description=told, commit_properties=properties)
         except FileExistsError as error:
             raise UsageError(f"{self.location}: somebody else created it meanwhile; replace it with --overwrite") from error
+
+
+def _remove(folder: Place) -> None:
+    with suppress(OSError, CdcViewsError):
+        remove_tree(folder)
 
 
 def _written(engine: Engine, read: Read, folder: Place) -> list[Place]:
