@@ -180,7 +180,8 @@ class NewFile:
             instant.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") for instant in self.landed
         )
         least, greatest = ({_LANDED: f"{text}Z"} for text in cut)
-        return json.dumps({"numRecords": self.rows, "minValues": least, "maxValues": greatest, "nullCount": {_LANDED: 0}})
+        stats = {"numRecords": self.rows, "minValues": least, "maxValues": greatest, "nullCount": {_LANDED: 0}}
+        return json.dumps(stats, separators=(",", ":"))
 
 
 def write_file(path: Place, tables: Iterable[pa.Table], *, schema: pa.Schema) -> NewFile | None:

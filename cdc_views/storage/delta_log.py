@@ -142,7 +142,8 @@ class Commit:
 
     def write(self, folder: Place, *, after: int) -> bytes:
         """Commit to the table in `folder` as the version after `after`; return the entry. Raises `ConflictError` if it exists."""
-        content = "".join(f"{json.dumps(action)}\n" for action in self._actions(int(time.time() * 1000))).encode()
+        actions = self._actions(int(time.time() * 1000))
+        content = "".join(f"{_text(action)}\n" for action in actions).encode()
         place = entry_of(folder, after + 1)
         try:
             write_new(place, content)
@@ -166,7 +167,7 @@ class Commit:
             }
         for file in self.added:
             # bounds of other columns would copy values into the log, which `forget` does not look into
-            stats = file.stats or json.dumps({"numRecords": file.rows, "tightBounds": file.deleted is None})
+            stats = file.stats or _text({"numRecords": file.rows, "tightBounds": file.deleted is None})
             tags = {"tags": dict(file.tags)} if file.tags else {}
             yield {"add": {**self._named(file), "modificationTime": file.modified, "stats": stats, **tags}}
 
@@ -174,6 +175,10 @@ class Commit:
         vector = {} if file.deleted is None else {"deletionVector": file.deleted.action()}
         named = {"path": quote(file.path, safe="/="), "partitionValues": dict(file.partition), "size": file.size}
         return {**named, "dataChange": True, **vector}
+
+
+def _text(action: Mapping[str, Any]) -> str:
+    return json.dumps(action, separators=(",", ":"))
 
 
 def new_file(file: Place, path: str, *, partition: Mapping[str, str | None], rows: int, tags: Mapping[str, str]) -> DataFile:

@@ -22,9 +22,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from helpers.tiny_project import CQL, event
+from helpers.tiny_project import event, project_at
 from services import s3
-from services.stores import BUCKET
 
 from cdc_views import Project
 from cdc_views.errors import TransientError
@@ -35,15 +34,6 @@ NAME = "shop.orders"
 PROCESSES = 4
 _LANDER = 1_000_000
 """The numbers of a lander's events begin at a multiple of it."""
-
-
-def project(folder: Path, server: s3.S3) -> Path:
-    """Write a project whose warehouse is on the store; return its file."""
-    table = {"name": NAME, "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}
-    told = {"name": "t", "engine": "duckdb", "warehouse": f"s3://{BUCKET}/lake", "tables": [table]}
-    (folder / "schema.cql").write_text(CQL)
-    (folder / "cdc_views.yml").write_text(json.dumps({**told, "storage_options": server.options()}))
-    return folder / "cdc_views.yml"
 
 
 class Lander:
@@ -126,7 +116,7 @@ def materializer(file: str, until: float, told: Any) -> None:
 def run(count: int, minutes: float, every: float, rate: float, say: Callable[[str], None] = print) -> bool:
     """Simulate, print, and return whether every event is there once."""
     with tempfile.TemporaryDirectory() as name, s3.running(Path(name)) as server:
-        file, spawn = project(Path(name), server), mp.get_context("spawn")
+        file, spawn = project_at(Path(name), f"{server.url()}/lake", server.options()), mp.get_context("spawn")
         first = StreamLander(Project.load(file).table(NAME).raw, Project.load(file).table(NAME).format, "first")
         first.land([StreamEvent(Position(0), event(0).encode())], through=Position(0), now=datetime.now(timezone.utc))
         told, kept, until = spawn.Queue(), spawn.Queue(), time.time() + 60 * minutes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,12 @@ def make_project(folder: Path, **table: Any) -> Path:
     file = folder / "cdc_views.yml"
     file.write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": [body]}))
     return file
+
+
+def project_at(folder: Path, warehouse: str, options: Mapping[str, str]) -> Path:
+    """Write a project of one table whose warehouse is on a store; return its file."""
+    table = {"name": "shop.orders", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}
+    told = {"name": "t", "engine": "duckdb", "warehouse": warehouse, "storage_options": dict(options), "tables": [table]}
+    (folder / "schema.cql").write_text(CQL)
+    (folder / "cdc_views.yml").write_text(json.dumps(told))
+    return folder / "cdc_views.yml"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing as mp
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
-from helpers.tiny_project import CQL, event, write_lines
+from helpers.tiny_project import event, project_at, write_lines
 from services.stores import Store
 
 from cdc_views import Project
@@ -26,14 +25,6 @@ pytestmark = pytest.mark.heavy
 FILES, EVENTS = 4, 5
 WRITERS = [("s3", 6), ("azure", 3), ("gcs", 3), *(pytest.param(store, 6, marks=pytest.mark.slow) for store in ("azure", "gcs"))]
 """On each kind of store so many at a time."""
-
-
-def project(folder: Path, prefix: str, store: Store) -> Path:
-    table = {"name": "shop.orders", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}
-    told = {"name": "t", "engine": "duckdb", "warehouse": prefix, "storage_options": store.options(), "tables": [table]}
-    (folder / "schema.cql").write_text(CQL)
-    (folder / "cdc_views.yml").write_text(json.dumps(told))
-    return folder / "cdc_views.yml"
 
 
 def _land(file: str, names: list[str]) -> None:
@@ -58,7 +49,7 @@ def _finished(processes: list[Any]) -> None:
 
 @pytest.mark.parametrize(("store", "writers"), WRITERS, indirect=["store"])
 def test_events_of_many_landers_land_once_while_a_state_follows(tmp_path: Path, prefix: str, store: Store, writers: int) -> None:
-    file, spawn = project(tmp_path, prefix, store), mp.get_context("spawn")
+    file, spawn = project_at(tmp_path, prefix, store.options()), mp.get_context("spawn")
     mine: list[list[str]] = []
     for writer in range(writers):
         names = [tmp_path / f"log-{writer}-{number}.jsonl" for number in range(FILES)]
@@ -84,7 +75,7 @@ def test_events_of_many_landers_land_once_while_a_state_follows(tmp_path: Path, 
 
 def test_two_writers_of_one_version(tmp_path: Path, prefix: str, store: Store) -> None:
     """deltalake's commits and ours exclude each other: both are put if absent."""
-    file = project(tmp_path, prefix, store)
+    file = project_at(tmp_path, prefix, store.options())
     _land(str(file), [str(write_lines(tmp_path / "a.jsonl", event(1)))])
     table = Project.load(file).table("shop.orders")
     table.materialize()

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.tiny_project import event, write_lines
+from helpers.tiny_project import event, project_at, write_lines
 from services import s3
-from test_many_writers import project
 
 from cdc_views import Project
 from cdc_views.storage import table_log
@@ -27,7 +26,7 @@ LEAST = {"read of a tail": 22, "tail": 45, "nothing new": 20, "read at rest": 15
 @pytest.fixture
 def table(tmp_path: Path, prefix: str, store: s3.S3) -> Callable[[], Any]:
     """A table of a warehouse on the store, as a new process opens it."""
-    file = project(tmp_path, prefix, store)
+    file = project_at(tmp_path, prefix, store.options())
 
     def opened() -> Any:
         table_log._ENTRIES.clear()
