@@ -32,13 +32,21 @@ _MoreColumnsOption = Annotated[
     list[str] | None, typer.Option("--columns", "--column", metavar="COLUMN", help="A column beside the key; may be repeated.")
 ]
 _FormatOption = Annotated[
-    str | None, typer.Option(metavar="FORMAT", help="table (default), json, jsonl or csv; of --out also parquet, and as it ends.")
+    str | None,
+    typer.Option(
+        metavar="table|json|jsonl|csv|parquet",
+        help="The format of rows; parquet is of --out alone. Default: table, or as --out ends.",
+    ),
 ]
 _OutOption = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Write to a file, a path or URL ending in .parquet, .csv, .jsonl or .json; in no order."),
+    typer.Option(
+        metavar="FILE", help="Write to this path or URL, which ends in .parquet, .csv, .jsonl or .json; rows have no order."
+    ),
 ]
-_IntoOption = Annotated[str | None, typer.Option(metavar="TABLE", help="Write to a Delta table, a path or URL; in no order.")]
+_IntoOption = Annotated[
+    str | None, typer.Option(metavar="TABLE", help="Write to a Delta table, a path or URL; rows have no order.")
+]
 _OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what --out or --into wrote before.")]
 _CHOICE_COLUMNS = ("strategy", "why")
 _FIDELITY_COLUMNS = ("table", "column", "verdict", "reason", "case", "waived")
@@ -73,17 +81,9 @@ def query(
 ) -> None:
     """Print the rows of the merged table, or write them; needs no apply and no materialize."""
     read = {
-        "as_of": as_of,
-        "where": where,
-        "columns": columns or (),
-        "limit": limit,
-        "engine": engine,
-        "raw_only": raw_only,
-        "confirmed": confirmed,
-        "strategy": strategy,
-        "landed_as_of": landed_as_of,
-        "written_as_of": written_as_of,
-    }
+        "as_of": as_of, "where": where, "columns": columns or (), "limit": limit, "engine": engine, "strategy": strategy,
+        "landed_as_of": landed_as_of, "written_as_of": written_as_of, "raw_only": raw_only, "confirmed": confirmed,
+    }  # fmt: skip
     target = asked.table(table)
     if out is None and into is None:
         if overwrite:

@@ -124,7 +124,7 @@ class Written:
     replaced: Mapping[str, Iterable[int]] = field(default_factory=dict)
 
 
-class RowForm(Enum):
+class ValueForm(Enum):
     """The form of the values in the rows of a read."""
 
     EXACT = "exact"
@@ -159,7 +159,7 @@ class Read:
     sources: Sources | None = None
     is_history: bool = False
     is_positioned: bool = False
-    form: RowForm = RowForm.EXACT
+    form: ValueForm = ValueForm.EXACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def ask_of(read: Read) -> Ask:
         limit=read.limit,
         landed_as_of=read.landed_as_of,
         written_as_of=read.written_as_of,
-        is_exact=read.form is RowForm.EXACT,
+        is_exact=read.form is ValueForm.EXACT,
         is_ordered=read.is_ordered,
         is_history=read.is_history,
         split=read.sources.split() if read.sources is not None else None,
@@ -250,7 +250,7 @@ class Engine(Protocol):
 
         Of the forms, every engine takes `EXACT`.
         """
-        if read.form is not RowForm.EXACT:
+        if read.form is not ValueForm.EXACT:
             told = f"engine {self.name} writes no Parquet"
             raise UnsupportedError(told, remedy="take --format jsonl or csv, or write the view's rows with the engine's own SQL")
         yield from self.read(read).to_batches(max_chunksize=BATCH_ROWS)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from cdc_views.engines.base import Read, RowForm, Sources, ask_of
+from cdc_views.engines.base import Read, Sources, ValueForm, ask_of
 from cdc_views.model.naming import held_name, physical_name
 from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
@@ -87,9 +87,9 @@ def order_of(relation: Relation) -> tuple[str, ...]:
 _DialectT = TypeVar("_DialectT", bound=Dialect)
 
 
-def for_form(dialect: _DialectT, form: RowForm) -> _DialectT:
+def for_form(dialect: _DialectT, form: ValueForm) -> _DialectT:
     """Return the dialect, for plans of rows in a form."""
-    dialect.holds_any_field = form is not RowForm.HELD
+    dialect.holds_any_field = form is not ValueForm.HELD
     return dialect
 
 

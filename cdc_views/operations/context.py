@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cdc_views.errors import ConfigError, UnknownColumnError, UnsupportedError
 from cdc_views.storage.generations import Generations
 from cdc_views.storage.places import Place, place_of
-from cdc_views.storage.stores import is_url, use_options
+from cdc_views.storage.stores import is_url, options_of, use_options
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Engine
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema
     from cdc_views.project import ProjectConfig, TableConfig
     from cdc_views.storage.relation import RawTable, Relation
+
+
+def reach(config: ProjectConfig, url: str) -> None:
+    """Let accesses below a URL use `storage_options:`, and engines that are opened later reach it; nothing for a path."""
+    if is_url(url):
+        use_options(url, config.storage_options or options_of(url))
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,7 @@ class ProjectContext:
         # a quarantine is beside its raw table
         raws = (table.raw.table.rstrip("/").rpartition("/")[0] for table in self.config.tables if table.raw.table is not None)
         for url in (self.config.warehouse, *raws):
-            self.reach(url)
-
-    def reach(self, url: str) -> None:
-        """Let accesses below another URL, which a user named, use `storage_options:`, too."""
-        if self.config.storage_options and is_url(url):
-            use_options(url, self.config.storage_options)
+            reach(self.config, url)
 
     @property
     def tables(self) -> Sequence[TableContext]:

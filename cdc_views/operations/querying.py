@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from cdc_views.engines.base import Engine, Read, RowForm
+from cdc_views.engines.base import Engine, Read, ValueForm
 from cdc_views.engines.plugin import plugin_of_session
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explaining import Explanation, check_column, explain
@@ -77,7 +77,7 @@ def frame_of(table: TableContext, session: Any, **asked: Any) -> Any:
 @contextmanager
 def reading_of_frame(table: TableContext, *, raw_only: bool = False, **asked: Any) -> Iterator[Read]:
     """Yield the read of a frame, in the types of a view, without an order. Passes `asked` on to `read_of`."""
-    read = replace(read_of(table, **asked), is_ordered=False, form=RowForm.SHOWN)
+    read = replace(read_of(table, **asked), is_ordered=False, form=ValueForm.SHOWN)
     as_of = None if asked.get("as_of") is None else read.as_of
     if raw_only:
         check_raw_is_whole(table, what="what raw alone shows")

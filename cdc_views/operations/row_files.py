@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdc_views.engines.base import BATCH_ROWS, Engine, Read, RowForm
+from cdc_views.engines.base import BATCH_ROWS, Engine, Read, ValueForm
 from cdc_views.engines.serving import held_schema
 from cdc_views.errors import EngineError, UsageError, did_you_mean
 from cdc_views.operations.result import StreamedAnswer
@@ -66,9 +66,9 @@ class RowFile:
         return cls(place, found, replaces)
 
     @property
-    def form(self) -> RowForm:
+    def form(self) -> ValueForm:
         """The form of the rows that it takes."""
-        return RowForm.HELD if self.format == PARQUET else RowForm.EXACT
+        return ValueForm.HELD if self.format == PARQUET else ValueForm.EXACT
 
     def check(self) -> None:
         """Raise `UsageError` if something is there that must not be replaced."""

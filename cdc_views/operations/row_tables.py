@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.transaction import AddAction
 
-from cdc_views.engines.base import Engine, Read, RowForm
+from cdc_views.engines.base import Engine, Read, ValueForm
 from cdc_views.engines.serving import NOTE, held_schema
 from cdc_views.errors import CdcViewsError, UsageError
 from cdc_views.landing.delta import delta_errors, open_delta
@@ -42,7 +42,7 @@ class RowTable:
 
     place: Place
     replaces: bool
-    form = RowForm.HELD
+    form = ValueForm.HELD
 
     @classmethod
     def of(cls, location: str, *, replaces: bool) -> RowTable:

@@ -10,7 +10,7 @@ from typing import Any
 from cdc_views.engines.base import Read, Sources
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import open_delta
-from cdc_views.operations.context import TableContext
+from cdc_views.operations.context import TableContext, reach
 from cdc_views.operations.querying import reading
 from cdc_views.operations.row_files import RowFile
 from cdc_views.operations.row_tables import RowTable
@@ -69,7 +69,7 @@ def _target(
         raise UsageError("a file (--out) or a Delta table (--into) was expected to write to, one of them")
     location = str(out if into is None else into)
     # options hold below a folder
-    table.project.reach(location.rstrip("/").rpartition("/")[0])
+    reach(table.project.config, location.rstrip("/").rpartition("/")[0])
     if into is None:
         return RowFile.of(location, format=format, replaces=overwrite)
     if format is not None:

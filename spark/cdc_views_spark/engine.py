@@ -16,10 +16,10 @@ from cdc_views.engines.base import (
     Followed,
     FrameEngine,
     Read,
-    RowForm,
     Sources,
     StateWrite,
     StreamingEngine,
+    ValueForm,
     ViewDefinition,
     Written,
     ask_of,
@@ -92,7 +92,7 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine):
         return chosen(facts, read.strategy, kernel_bytes=self._kernel_bytes, ask=facts.known(ask_of(read)))
 
     def frame(self, read: Read) -> DataFrame:
-        read = replace(read, form=RowForm.SHOWN)
+        read = replace(read, form=ValueForm.SHOWN)
         facts = Facts.of(self._session, read)
         ask = facts.known(ask_of(read))
         if read.strategy is Strategy.KERNEL:
@@ -140,11 +140,13 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine):
         if not has_arrow(self._session):
             yield from super().batches(read)
             return
-        with task_errors(), in_small_partitions(self._session, Facts.of(self._session, read)):
-            yield from batches_of(self.dataframe(read))
+        with in_its_words(), task_errors():
+            with in_small_partitions(self._session, Facts.of(self._session, read)):
+                batches = batches_of(self.dataframe(read))
+            yield from batches
 
     def write_files(self, read: Read, folder: Place) -> list[Place]:
-        held = replace(read, form=RowForm.HELD)
+        held = replace(read, form=ValueForm.HELD)
         with task_errors():
             return write_files(self._session, self.dataframe(held), held, folder=folder)
 

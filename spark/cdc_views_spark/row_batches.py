@@ -6,28 +6,35 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import convert_exception
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from cdc_views_spark.choosing import BYTES_PER_TASK, Facts, tasks_of
-from cdc_views_spark.writing import in_its_words, setting
+from cdc_views_spark.writing import setting
 
 _SHUFFLES = "spark.sql.shuffle.partitions"
 _ADVISED = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 
 def batches_of(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in order; the driver holds those of one partition at a time. Raises `EngineError`.
+    """Run all of a plan but its last stage; return the rows in order, of which the driver holds one partition at a time.
 
-    Each row of what leaves the tasks is a batch: to pickle the rows themselves takes several times as long.
+    Each row that leaves the tasks is a batch: to pickle the rows themselves takes several times as long. Both steps raise
+    `PySparkException`.
     """
-    with in_its_words():
-        packed = iter(frame.mapInArrow(_pack, "batch binary").toLocalIterator())
-    while True:
-        with in_its_words():
-            row = next(packed, None)
-        if row is None:
-            return
-        yield from pa.ipc.open_stream(row["batch"])
+    return _unpacked(frame.mapInArrow(_pack, "batch binary").toLocalIterator())
+
+
+def _unpacked(packed: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+    try:
+        for row in packed:
+            yield from pa.ipc.open_stream(row["batch"])
+    except Py4JJavaError as error:  # PySpark captures errors of the JVM in calls, not while it reads rows from a socket
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        raise convert_exception(cause) from error
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from cdc_views.storage.places import Place
 from cdc_views_spark.config import SparkConfig
 from cdc_views_spark.ivy import fetched, leave_out
 from cdc_views_spark.java import cache_folder, java_home
-from cdc_views_spark.stores import store_jars, store_settings
+from cdc_views_spark.stores import store_in, store_jars, store_settings
 
 DELTA_JAR = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
 """The coordinates that work with pyspark 4.2.0."""
@@ -47,10 +47,11 @@ def open_session(
     os.environ["JAVA_HOME"] = str(java_home(cache_folder()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    store = store_in(str(warehouse))
     place = os.environ.get("CDC_VIEWS_SPARK_MASTER") or master or f"local[{cores}]"
     builder = SparkSession.builder.master(place).appName("cdc-views")
-    settings = {**_settings(folder, memory), **store_settings(str(warehouse)), **(options or {})}
-    jars = os.pathsep.join(map(str, [*delta_jars(), *store_jars(str(warehouse))]))
+    settings = {**_settings(folder, memory), **store_settings(store), **(options or {})}
+    jars = os.pathsep.join(map(str, [*delta_jars(), *store_jars(store)]))
     for part in ("driver", "executor"):
         path = f"spark.{part}.extraClassPath"
         settings[path] = os.pathsep.join(filter(None, (jars, settings.get(path, ""))))

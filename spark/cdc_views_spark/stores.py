@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.storage.stores import endpoint_of, is_url, options_of, split
+from cdc_views.storage.stores import endpoint_of, given_options, is_url, options_of, split
 from cdc_views_spark.ivy import Coordinates, fetched, leave_out
 from cdc_views_spark.java import cache_folder
 
@@ -26,6 +26,15 @@ _S3 = ("s3", "s3a")
 _FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _ANONYMOUS = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 _TRUE = ("true", "1", "yes", "on")
+
+
+def store_in(warehouse: str) -> str:
+    """Return the URL that tells which store a session is to reach: that of the warehouse, or else of what else is named on S3.
+
+    A local warehouse may have raw tables on a store, or rows to write there.
+    """
+    others = (url for url in given_options() if url.partition("://")[0].lower() in _S3)
+    return warehouse if is_url(warehouse) else next(others, warehouse)
 
 
 def store_jars(warehouse: str) -> list[Path]:

@@ -8,13 +8,14 @@ from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
 from cdc_views.engines import serving, state_plan
-from cdc_views.engines.base import WRITE_IT, Read, RowForm, StateWrite, Written
+from cdc_views.engines.base import WRITE_IT, Read, StateWrite, ValueForm, Written
 from cdc_views.engines.serving import ServingWrite, for_form
 from cdc_views.engines.serving_files import commit_files
 from cdc_views.errors import EngineError, UnsupportedError
@@ -40,6 +41,7 @@ _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 """Writes Parquet's own timestamps: other readers do not see that Spark's INT96 is in UTC."""
 _MARKS_SUCCESS = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 """A file `_SUCCESS`: what our folders hold has its place once all of it is written."""
+_NO_CLIENT = "No FileSystem for scheme"
 _TOO_LARGE = "spark.driver.maxResultSize"
 
 
@@ -108,7 +110,7 @@ def _typed(facts: DataFrame, relation: Relation) -> DataFrame:
 
 def write_serving(session: SparkSession, write: ServingWrite) -> None:
     """See `Engine.write_serving`."""
-    dialect, draft = for_form(Spark(), RowForm.HELD), _draft(write.target)
+    dialect, draft = for_form(Spark(), ValueForm.HELD), _draft(write.target)
     try:
         with in_its_words(), setting(session, _TIMESTAMPS, "TIMESTAMP_MICROS"):
             shown = Compiler(parts_of_sources(session, write.sources), dialect=dialect).dataframe(serving.plan_of(write))
@@ -165,6 +167,12 @@ def in_its_words() -> Iterator[None]:
         if _TOO_LARGE in str(error):
             raise EngineError(f"Spark: the answer is larger than the driver takes ({_TOO_LARGE}); {WRITE_IT}") from error
         raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
+    except Py4JJavaError as error:  # what PySpark has no class for
+        told = f"Spark: {str(error.java_exception.toString()).splitlines()[0]}"
+        if _NO_CLIENT in told:
+            remedy = "take --engine duckdb, or give the session a client of that store, as hadoop-aws"
+            raise UnsupportedError(told, remedy=remedy) from error
+        raise EngineError(told) from error
 
 
 @contextmanager

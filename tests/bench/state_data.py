@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from generate import MACRO, NOW, SCHEMA, cells_sql
 
-from cdc_views.engines.base import Engine, Read, RowForm, ask_of
+from cdc_views.engines.base import Engine, Read, ValueForm, ask_of
 from cdc_views.engines.duckdb.engine import pinned, sql_over
 from cdc_views.landing.delta import raw_log_settings
 from cdc_views.model.strategy import Strategy
@@ -123,7 +123,7 @@ class Reader:
 
     def text(self, read: Read) -> str:
         """DuckDB's SQL of what a view shows."""
-        return sql_over(pinned(read), replace(read, strategy=Strategy.AGGREGATE, form=RowForm.SHOWN), is_pretty=False)
+        return sql_over(pinned(read), replace(read, strategy=Strategy.AGGREGATE, form=ValueForm.SHOWN), is_pretty=False)
 
     def plain(self, location: str) -> tuple[Any, ...]:
         """A plain table of the same values, consumed the same way."""

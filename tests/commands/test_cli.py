@@ -333,7 +333,7 @@ def test_an_unexpected_error_is_one_line_with_advice(capsys: Captured, monkeypat
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("first line\nsecond line")
 
-    monkeypatch.setattr("cdc_views.api.Table.query", broken)
+    monkeypatch.setattr("cdc_views.operations.querying.streamed_query", broken)
     code, out, err = run(capsys, "query", "shop.orders")
     assert (code, out, len(err.splitlines())) == (3, "", 1)
     assert "CDC_VIEWS_DEBUG=1" in err

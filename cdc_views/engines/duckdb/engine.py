@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import duckdb
 import pyarrow as pa
 
-from cdc_views.engines.base import Engine, EventsRead, Read, RowForm, Sources, StateWrite, ViewDefinition, Written, ask_of
+from cdc_views.engines.base import Engine, EventsRead, Read, Sources, StateWrite, ValueForm, ViewDefinition, Written, ask_of
 from cdc_views.engines.duckdb.connections import connect, connect_locked, in_its_words, streamed, with_stores
 from cdc_views.engines.duckdb.masks import mask_of
 from cdc_views.engines.duckdb.state import write_serving, write_state
@@ -57,7 +57,7 @@ class DuckDbEngine(Engine):
         connection, sql = self._connection_of(read, snapshot), sql_over(snapshot, read, is_pretty=False)
         if snapshot.arrow is not None:
             connection.register(REGISTERED, snapshot.arrow)
-        if read.form is RowForm.HELD:
+        if read.form is ValueForm.HELD:
             sql = _held(read, sql)
         yield from streamed(connection, sql)
 
@@ -201,7 +201,7 @@ def sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
         table=tables[Source.ALL],
         tables=tables,
         is_pretty=is_pretty,
-        holds_any_field=read.form is not RowForm.HELD,
+        holds_any_field=read.form is not ValueForm.HELD,
     )
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, Transaction
 
 from cdc_views.engines import serving, state_plan
-from cdc_views.engines.base import RowForm, StateWrite, Written
+from cdc_views.engines.base import StateWrite, ValueForm, Written
 from cdc_views.engines.duckdb.connections import in_its_words, with_stores
 from cdc_views.engines.duckdb.files import written
 from cdc_views.engines.duckdb.tables import placed
@@ -55,7 +55,7 @@ def _replaced(connection: duckdb.DuckDBPyConnection, write: StateWrite, tables: 
 
 def write_serving(connection: duckdb.DuckDBPyConnection, write: ServingWrite, *, tables: Mapping[Source, str]) -> None:
     """See `Engine.write_serving`; `tables` are FROM clauses of the facts."""
-    shown = Renderer(for_form(DuckDb(), RowForm.HELD), table=tables[Source.ALL], tables=tables).sql(serving.plan_of(write))
+    shown = Renderer(for_form(DuckDb(), ValueForm.HELD), table=tables[Source.ALL], tables=tables).sql(serving.plan_of(write))
     columns = map(_served, serving.serving_schema(write.relation))
     name, number = write.transaction
     properties = CommitProperties(custom_metadata={NOTE: write.note}, app_transactions=[Transaction(name, number)])
