@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -41,10 +42,21 @@ def whole_file(file: Path, *, replaces: bool) -> Iterator[IO[bytes]]:
         if replaces:
             os.replace(draft, file)
         else:
-            os.link(draft, file)  # unlike a rename, it fails if the file exists
+            _name_new(draft, file)
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def _name_new(draft: Path, file: Path) -> None:
+    try:
+        os.link(draft, file)  # unlike a rename, it fails if the file exists
+    except FileExistsError:
+        raise
+    except OSError as error:  # a file system without links
+        if file.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file)) from error
+        os.replace(draft, file)
 
 
 def write_new(file: Path, content: bytes, *, mode: int = 0o666) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from helpers.bigquery_rows import check_rows
-from helpers.bigquery_warehouses import Served, load_case, make_raw, real_case
+from helpers.bigquery_warehouses import Served, load, load_case, make_raw, project, real_case
 from helpers.dialect_cases import REAL, random_table
 from helpers.schemas import KEYS, NARROW, SUBJECTS, Subject
 from helpers.tiers import often
+from helpers.tiny_project import NOW, event
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.rewrites import LOWERINGS
@@ -51,3 +53,16 @@ def test_real_cases_give_cassandras_rows(
 
 def test_no_real_case_is_left_out(cassandra_cases: Path) -> None:
     assert {folder.name for folder in cassandra_cases.iterdir()} == REAL.keys()
+
+
+def test_rows_go_to_a_file_of_text_and_to_no_parquet(server: Served, tmp_path: Path) -> None:
+    table = project(tmp_path, server.url).table("shop.orders")
+    table.apply()
+    load(table, [event(1), event(2)])
+    out = tmp_path / "rows.jsonl"
+    assert table.write(out=out, as_of=NOW).rows == 2
+    assert {json.loads(line)["id"] for line in out.read_text().splitlines()} == {1, 2}
+    for target in ({"out": tmp_path / "rows.parquet"}, {"into": tmp_path / "rows"}):
+        with pytest.raises(UnsupportedError, match="engine bigquery writes no Parquet; take --format jsonl or csv"):
+            table.write(**target)  # type: ignore[arg-type]
+    assert not (tmp_path / "rows.parquet").exists()

@@ -65,14 +65,46 @@ OPTIONS: dict[str, tuple[tuple[str, ...], list[dict[str, object]]]] = {
 }
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_the_options_of_a_query_count(run: CommandLine, option: str) -> None:
+def check_options(run: CommandLine, option: str, *engine: str) -> None:
+    """Write what the options ask for to a file and a table, and read both."""
     asked, expected = OPTIONS[option]
-    assert run("query", NAME, *AT, *asked, "--out", "rows.parquet").code == 0
-    assert run("query", NAME, *AT, *asked, "--into", "rows").code == 0
+    for target in (("--out", "rows.parquet"), ("--into", "rows")):
+        answer = run("query", NAME, *AT, *asked, *target, *engine)
+        assert answer.code == 0, answer.err
     for found in (pq.read_table("rows.parquet"), DeltaTable("rows").to_pyarrow_table()):
         assert found.column_names == list((expected or [{"id": 0}])[0])
         assert sorted(found.to_pylist(), key=lambda row: row["id"]) == expected
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_the_options_of_a_query_count(run: CommandLine, option: str) -> None:
+    check_options(run, option)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_engine")
+@pytest.mark.parametrize("option", OPTIONS)
+def test_they_count_on_spark(run: CommandLine, option: str) -> None:
+    check_options(run, option, "--engine", "spark")
+    assert Path("rows.parquet").is_dir()
+    assert {path.name.partition("-")[0] for path in Path("rows.parquet").iterdir()} <= {"part", ".part"}
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_engine")
+def test_a_folder_of_spark_is_replaced_as_a_whole(run: CommandLine) -> None:
+    spark = ("--engine", "spark", "--out", "rows.parquet")
+    assert run("query", NAME, *spark).code == 0
+    refused = run("query", NAME, *spark, "--where", "id = 1")
+    assert (refused.code, "--overwrite" in refused.err) == (2, True), refused.err
+    assert run("query", NAME, *spark, "--where", "id = 1", "--overwrite").code == 0
+    assert ids(pq.read_table("rows.parquet")) == [1]
+    refused = run("query", NAME, "--out", "rows.parquet", "--overwrite")
+    assert (refused.code, "remove the folder" in refused.err) == (2, True), refused.err
+    Path("rows.parquet/mine.txt").write_text("mine")
+    refused = run("query", NAME, *spark, "--overwrite")
+    assert (refused.code, "not one of part files alone" in refused.err) == (2, True), refused.err
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".rows")] == []
 
 
 def test_the_clock_counts(run: CommandLine) -> None:

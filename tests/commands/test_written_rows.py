@@ -32,12 +32,12 @@ CASES = (*CASSANDRA, *DEBEZIUM)
 @pytest.fixture
 def landed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cassandra_cases: Path
-) -> Callable[[str], Table]:
+) -> Callable[..., Table]:
     """Land a real table, half of it before its state is made."""
     monkeypatch.chdir(tmp_path)
     run = CommandLine(capsys)
 
-    def make(case: str) -> Table:
+    def make(case: str, *, lost: int = 0) -> Table:
         if case in CASSANDRA:
             name, schema, format = CASSANDRA[case], cassandra_cases / case / "schema.cql", "cassandra-mutation"
             lines = [line for n in (1, 2, 3) for line in (cassandra_cases / case / f"node{n}.jsonl").read_text().splitlines()]
@@ -47,7 +47,8 @@ def landed(
             lines = (DATA / "debezium" / f"{file}.jsonl").read_text().splitlines()
             lines = [line for line in lines if json.loads(line)["destination"].endswith(".t_types") and later not in line]
             lines = lines[:4] if case == "postgres" else lines
-        write_project(table(name, str(schema), format))
+        write_project(table(name, str(schema), format, **({"replication_factor": 4} if case == "wide3" else {})))
+        lines = lines[: len(lines) - lost]
         half = max(2, len(lines) // 2)
         assert run.land(name, *lines[:half], format=format, file="1.jsonl").code == 0
         found = Project.load("cdc_views.yml").table(name)
@@ -84,9 +85,19 @@ def check(target: Table, run: CommandLine, kind: str, *, engine: str, strategy: 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", CASES)
 def test_duckdb_writes_what_is_printed(
-    landed: Callable[[str], Table], capsys: pytest.CaptureFixture[str], case: str, kind: str
+    landed: Callable[..., Table], capsys: pytest.CaptureFixture[str], case: str, kind: str
 ) -> None:
     check(landed(case), CommandLine(capsys), kind, engine="duckdb")
+
+
+def test_confirmed_rows(landed: Callable[..., Table]) -> None:
+    """The last mutations of one of three replicas are lost, and three make a quorum."""
+    target = landed("wide3", lost=400)
+    expected = expected_of(target, as_of=NOW, confirmed=True)
+    target.write(out="rows.parquet", as_of=NOW, confirmed=True)
+    assert lines_of(target, pq.read_table("rows.parquet")) == expected != expected_of(target, as_of=NOW)
+    target.write(into="rows", as_of=NOW, confirmed=True)
+    assert lines_of(target, DeltaTable("rows").to_pyarrow_table()) == expected
 
 
 @pytest.mark.spark
@@ -94,7 +105,7 @@ def test_duckdb_writes_what_is_printed(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", CASES)
 def test_spark_writes_what_is_printed(
-    landed: Callable[[str], Table], capsys: pytest.CaptureFixture[str], case: str, kind: str
+    landed: Callable[..., Table], capsys: pytest.CaptureFixture[str], case: str, kind: str
 ) -> None:
     check(landed(case), CommandLine(capsys), kind, engine="spark")
 
@@ -103,6 +114,6 @@ def test_spark_writes_what_is_printed(
 @pytest.mark.usefixtures("spark_engine")
 @pytest.mark.parametrize("case", often(CASES, "names3", "postgres"))
 def test_a_plan_of_spark_writes_what_is_printed(
-    landed: Callable[[str], Table], capsys: pytest.CaptureFixture[str], case: str
+    landed: Callable[..., Table], capsys: pytest.CaptureFixture[str], case: str
 ) -> None:
     check(landed(case), CommandLine(capsys), "parquet", engine="spark", strategy="aggregate")
