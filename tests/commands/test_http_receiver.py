@@ -281,7 +281,7 @@ class TestLosesNothing:
     def test_a_target_that_is_gone_is_503_and_lands_again_once_it_is_back(self, project: Path) -> None:
         with in_thread(project, "--hold-seconds", "0.3") as (client, _):
             client.sign_in()
-            assert client("/events", event(1)).status == 200
+            wait_for(lambda: client("/events", event(1)).status == 200)  # the table is created first
             raw = Path(Project.load(project).table(FULL).raw.location)
             away = raw.rename(raw.with_name("away"))
             reply = client("/events", event(2))
