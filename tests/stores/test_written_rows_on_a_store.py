@@ -14,7 +14,7 @@ import pytest
 from helpers.command_line import CommandLine
 from helpers.killed_states import FAST_JVM
 from helpers.tiny_project import event, make_project
-from services import s3
+from services.stores import Store
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.storage.delta_tables import opened
@@ -31,13 +31,13 @@ ROWS = [1, 2, 3, 4, 5, 6]
 
 @pytest.fixture
 def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: s3.S3, prefix: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], store: Store, prefix: str
 ) -> CommandLine:
     """Six rows in a project whose warehouse is on the store; its file says how to reach it, and the environment does not."""
     monkeypatch.chdir(tmp_path)
     file = make_project(tmp_path)
     project = json.loads(file.read_text())
-    file.write_text(json.dumps({**project, "warehouse": f"{prefix}/lake", "storage_options": server.options()}))
+    file.write_text(json.dumps({**project, "warehouse": f"{prefix}/lake", "storage_options": store.options()}))
     run = CommandLine(capsys)
     assert run.land(NAME, *map(event, ROWS), format="cassandra-mutation").code == 0
     return run
@@ -67,10 +67,10 @@ def test_files_and_tables(run: CommandLine, prefix: str) -> None:
     assert [place.name for place in place_of(f"{prefix}/out").iterdir() if place.is_file()] == ["rows.jsonl", "rows.parquet"]
 
 
-def test_a_local_warehouse_writes_to_a_store(run: CommandLine, prefix: str, server: s3.S3, tmp_path: Path) -> None:
+def test_a_local_warehouse_writes_to_a_store(run: CommandLine, prefix: str, store: Store, tmp_path: Path) -> None:
     (tmp_path / "local").mkdir()
     file = make_project(tmp_path / "local")
-    file.write_text(json.dumps({**json.loads(file.read_text()), "storage_options": server.options()}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "storage_options": store.options()}))
     project = ("--project", str(file))
     assert run("land", "cassandra-mutation", "events.jsonl", "--table", NAME, *project).code == 0
     for target in (("--out", f"{prefix}/rows.parquet"), ("--into", f"{prefix}/rows")):
@@ -122,6 +122,7 @@ def session_of_store(spark_engine: SparkEngine, prefix: str) -> Iterator[None]:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
 @pytest.mark.usefixtures("session_of_store")
 def test_spark_writes_an_object_and_a_table(run: CommandLine, prefix: str) -> None:
     out, into = f"{prefix}/out/rows.parquet", f"{prefix}/out/rows"
@@ -135,13 +136,14 @@ def test_spark_writes_an_object_and_a_table(run: CommandLine, prefix: str) -> No
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
 def test_spark_of_a_local_warehouse_reaches_the_store(
-    run: CommandLine, prefix: str, server: s3.S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: CommandLine, prefix: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a process of its own: a session gets a store's jars when it is opened."""
     (tmp_path / "local").mkdir()
     file = make_project(tmp_path / "local")
-    file.write_text(json.dumps({**json.loads(file.read_text()), "storage_options": server.options()}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "storage_options": store.options()}))
     assert run("land", "cassandra-mutation", "events.jsonl", "--table", NAME, "--project", str(file)).code == 0
     command = [sys.executable, "-m", "cdc_views", "query", NAME, "--project", str(file), "--engine", "spark"]
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", FAST_JVM)
