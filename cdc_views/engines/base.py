@@ -24,7 +24,7 @@ from cdc_views.plan.reduction import WholeEvents
 from cdc_views.plan.rewrites import Choice, choose
 from cdc_views.plan.state_and_tail import StateAndTail
 from cdc_views.plan.where import parse_where
-from cdc_views.storage.delta_log import DataFile
+from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from cdc_views.plan.nodes import Node, UnionAll
 from cdc_views.plan.parts import Source
 from cdc_views.plan.purge import Purge, facts_in_time
 from cdc_views.plan.rewrites import lowered
-from cdc_views.storage.delta_log import DataFile
+from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.relation import Relation
 
 

@@ -20,7 +20,7 @@ from cdc_views.errors import CdcViewsError, EngineError
 from cdc_views.landing.checkpoints import sum_up
 from cdc_views.landing.digests import note_commit
 from cdc_views.storage.conflicts import ConflictError
-from cdc_views.storage.delta_log import DataFile
+from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import Place, arrow_sink
 from cdc_views.storage.stores import explained, is_url

@@ -66,7 +66,7 @@ def _opened(table: TableContext) -> TableLog | None:
 
 
 def _by_age(raw: TableLog) -> list[str]:
-    return [raw.path(path) for path in sorted(raw.added, key=lambda path: (int(raw.added[path]["modificationTime"]), path))]
+    return [file.at(raw.location) for file in sorted(raw.added.values(), key=lambda file: (file.modified, file.path))]
 
 
 def _lines(relation: Relation, location: str, files: Iterable[str]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from cdc_views.project.models import DataTest
 from cdc_views.quality.checks import Check
 from cdc_views.state.identity import Mark
 from cdc_views.state.state_table import StateTable
-from cdc_views.state.tail import committed_at, rows_in
+from cdc_views.state.tail import committed_at
 from cdc_views.storage.delta_log import LOG, contents
 from cdc_views.storage.places import Place, arrow_source, local_folder, place_of
 from cdc_views.storage.relation import RawTable
@@ -81,14 +81,14 @@ def _watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> 
 def whole(location: str, what: str) -> Iterator[Check]:
     """Yield whether a table's files fit its log, and whether their bytes are unchanged, which reads every file."""
     wrong = []
-    for name, action in TableLog.open(location).added.items():
-        path, told = place_of(location) / name, rows_in(action)
+    for name, file in TableLog.open(location).added.items():
+        path = place_of(location) / name
         if not path.is_file():
             wrong.append(f"{what}: {name} is not there")
-        elif path.stat().st_size != action["size"]:
-            wrong.append(f"{what}: {name} has {path.stat().st_size} bytes, the log says {action['size']}")
-        elif (rows := _rows(path)) != told and told is not None:
-            wrong.append(f"{what}: {name} has {rows} rows, the log says {told}")
+        elif path.stat().st_size != file.size:
+            wrong.append(f"{what}: {name} has {path.stat().st_size} bytes, the log says {file.size}")
+        elif (rows := _rows(path)) != file.told and file.told is not None:
+            wrong.append(f"{what}: {name} has {rows} rows, the log says {file.told}")
     yield _found(_FILES, what, wrong)
     if local_folder(location) is None:
         yield replace(_UNCHANGED, name=f"{UNCHANGED}.{what}").skipped("a store has checksums of its own")

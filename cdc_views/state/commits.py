@@ -18,7 +18,8 @@ from cdc_views.plan.compact import PART, Step
 from cdc_views.state.file_statistics import tags_of
 from cdc_views.state.state_table import StateTable
 from cdc_views.storage import deletion_vectors
-from cdc_views.storage.delta_log import Commit, DataFile, new_file
+from cdc_views.storage.data_files import DataFile
+from cdc_views.storage.delta_log import Commit, new_file
 from cdc_views.storage.places import Place, arrow_source, at_once, place_of
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.table_log import TableLog

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow.parquet as pq
 
@@ -21,6 +23,8 @@ from cdc_views.storage.relation import Relation
 _TABLE = FactKind.TABLE.value  # the last kind in text order: a file's greatest kind iff it has a fact about the table
 assert max(kind.value for kind in FactKind) == _TABLE
 
+
+_KEPT = 1 << 17  # a run opens its state several times
 
 TAG = "cdc-views"
 """The tag of a state's file in Delta's log: JSON of its statistics and of its columns."""
@@ -41,22 +45,25 @@ def tags_of(footer: pq.FileMetaData, relation: Relation, *, is_merged: bool) -> 
     return {TAG: json.dumps(told)}
 
 
-def statistics_in(tags: Mapping[str, str]) -> Statistics | None:
-    """Return the statistics that tags tell; None if they tell none."""
-    if TAG not in tags:
-        return None
-    told = json.loads(tags[TAG])
-    return Statistics(told["scopes"], told["truncates"], int(told["oldest"]), int(told["newest"]))
+@dataclass(frozen=True, slots=True)
+class FileTold:
+    """What the tags of a file tell: its statistics, the `columns_digest` of its layout, and whether a merge wrote it."""
+
+    statistics: Statistics
+    columns: str
+    is_merged: bool
 
 
-def is_in_layout(tags: Mapping[str, str], digest: str) -> bool:
-    """Whether a file has exactly the columns of the layout whose `columns_digest` is given."""
-    return TAG in tags and json.loads(tags[TAG])["columns"] == digest
+def told_in(tags: Mapping[str, str]) -> FileTold | None:
+    """Return what tags tell; None if they tell nothing."""
+    return _told(tags[TAG]) if TAG in tags else None
 
 
-def is_merged(tags: Mapping[str, str]) -> bool:
-    """Whether a merge wrote the file."""
-    return TAG in tags and bool(json.loads(tags[TAG])["merged"])
+@lru_cache(maxsize=_KEPT)
+def _told(tag: str) -> FileTold:
+    told = json.loads(tag)
+    statistics = Statistics(told["scopes"], told["truncates"], int(told["oldest"]), int(told["newest"]))
+    return FileTold(statistics, told["columns"], bool(told["merged"]))
 
 
 def columns_digest(relation: Relation) -> str:

@@ -43,7 +43,7 @@ from cdc_views.state.state_table import (
 from cdc_views.state.tail import Tail, bytes_of, check_whole, rows_of, tail_of
 from cdc_views.state.wear import worn_groups
 from cdc_views.storage.conflicts import ConflictError, retried
-from cdc_views.storage.delta_log import DataFile
+from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.table_log import TableLog
 

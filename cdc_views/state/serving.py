@@ -33,8 +33,9 @@ from cdc_views.state import sizes
 from cdc_views.state.identity import Mark
 from cdc_views.state.run import at_rest
 from cdc_views.state.state_table import checked, open_state
-from cdc_views.state.tail import rows_in, tail_of, why_changed
+from cdc_views.state.tail import tail_of, why_changed
 from cdc_views.storage.conflicts import retried
+from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.delta_tables import created
 from cdc_views.storage.places import arrow_source, place_of
 from cdc_views.storage.relation import RawTable, Relation
@@ -135,8 +136,8 @@ def open_serving(location: str, relation: Relation, *, state_id: str) -> Serving
             f"{location}: is the serving table of {log.metadata.name}, not of {relation.schema.full_name}; give each table its "
             "own `materialize: {serving: {name: …}}`"
         )
-    soonest = tuple((str(add["partitionValues"].get(PART)), _soonest(log, name)) for name, add in log.added.items())
-    rows = sum(rows_in(add) or 0 for add in log.added.values())
+    soonest = tuple((str(file.partition.get(PART)), _soonest(log, file)) for file in log.added.values())
+    rows = sum(file.told or 0 for file in log.added.values())
     number, note = log.transaction(transaction_name(state_id)), None
     mark = None if number is None else Mark.of(number)
     with suppress(ValueError, TypeError):
@@ -159,16 +160,16 @@ def noted_at(location: str) -> int:
     return next((version for version, _ in _notes(TableLog.open(location))), 0)
 
 
-def _soonest(log: TableLog, name: str) -> int | None:
+def _soonest(log: TableLog, file: DataFile) -> int | None:
     """Return the least `_changes_at` of a file, from Delta's statistics or from the file."""
-    stats = json.loads(log.added[name].get("stats") or "{}")
+    stats = json.loads(file.stats or "{}")
     least, nulls = (stats.get(kind, {}).get(CHANGES_AT) for kind in ("minValues", "nullCount"))
     if least is not None:
         return int(least)
     if nulls is not None and nulls == stats["numRecords"]:
         return None
-    with pq.ParquetFile(arrow_source(log.path(name))) as file:
-        found: int | None = pc.min(file.read(columns=[CHANGES_AT]).column(CHANGES_AT)).as_py()
+    with pq.ParquetFile(arrow_source(file.at(log.location))) as parquet:
+        found: int | None = pc.min(parquet.read(columns=[CHANGES_AT]).column(CHANGES_AT)).as_py()
     return found
 
 

@@ -9,18 +9,17 @@ table is never read or overwritten.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from deltalake import TableFeatures
 
-from cdc_views.engines.state_plan import digits_in
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import append, delta_errors, log_settings, open_delta, record, recording, with_settings
 from cdc_views.plan.compact import PART
-from cdc_views.plan.parts import NO_FILES, ROWS_ALONE, STORED, FileSet, Part, Parts, Source
-from cdc_views.state.file_statistics import columns_digest, is_in_layout, statistics_in, statistics_of
+from cdc_views.plan.parts import ROWS_ALONE, STORED, FileSet, Part, Parts, Source, Statistics
+from cdc_views.state.file_statistics import FileTold, columns_digest, statistics_of, told_in
 from cdc_views.state.identity import (
     Mark,
     RawMismatchError,
@@ -31,7 +30,7 @@ from cdc_views.state.identity import (
     why_not_continued,
 )
 from cdc_views.state.tail import DROPPED, why_changed, why_taken
-from cdc_views.storage.delta_log import DataFile
+from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.delta_tables import created
 from cdc_views.storage.relation import STATE_LAYOUT, Relation
 from cdc_views.storage.table_log import TableLog
@@ -170,15 +169,15 @@ def state_in(log: TableLog, relation: Relation, *, raw: TableLog) -> StateTable:
         raise UsageError(
             f"{location}: is the state of {metadata.name} in order {kind['order']}; delete it, and `cdc-views materialize`"
         )
-    digest = columns_digest(relation)
+    digest, told = columns_digest(relation), {file.path: told_in(file.tags) for file in log.files}
     found = StateTable(
         log,
         None,
-        _parts(location, log.files, relation),
+        _parts(log, told, relation),
         tuple(log.schema.names),
         has_columns(log.schema, state_schema(relation)),
         log.files,
-        frozenset(file.at(location) for file in log.files if is_in_layout(file.tags, digest)),
+        frozenset(log.path(path) for path, known in told.items() if known is not None and known.columns == digest),
         changed=why_changed(log, ours=_OURS),
         is_sole=bool(log.transaction(_SOLE)),
     )
@@ -192,25 +191,32 @@ _FORMER_PARTS = {"b": Part.BASE, "p": Part.PLAIN, "g": Part.PURGED, "r": Part.RU
 
 def part_of_file(file: DataFile) -> Part | None:
     """Return the part of a state's file; None for one that held no facts in the former layout."""
-    return _PARTS.get(_name_in(file), _FORMER_PARTS.get(_name_in(file)))
+    name = _name_in(file)
+    return _PARTS.get(name) or _FORMER_PARTS.get(name)
 
 
 def _name_in(file: DataFile) -> str:
-    value = str(file.partition.get(PART))
-    return value[: len(value) - len(digits_in(value))]
+    return str(file.partition.get(PART)).rstrip("01")
 
 
-def _parts(location: str, files: Iterable[DataFile], relation: Relation) -> Parts:
+def _parts(log: TableLog, told: Mapping[str, FileTold | None], relation: Relation) -> Parts:
     """Return the files of each part, with rows, bytes and statistics from Delta's log."""
-    found = dict.fromkeys(STORED, NO_FILES)
-    for file in files:
-        part = part_of_file(file)
-        if part is None:
-            continue
-        path = file.at(location)
-        known = statistics_in(file.tags) or (ROWS_ALONE if part is Part.PLAIN else statistics_of([path], relation))
-        masked = frozenset([path] if file.deleted is not None else [])
-        found[part] |= FileSet((path,), file.live, file.size, known, masked)
+    members: dict[Part, list[DataFile]] = {part: [] for part in STORED}
+    for file in log.files:
+        if (part := part_of_file(file)) is not None:
+            members[part].append(file)
+    found = dict[Part, FileSet]()
+    for part, files in members.items():
+        paths, statistics = tuple(file.at(log.location) for file in files), Statistics()
+        for file, path in zip(files, paths, strict=True):
+            known = told[file.path]
+            if known is not None:
+                statistics |= known.statistics
+            else:
+                statistics |= ROWS_ALONE if part is Part.PLAIN else statistics_of([path], relation)
+        masked = frozenset(path for file, path in zip(files, paths, strict=True) if file.deleted is not None)
+        rows, size = sum(file.live for file in files), sum(file.size for file in files)
+        found[part] = FileSet(paths, rows, size, statistics, masked)
     return Parts(found)
 
 

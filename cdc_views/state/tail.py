@@ -7,7 +7,7 @@ an overwrite) the state has more than raw, so it must be rebuilt. Retention drop
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.landing.external.adaptation import ADAPTED
+from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.table_log import TableLog
 
 RETENTION = "cdc-views retention"  # marks a commit that drops only raw events that a state covers
@@ -50,7 +51,7 @@ def tail_of(raw: TableLog, *, after: int) -> Tail:
         gone = set(map(_path, _files(actions, "remove")))
         if why := _takes_away(actions, is_unseen=not gone.isdisjoint(added)):
             return Tail(version, rebuild=why)
-        added |= {_path(add): rows_in(add) for add in _changes(actions, "add")}
+        added |= {file.path: file.told for file in map(DataFile.of, _changes(actions, "add"))}
         if not _has_mark(actions, RETENTION, ERASURE) and not gone.isdisjoint(added):
             # new files were rewritten before the state read them: read their replacements
             return _by_difference(raw, after=after)
@@ -90,19 +91,21 @@ def _time_of(actions: _Actions) -> int | None:
 
 def rows_of(raw: TableLog) -> int | None:
     """Return how many facts the raw table has at its open version; None if its log does not say."""
-    counts = [rows_in(add) for add in raw.added.values()]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    return _sum(file.told for file in raw.added.values())
 
 
 def bytes_of(raw: TableLog) -> int:
     """Return the bytes of the raw table's files at its open version."""
-    return sum(int(add["size"]) for add in raw.added.values())
+    return sum(file.size for file in raw.added.values())
 
 
 def _tail(raw: TableLog, rows: Mapping[str, int | None]) -> Tail:
-    known = [count for count in rows.values() if count is not None]
-    return Tail(raw.version, tuple(map(raw.path, rows)), sum(known) if len(known) == len(rows) else None)
+    return Tail(raw.version, tuple(map(raw.path, rows)), _sum(rows.values()))
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    found = list(counts)
+    return None if None in found else sum(count for count in found if count is not None)
 
 
 def _by_difference(raw: TableLog, *, after: int) -> Tail:
@@ -123,12 +126,6 @@ def _takes_away(actions: _Actions, *, is_unseen: bool) -> str:
         return "events that this state has not seen were dropped from the raw table"
     is_deletion = any(_changes(actions, "remove")) and not _has_mark(actions, RETENTION, ERASURE)
     return "events were deleted from the raw table" if is_deletion or has_vectors else ""
-
-
-def rows_in(add: Mapping[str, Any]) -> int | None:
-    """Return the rows of a file by its `add` action, hidden ones too; None if the log does not say."""
-    count = json.loads(add.get("stats") or "{}").get("numRecords")
-    return int(count) if count is not None else None
 
 
 def dropped_through(location: str) -> int | None:

@@ -14,9 +14,9 @@ from cdc_views.engines.state_plan import digits_in
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import Part
 from cdc_views.state import sizes
-from cdc_views.state.file_statistics import is_merged
+from cdc_views.state.file_statistics import told_in
 from cdc_views.state.state_table import part_of_file
-from cdc_views.storage.delta_log import DataFile
+from cdc_views.storage.data_files import DataFile
 
 _IN_BUCKETS = (Part.BASE, Part.PLAIN, Part.PURGED)
 
@@ -35,7 +35,7 @@ class _Group:
     def wear(self) -> float:
         """The rows that merges hid, or those that they added if these are more, as a share of all rows."""
         hidden = sum(file.rows - file.live for file in self.files)
-        added = sum(file.live for file in self.files if is_merged(file.tags))
+        added = sum(file.live for file in self.files if (told := told_in(file.tags)) is not None and told.is_merged)
         return max(hidden, added) / max(1, sum(file.rows for file in self.files))
 
 

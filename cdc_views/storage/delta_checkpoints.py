@@ -10,6 +10,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -21,12 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdc_views.errors import EngineError
+from cdc_views.storage.data_files import ADDED_FIELDS, DataFile, files_in
 from cdc_views.storage.places import Place, arrow_source
 
 _NAME = re.compile(r"(?P<version>\d{20})\.checkpoint(\.\d{10}\.(?P<parts>\d{10})|\.(?P<unique>[\w-]{36}))?\.(parquet|json)")
 _SIDECARS = "_sidecars"
 _ABOUT_TABLE = ("txn", "metaData", "protocol")
-_ADDED = ("path", "partitionValues", "size", "modificationTime", "stats", "tags", "deletionVector")
 _KEPT = 4  # checkpoints whose files are kept in memory
 Action = dict[str, Any]
 
@@ -41,8 +42,8 @@ class Checkpoint:
     places: tuple[Place, ...]
 
     @property
-    def added(self) -> Mapping[str, Action]:
-        """Path within the table → `add` action; raises `EngineError` if the checkpoint cannot be read."""
+    def added(self) -> Mapping[str, DataFile]:
+        """Path within the table → data file; raises `EngineError` if the checkpoint cannot be read."""
         return _added(self.places, tuple(_stamp(place) for place in self.places))
 
     def about_table(self) -> list[Action]:
@@ -65,34 +66,43 @@ def _stamp(place: Place) -> object:
 
 
 @lru_cache(maxsize=_KEPT)
-def _added(places: tuple[Place, ...], _stamps: tuple[object, ...]) -> Mapping[str, Action]:
-    found: dict[str, Action] = {}
+def _added(places: tuple[Place, ...], _stamps: tuple[object, ...]) -> Mapping[str, DataFile]:
+    found = {file.path: file for place in places for file in _files(place)}
     for place in places:
-        for action in _actions(place, ("add", "sidecar")):
-            if "add" in action:
-                found[unquote(action["add"]["path"])] = action["add"]
-            if "sidecar" in action:
-                name = PurePosixPath(unquote(action["sidecar"]["path"])).name
-                sidecar = place.parent / _SIDECARS / name
-                found |= {unquote(one["add"]["path"]): one["add"] for one in _actions(sidecar, ("add",))}
+        for action in _actions(place, ("sidecar",)):
+            name = PurePosixPath(unquote(action["sidecar"]["path"])).name
+            found |= {file.path: file for file in _files(place.parent / _SIDECARS / name)}
     return MappingProxyType(found)
 
 
+def _files(place: Place) -> Iterator[DataFile]:
+    if place.suffix == ".json":
+        yield from (DataFile.of(action["add"]) for action in _actions(place, ("add",)))
+        return
+    with _readable(place), pq.ParquetFile(arrow_source(place)) as file:
+        if "add" in file.schema_arrow.names:
+            # a checkpoint may repeat all statistics of a file in columns of their own
+            of_file = [f"add.{field.name}" for field in file.schema_arrow.field("add").type if field.name in ADDED_FIELDS]
+            yield from files_in(file.read(columns=of_file).column("add").combine_chunks().drop_null())
+
+
 def _actions(place: Place, kinds: tuple[str, ...]) -> Iterator[Action]:
-    try:
+    with _readable(place):
         if place.suffix == ".json":
             for line in place.read_text("utf-8").splitlines():
                 action: Action = json.loads(line) if line.strip() else {}
                 yield from ({kind: action[kind]} for kind in kinds if action.get(kind))
             return
         with pq.ParquetFile(arrow_source(place)) as file:
-            columns = file.schema_arrow
             for kind in kinds:
-                if kind not in columns.names:
-                    continue
-                # a checkpoint may repeat all statistics of a file in columns of their own
-                of_file = [f"add.{field.name}" for field in columns.field("add").type if field.name in _ADDED]
-                found = file.read(columns=of_file if kind == "add" else [kind]).column(kind)
-                yield from ({kind: action} for action in found.drop_null().to_pylist(maps_as_pydicts="strict"))
+                if kind in file.schema_arrow.names:
+                    found = file.read(columns=[kind]).column(kind).drop_null()
+                    yield from ({kind: action} for action in found.to_pylist(maps_as_pydicts="strict"))
+
+
+@contextmanager
+def _readable(place: Place) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, pa.ArrowException) as error:
         raise EngineError(f"{place} cannot be read: {error}") from error

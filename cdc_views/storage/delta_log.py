@@ -1,5 +1,4 @@
-"""Delta's log of a table: the data files of a version with what deltalake does not show (deletion vectors, tags),
-and commits of our own, which can name deletion vectors.
+"""Delta's log of a table: its entries, and commits of our own, which can name deletion vectors.
 
 A commit is one file that is created only if it does not exist yet. So of two writers of one version one wins, and the other
 raises `ConflictError`.
@@ -10,60 +9,23 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from cdc_views.errors import EngineError
 from cdc_views.storage.conflicts import ConflictError
-from cdc_views.storage.deletion_vectors import DeletionVector, read
-from cdc_views.storage.delta_checkpoints import Action
-from cdc_views.storage.places import Place, arrow_source, at_once, place_of, write_new
-from cdc_views.storage.range_reader import remember_size
+from cdc_views.storage.data_files import DataFile
+from cdc_views.storage.deletion_vectors import read
+from cdc_views.storage.places import Place, at_once, place_of, write_new
 
 LOG = "_delta_log"
 DRAFT = "_draft-"
 """What the name of a folder begins with in which an engine writes files before they get their places."""
 _ENGINE = "cdc-views"
 _ENTRIES_AT_ONCE = 64
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A data file of one version: its path within the table, bytes, rows with the deleted ones, and time of writing (ms)."""
-
-    path: str
-    partition: Mapping[str, str | None]
-    size: int
-    rows: int
-    modified: int
-    tags: Mapping[str, str] = field(default_factory=dict)
-    deleted: DeletionVector | None = None
-    stats: str = ""  # what a commit of ours says of a new file, as JSON, instead of the number of its rows alone
-
-    @property
-    def live(self) -> int:
-        """The number of rows that are not deleted."""
-        return self.rows - (0 if self.deleted is None else self.deleted.cardinality)
-
-    def at(self, location: str) -> str:
-        """Return the file's path, given its table's location. Nothing else spells it, so that equal files have equal paths."""
-        return located(location, self.path)
-
-    def without(self, deleted: DeletionVector | None) -> DataFile:
-        """Return the same file with another deletion vector."""
-        return replace(self, deleted=deleted)
-
-
-def located(location: str, path: str) -> str:
-    """Return the path or URL of a data file; `path` is within the table, or a whole one as in a shallow clone."""
-    return path if "://" in path else f"{location.rstrip('/')}/{path}"
 
 
 def entry_of(folder: Place | str, version: int) -> Place:
@@ -88,46 +50,6 @@ def contents(folder: Place | str, versions: Iterable[int]) -> Iterator[tuple[int
     while some := list(islice(asked, number)):
         yield from zip(some, at_once(content, some), strict=True)
         number = min(2 * number, _ENTRIES_AT_ONCE)
-
-
-def added_by(before: Mapping[str, Action], commits: Iterable[Iterable[Action]]) -> Mapping[str, Action]:
-    """Return path within the table → `add` action, for each data file after commits; `before` has those of a checkpoint."""
-    found = dict(before)
-    for actions in commits:
-        # one commit may remove a file and add it again, with another deletion vector
-        for action in actions:
-            if "remove" in action:
-                found.pop(unquote(action["remove"]["path"]), None)
-        found |= {unquote(action["add"]["path"]): action["add"] for action in actions if "add" in action}
-    return found
-
-
-def data_files(folder: Place, added: Mapping[str, Action]) -> tuple[DataFile, ...]:
-    """Return the data files of the table in `folder`, by path."""
-    return tuple(_file(folder, path, added[path]) for path in sorted(added))
-
-
-def _file(folder: Place, path: str, add: Mapping[str, Any]) -> DataFile:
-    vector = add.get("deletionVector")
-    remember_size(f"{folder}/{path}", int(add["size"]))
-    rows = json.loads(add.get("stats") or "{}").get("numRecords")
-    return DataFile(
-        path,
-        dict(add.get("partitionValues") or {}),
-        int(add["size"]),
-        _counted(folder / path) if rows is None else int(rows),
-        int(add["modificationTime"]),
-        dict(add.get("tags") or {}),
-        None if vector is None else DeletionVector.of(vector),
-    )
-
-
-def _counted(file: Place) -> int:
-    """Return the rows of a file of which the log does not tell them, as it need not."""
-    try:
-        return int(pq.read_metadata(arrow_source(file)).num_rows)
-    except (OSError, pa.ArrowException) as error:
-        raise EngineError(f"{file} is gone or damaged: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,9 @@ import pyarrow as pa
 from deltalake import Schema
 
 from cdc_views.errors import EngineError
+from cdc_views.storage.data_files import DataFile, after_commits, counted, located
 from cdc_views.storage.delta_checkpoints import Action, Checkpoint, checkpoints_in
-from cdc_views.storage.delta_log import LOG, DataFile, added_by, contents, data_files, located
+from cdc_views.storage.delta_log import LOG, contents
 from cdc_views.storage.places import Place, listed_after, place_of
 from cdc_views.storage.range_reader import remember_size
 
@@ -293,20 +294,22 @@ class TableLog:
         return pa.schema(Schema.from_json(self.metadata.schema).to_arrow())
 
     @cached_property
-    def added(self) -> Mapping[str, Action]:
-        """Path within the table → `add` action, for each data file."""
-        return added_by({} if self._checkpoint is None else self._checkpoint.added, self._since)
+    def added(self) -> Mapping[str, DataFile]:
+        """Path within the table → data file."""
+        found = after_commits({} if self._checkpoint is None else self._checkpoint.added, self._since)
+        if not isinstance(self.folder, Path):
+            for file in found.values():
+                remember_size(file.at(self.location), file.size)
+        return found
 
     @cached_property
     def files(self) -> tuple[DataFile, ...]:
-        """The data files, by path."""
-        return data_files(self.folder, self.added)
+        """The data files, by path, each with the number of its rows."""
+        return counted(self.folder, self.added.values())
 
     def path(self, within: str) -> str:
         """Return the absolute path or URL of a data file, given its path within the table."""
-        path = located(self.location, within)
-        remember_size(path, int(self.added[within]["size"]))
-        return path
+        return located(self.location, within)
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from cdc_views.engines.base import Sources
 from cdc_views.engines.state_plan import hidden_rows
 from cdc_views.plan.parts import FileSet
-from cdc_views.storage.delta_log import DataFile, bits
+from cdc_views.storage.data_files import DataFile
+from cdc_views.storage.delta_log import bits
 from cdc_views.storage.places import Place, place_of
 
 _MOST_ROWS = 256_000_000

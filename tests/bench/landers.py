@@ -10,7 +10,6 @@ commits, the lag from an event to its commit, requests, and whether every event 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing as mp
 import statistics
 import tempfile
@@ -139,7 +138,7 @@ def _told(
     wanted = {0} | {lander * _LANDER + n for one in found for lander, landed in one["landed"].items() for n in range(landed)}
     table.materialize()
     raw, view = ({*table.query(raw_only=only).to_arrow()["id"].to_pylist()} for only in (True, False))
-    facts = sum(json.loads(add["stats"])["numRecords"] for add in log.added.values())
+    facts = sum(file.rows for file in log.added.values())
     commits, lost = sum(one["commits"] for one in found), sum((one["lost"] for one in found), Counter[str]())
     failed, gave_up = (dict(sum((one["failures"] for one in some), Counter[str]())) for some in (found, runs))
     lags, spent = (sorted(value for one in some for value in one[name]) for some, name in ((found, "lags"), (runs, "spent")))

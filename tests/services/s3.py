@@ -62,7 +62,7 @@ class S3:
 def running(folder: Path) -> Iterator[S3]:
     """Run a server with an empty bucket; its log goes to `folder`."""
     server = S3(free_port(), folder / "s3.log")
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(server.port)]
+    command = [sys.executable, str(Path(__file__).with_name("s3_server.py")), "-H", "127.0.0.1", "-p", str(server.port)]
     process = started(command, lambda: server.make(BUCKET), log=server.log, within=_READY_WITHIN, failure=OSError)
     try:
         yield server

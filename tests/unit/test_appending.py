@@ -58,8 +58,8 @@ def test_one_goes_on_from_its_own_commit_and_records_its_ids(raw: RawTable) -> N
     opened = DeltaTable(raw.location)
     assert (ids(raw), log.version, opened.version(), data_files(raw)) == ([1, 2, 3], 4, 4, 3)
     assert (log.transaction("mine"), opened.transaction_version("mine")) == (9, 9)
-    for add in log.added.values():
-        stats = json.loads(add["stats"])
+    for file in log.added.values():
+        stats = json.loads(file.stats)
         assert (stats["numRecords"], stats["minValues"]) == (1, {"_landed_at": "1970-01-01T00:00:01.000Z"})
 
 

@@ -23,7 +23,8 @@ from pyroaring import BitMap64
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.landing.external.table import ExternalTable
 from cdc_views.storage import deletion_vectors
-from cdc_views.storage.delta_log import DataFile, unused_vectors
+from cdc_views.storage.data_files import DataFile
+from cdc_views.storage.delta_log import unused_vectors
 from cdc_views.storage.table_log import TableLog
 
 REFUSED = {"column_mapping": "columnMapping", "iceberg_compat_v1": "columnMapping", "type_widening": "typeWidening"}

@@ -9,11 +9,11 @@ from helpers.state_sizes import set_sizes
 from cdc_views.engines.base import Sources
 from cdc_views.engines.state_plan import digits_in, part_in
 from cdc_views.plan.parts import LATEST, NO_FILES, STORED, FileSet, Part, Parts, Source, Statistics
-from cdc_views.state.file_statistics import TAG, is_in_layout, is_merged, statistics_in
+from cdc_views.state.file_statistics import TAG, FileTold, told_in
 from cdc_views.state.state_table import part_of_file
 from cdc_views.state.wear import worn_groups
+from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.deletion_vectors import DeletionVector
-from cdc_views.storage.delta_log import DataFile
 from cdc_views.storage.relation import RawTable, Relation
 
 RAW = RawTable("raw", Relation(table("t", partition={"k": INT}, regulars={"v": INT})))
@@ -50,9 +50,8 @@ def test_a_file_is_known_by_its_folder() -> None:
 
 def test_tags_tell_statistics_and_columns() -> None:
     tags = file("rows").tags
-    assert statistics_in(tags) == Statistics(oldest=1, newest=9)
-    assert (is_in_layout(tags, "c"), is_in_layout(tags, "d"), is_merged(tags)) == (True, False, False)
-    assert (statistics_in({}), is_in_layout({}, "c"), is_merged({})) == (None, False, False)
+    assert told_in(tags) == FileTold(Statistics(oldest=1, newest=9), columns="c", is_merged=False)
+    assert told_in({}) is None
 
 
 def test_sets_of_files_add_up() -> None:

@@ -26,7 +26,8 @@ from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.digests import note_commit
 from cdc_views.plan.names import LANDED
 from cdc_views.storage import deletion_vectors
-from cdc_views.storage.delta_log import Commit, DataFile, new_file
+from cdc_views.storage.data_files import DataFile
+from cdc_views.storage.delta_log import Commit, new_file
 from cdc_views.storage.places import Place, arrow_sink, arrow_source, copy_file, place_of
 from cdc_views.storage.table_log import TableLog
 
