@@ -32,11 +32,11 @@ def in_buckets(sources: Sources, wanted: Iterable[str]) -> Sources:
     """Return `sources` with only the state's files for digests that begin with one of `wanted`, or for table facts (S6)."""
     has_whole = sources.raw.relation.is_whole_row
     begins = {*wanted, digest()} if has_whole else set(wanted)
-    shorter = {text[:size] for text in begins for size in range(len(text) + 1)}
+    shorter, sizes = {text[:size] for text in begins for size in range(len(text) + 1)}, {*map(len, begins)}
 
     def may_hold(path: str) -> bool:
         digits = digits_in(part_in(path))
-        return digits in shorter or any(digits[:size] in begins for size in range(len(digits)))
+        return digits in shorter or any(digits[:size] in begins for size in sizes if size < len(digits))
 
     return replace(sources, parts=sources.parts.only(may_hold))
 
