@@ -16,7 +16,7 @@ import pyarrow as pa
 from cdc_views.engines.warehouses import Lands
 from cdc_views.landing.batches import FileBatch
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.files import FileTarget, LandedFile, land_into
+from cdc_views.landing.files import FileProgress, FileTarget, land_into
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent, is_start
 from cdc_views.landing.report import SHOWN_REJECTIONS, LandingReport, Progress, ReplayReport
@@ -46,7 +46,7 @@ class BigQueryLanding(FileTarget, Lands):
         # no reader of forms: nulls that BigQuery cannot keep are looked for event by event
         return FileBatch(decoder, fit=rows_that_fit, end=start)
 
-    def locate(self, file: EventFile) -> LandedFile:
+    def locate(self, file: EventFile) -> FileProgress:
         head = f"file:{hashlib.sha256(file.head()).hexdigest()}:"
         marks = self.incoming.marks(head)
         sizes = {int(value.partition(":")[0]) for value in marks.values()}
@@ -81,7 +81,7 @@ class BigQueryLanding(FileTarget, Lands):
 
 @dataclass(slots=True)
 class _BigQueryFile:
-    """A `LandedFile`: its mark, the mark's value as read (empty if there is none), and the prefix that has landed."""
+    """A `FileProgress`: its mark, the mark's value as read (empty if there is none), and the prefix that has landed."""
 
     incoming: Incoming
     name: str

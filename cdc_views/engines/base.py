@@ -271,8 +271,8 @@ class Engine(Protocol):
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         """Return the rows of a plan whose scans read `sources`."""
 
-    def spread(self, function: Callable[[Any], Any], tasks: Sequence[Any], *, folder: str) -> list[Any]:
-        """Return what a function of a module gives of each task, in order; `folder` is one that tasks write to.
+    def spread(self, function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequence[str]) -> list[Any]:
+        """Return what a function of a module gives of each task, in order; see `landing.spreading.Spread`.
 
         An engine with tasks of its own runs them at once, elsewhere, and perhaps more than once each.
         """

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
 
 from cdc_views.landing.checkpoints import sum_up
-from cdc_views.landing.delta import append, open_delta, write_file
+from cdc_views.landing.delta import NewFile, append, open_delta, write_file
 from cdc_views.landing.digests import note_commit
 from cdc_views.landing.pacing import LONGEST
 from cdc_views.storage.conflicts import ConflictError
@@ -35,16 +35,27 @@ def appended(log: TableLog, rows: pa.Table, *, transactions: Mapping[str, int]) 
     If `rows` are empty, records only the transaction ids. Raises `ConflictError` if somebody committed one of the same ids, or
     changed the table, since `log`; then nothing was written.
     """
-    if not (has_columns(log.schema, rows.schema) and log.writer_features <= _OF_APPENDS):
+    if not is_ready_for(log, rows.schema):
         append(open_delta(log.location, version=log.version), rows, transactions=transactions)
         return log.refreshed()
     file = log.folder / f"part-00000-{uuid4()}-c000.zstd.parquet"
     written = write_file(file, [rows], schema=rows.schema) if rows.num_rows else None
-    commit = Commit("WRITE", () if written is None else (written.added,), transactions=transactions)
+    return with_files(log, [] if written is None else [written], transactions=transactions)
+
+
+def is_ready_for(log: TableLog, schema: pa.Schema) -> bool:
+    """Whether a commit of ours can add a file with these columns."""
+    return has_columns(log.schema, schema) and log.writer_features <= _OF_APPENDS
+
+
+def with_files(log: TableLog, files: Sequence[NewFile], *, transactions: Mapping[str, int]) -> TableLog:
+    """Let files count, for which the table `is_ready_for`; otherwise as `appended`. A conflict removes the files."""
+    commit = Commit("WRITE", tuple(file.added for file in files), transactions=transactions)
     try:
         after = _committed(log, commit)
     except ConflictError:
-        file.unlink(missing_ok=True)
+        for file in files:
+            file.path.unlink(missing_ok=True)
         raise
     sum_up(after.location, after.version, after.metadata.configuration)
     note_commit(after.location, after.version)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from cdc_views.errors import MalformedEventError
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent
+from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport
 from cdc_views.landing.sources import EventFile, Prefix, RawLine
 from cdc_views.rules.codec.jsonread import parse_json
 
@@ -71,6 +72,20 @@ def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[P
     batch.decode_waiting()
     if batch.has_moved or batch.rejected:
         yield batch
+
+
+def with_batch(report: FileReport, batch: FileBatch, *, facts: int, size: int) -> FileReport:
+    """Return a file's report after a batch of `facts` rows and `size` bytes."""
+    quarantined = batch.quarantined
+    return replace(
+        report,
+        events=report.events + batch.landed,
+        facts=report.facts + facts,
+        quarantined=report.quarantined + len(quarantined),
+        forgotten=report.forgotten + batch.forgotten,
+        landed_bytes=report.landed_bytes + size,
+        rejections=(report.rejections + quarantined)[:SHOWN_REJECTIONS],
+    )
 
 
 def is_unfinished(line: RawLine) -> bool:

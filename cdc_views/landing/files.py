@@ -6,25 +6,11 @@ between the two repeats the batch; quarantine recognizes its events.
 A file's last line may lack its newline. If it is whole JSON, it is an event. Otherwise the file was cut short or is still
 being written: the line goes to quarantine and the offset stays before it, so that the whole line lands once the file has grown.
 
-A file is identified by the digests of its first line (its *head*) and of the prefix that landed; its name, folder and
-compression do not matter. Each file with the same first line gets a *slot* of its own under that head. Delta keeps one
-integer under each transaction id:
-
-=======================  ==============================================================
-transaction id           integer
-=======================  ==============================================================
-`head:<head>`            how many slots the head has
-`offset:<head>:<slot>`   bytes landed of that slot's file
-`digest:<head>:<slot>`   the first 63 bits of the SHA-256 of those bytes
-`check:<head>:<slot>`    the next 63 bits
-=======================  ==============================================================
-
-The commit that adds the rows records these ids. A look-up replays the table's log (a millisecond or more), so each file has few.
+`file_ids` tells how the log knows a file. A look-up replays the table's log (a millisecond or more), so each file has few ids.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -36,27 +22,22 @@ import pyarrow as pa
 
 from cdc_views.errors import MalformedEventError, WrongFileError
 from cdc_views.formats.base import RawFormat
-from cdc_views.landing.batches import BATCH_ROWS, FileBatch, batches, is_unfinished
+from cdc_views.landing.backfill import land_new
+from cdc_views.landing.batches import BATCH_ROWS, FileBatch, batches, is_unfinished, with_batch
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.denylist import Denylist
+from cdc_views.landing.file_ids import LandedFile, halves
 from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import commit
 from cdc_views.landing.quarantine import put, resolve_fragment
 from cdc_views.landing.raw_table import landing_log, raw_log
-from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress
-from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine, opened
+from cdc_views.landing.report import FileReport, LandingReport, Progress
+from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
+from cdc_views.landing.spreading import Spread
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import ATTEMPTS, retried
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.table_log import TableLog
-
-_BITS_63 = (1 << 63) - 1
-
-
-def _halves(digest: Digest) -> tuple[int, int]:
-    full = digest.digest()
-    return int.from_bytes(full[:8], "big") & _BITS_63, int.from_bytes(full[8:16], "big") & _BITS_63
-
 
 _FEWEST_BAD = 20  # `land` may refuse a file that starts with so many bad events; fewer go to quarantine
 _MOST_TRIED = 1_000  # events to try; `land` also refuses a file whose first good event comes later (`--force` lands it)
@@ -72,6 +53,7 @@ def land(
     progress: Progress | None = None,
     forgotten: Denylist | None = None,
     refuses_wrong_files: bool = False,
+    spread: Spread | None = None,
 ) -> LandingReport:
     """Append event files to the raw table, which is created if it is missing.
 
@@ -81,12 +63,14 @@ def land(
     Args:
         raw: The raw table and its schema.
         format: The raw format of the events.
-        files: Paths of plain or gzip files, or `-` for standard input; all must exist before any is landed.
+        files: Paths or URLs of plain or gzip files, or `-` for standard input; all must exist before any is landed. `*` in a URL
+            stands for any name.
         now: The landing time of the new rows; UTC if it has no zone.
         batch_rows: Facts per commit, give or take one event; twice as many if each event gives two.
         progress: Called after each commit.
         forgotten: Keys whose older events go to quarantine without their bytes.
         refuses_wrong_files: Whether to refuse a new file, and land nothing, if none of its first events decodes.
+        spread: Reads many new files at once; see `backfill`. None: one file after the other.
 
     Raises:
         WrongFileError: `land` refuses a file.
@@ -98,11 +82,17 @@ def land(
     with opened(files) as found:
         if refuses_wrong_files:
             _check_files(decoder, found)
-        target = _DeltaTarget(decoder, landing_log(raw, format_name=format.name))
-        return land_into(target, decoder, found, batch_rows=batch_rows, progress=progress)
+        log, done = landing_log(raw, format_name=format.name), dict[int, FileReport]()
+        if spread is not None:
+            done = land_new(log, decoder, found, spread, batch_rows=batch_rows, progress=progress)
+        target = _DeltaTarget(decoder, None if done else log)
+        rest = [file for index, file in enumerate(found) if index not in done]
+        report = land_into(target, decoder, rest, batch_rows=batch_rows, progress=progress)
+        others = iter(report.files)
+        return replace(report, files=tuple(done[n] if n in done else next(others) for n in range(len(found))))
 
 
-class LandedFile(Protocol):
+class FileProgress(Protocol):
     """One file and its progress in one raw table."""
 
     @property
@@ -125,7 +115,7 @@ class FileTarget(Protocol):
 
     attempts: int
 
-    def locate(self, file: EventFile) -> LandedFile:
+    def locate(self, file: EventFile) -> FileProgress:
         """Look up how far a file has landed."""
 
     def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
@@ -180,16 +170,7 @@ class _FileLanding:
             start = batch.end
 
     def _count(self, batch: FileBatch, facts: int, *, size: int) -> None:
-        known, quarantined = self.report, batch.quarantined
-        self.report = replace(
-            known,
-            events=known.events + batch.landed,
-            facts=known.facts + facts,
-            quarantined=known.quarantined + len(quarantined),
-            forgotten=known.forgotten + batch.forgotten,
-            landed_bytes=known.landed_bytes + size,
-            rejections=(known.rejections + quarantined)[:SHOWN_REJECTIONS],
-        )
+        self.report = with_batch(self.report, batch, facts=facts, size=size)
         if self.progress is not None:
             done = self.report.skipped_bytes + self.report.landed_bytes
             self.progress(self.report, done_bytes=done, total_bytes=self.file.size)
@@ -207,9 +188,9 @@ class _DeltaTarget:
     def __post_init__(self) -> None:
         self.reader = FormReader(self.decoder.raw.relation, self.decoder.format)
 
-    def locate(self, file: EventFile) -> LandedFile:
+    def locate(self, file: EventFile) -> FileProgress:
         log, self.newest = self.newest or landing_log(self.decoder.raw, format_name=self.decoder.format.name), None
-        return _DeltaFile(log, self.decoder.raw, file.name, *_located(log, file))
+        return _DeltaFile(log, self.decoder.raw, file.name, LandedFile.of(log, file))
 
     def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
         return FileBatch(decoder, self.reader, end=start)
@@ -217,54 +198,36 @@ class _DeltaTarget:
 
 @dataclass(slots=True)
 class _DeltaFile:
-    """The progress of a file: its head, its slot, whether the slot is new, and the prefix that has landed."""
+    """The progress of a file."""
 
     log: TableLog
     raw: RawTable
     name: str
-    head: str
-    slot: int
-    is_new: bool
-    landed: Prefix
+    known: LandedFile
+
+    @property
+    def landed(self) -> Prefix:
+        return self.known.prefix
 
     def resolve_fragment(self, line: RawLine) -> None:
         resolve_fragment(self.raw, landed=self.landed, line=line)
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
         end = batch.end
-        fresh = put(batch.decoder, batch.rejected, mark=f"head:{self.head}")
+        fresh = put(batch.decoder, batch.rejected, mark=f"head:{self.known.head}")
         if batch.has_moved:
-            first, second = _halves(end.digest)
-            key = f"{self.head}:{self.slot}"
-            reached = {f"offset:{key}": end.size, f"digest:{key}": first, f"check:{key}": second}
-            if self.is_new:
-                reached[f"head:{self.head}"] = self.slot + 1
+            reached = self.known.reached(end.size, halves(end.digest))
             self.log = commit(self.log, rows, batch, transactions=reached, source=self.name)
-            self.is_new, self.landed = False, end
+            self.known = self.known.after(end)
         # also count events that an earlier, crashed call quarantined: no other report has them
         batch.rejected = [one for one in batch.rejected if one.event.end <= end.size or one in fresh]
-
-
-def _located(log: TableLog, file: EventFile) -> tuple[str, int, bool, Prefix]:
-    """Return a file's head, its slot, whether the slot is new, and the longest landed prefix with which the file begins."""
-    head = hashlib.sha256(file.head()).hexdigest()
-    slots = log.transaction(f"head:{head}") or 0
-    landed = {slot: log.transaction(f"offset:{head}:{slot}") or 0 for slot in range(slots)}
-    found = head, slots, True, Prefix()
-    for prefix in file.prefixes(landed.values()) if slots else ():
-        halves = _halves(prefix.digest)
-        for slot in (slot for slot, size in landed.items() if size == prefix.size):
-            if (log.transaction(f"digest:{head}:{slot}"), log.transaction(f"check:{head}:{slot}")) == halves:
-                found = head, slot, False, prefix
-                break
-    return found
 
 
 def _check_files(decoder: Decoder, files: Iterable[EventFile]) -> None:
     """Raise `WrongFileError` if none of a new file's first events decodes: it seems to have another format."""
     log = raw_log(decoder.raw)
     for file in files:
-        if log is None or _located(log, file)[-1].size == 0:
+        if log is None or LandedFile.of(log, file).prefix.size == 0:
             _check_file(decoder, file)
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO, Protocol, cast
 
 from cdc_views.errors import SourceFileError
+from cdc_views.storage.places import Place, place_of, reading
+from cdc_views.storage.stores import is_url
 
 STANDARD_INPUT = "-"
 _CHUNK = 1 << 20
@@ -68,13 +70,18 @@ class EventFile:
     """An event file that exists and can be opened repeatedly. Offsets and digests are of its decompressed bytes."""
 
     name: str
-    path: Path
+    path: Place
     is_gzip: bool = False
 
     @property
     def size(self) -> int | None:
         """Size in bytes; None if only decompressing would show it."""
         return None if self.is_gzip else self.path.stat().st_size
+
+    @property
+    def stored_bytes(self) -> int:
+        """Its bytes as they are stored, perhaps compressed."""
+        return self.path.stat().st_size
 
     def head(self) -> bytes:
         """Return the first line that is not blank, without its newline; empty if the file has no events."""
@@ -107,8 +114,8 @@ class EventFile:
     @contextmanager
     def _open(self) -> Iterator[IO[bytes]]:
         try:
-            with cast(IO[bytes], gzip.open(self.path) if self.is_gzip else self.path.open("rb")) as stream:
-                yield stream
+            with reading(self.path) as stored:
+                yield cast(IO[bytes], gzip.GzipFile(fileobj=stored)) if self.is_gzip else stored
         except (OSError, EOFError, zlib.error) as error:
             raise _unreadable(self.name, error) from error
 
@@ -119,18 +126,32 @@ def _unreadable(name: str, error: BaseException) -> SourceFileError:
 
 
 def find(name: str | Path) -> EventFile:
-    """Return the event file at a path; raises `SourceFileError` if it is missing, a directory or unreadable."""
-    path = Path(name)
-    if path.is_dir():
-        raise SourceFileError(f"{name}: is a directory; name the event files in it ({name}/*)")
+    """Return the event file at a path or a URL; raises `SourceFileError` if it is missing, a directory or unreadable."""
+    path = place_of(str(name))
+    if not path.is_file() and path.is_dir():
+        raise SourceFileError(f"{name}: is a directory; name the event files in it ({str(name).rstrip('/')}/*)")
     if not path.exists():
-        raise SourceFileError(f"{name}: no such file; FILE arguments are relative to the working directory ({Path.cwd()})")
+        where = "" if is_url(str(name)) else f"; FILE arguments are relative to the working directory ({Path.cwd()})"
+        raise SourceFileError(f"{name}: no such file{where}")
     try:
-        with path.open("rb") as stream:
+        with reading(path) as stream:
             magic = stream.read(2)
     except OSError as error:
         raise _unreadable(str(name), error) from error
     return EventFile(str(name), path, is_gzip=magic == _GZIP_MAGIC)
+
+
+def _named(name: str | Path) -> list[str | Path]:
+    """Return the files of a name; no shell expands the `*` in the URL of a store, so this does."""
+    url = str(name)
+    if not (is_url(url) and "*" in url):
+        return [name]
+    above, _, pattern = url.partition("*")
+    folder, _, begin = above.rpartition("/")
+    found = sorted(str(place) for place in place_of(folder).glob(f"{begin}*{pattern}") if place.is_file())
+    if not found:
+        raise SourceFileError(f"{name}: no file has such a name")
+    return list(found)
 
 
 @contextmanager
@@ -138,7 +159,8 @@ def opened(names: Iterable[str | Path]) -> Iterator[tuple[EventFile, ...]]:
     """Find all files before any is landed; copy standard input to a temporary file, since a resumed read must read it again."""
     with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
         copy = Path(folder) / "stdin"
-        yield tuple(_spooled(copy) if str(name) == STANDARD_INPUT else find(name) for name in names)
+        found = (one for name in names for one in _named(name))
+        yield tuple(_spooled(copy) if str(name) == STANDARD_INPUT else find(name) for name in found)
 
 
 def _spooled(path: Path) -> EventFile:

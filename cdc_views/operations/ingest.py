@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,11 +15,11 @@ from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.landing import StreamLander, create_raw, exists, land, quarantine_location, raw_log, replay
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation, adapt
-from cdc_views.landing.external.groups import Spread
 from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.redaction import without_values
 from cdc_views.landing.report import LandingReport, Progress, ReplayReport
+from cdc_views.landing.spreading import Spread, in_this_process
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.known_raw import check_known, remember
@@ -48,21 +49,24 @@ def adapted_as_it_is(table: TableContext) -> Adaptation | None:
     decisive = [version("cdc-views"), LAYOUT_VERSION, config.model_dump_json(exclude={"table", "topics"}), repr(table.schema)]
     setting = "\n".join(map(str, decisive))
     if not table.project.is_remote:
-        return adapt(table.location, raw, table.format, setting=setting, forgotten=forgotten, spread=_spread_of(table))
+        with _spreading(table) as spread:
+            return adapt(table.location, raw, table.format, setting=setting, forgotten=forgotten, spread=spread)
     names = SinkColumns(config.kafka_key, config.kafka_data, table.format.scaled)
     with table.project.remote() as warehouse:
         now = datetime.now(timezone.utc)
         return warehouse.adapt(table.location, raw, table.format, setting=setting, names=names, now=now, forgotten=forgotten)
 
 
-def _spread_of(table: TableContext) -> Spread:
-    """Where much is read: in the tasks of the project's engine, if it has any."""
+@contextmanager
+def _spreading(table: TableContext) -> Iterator[Spread]:
+    """Yield where much is read: in the tasks of the project's engine, if it has any; the first use opens it."""
+    with ExitStack() as stack:
+        opened = cache(lambda: stack.enter_context(table.project.engine()))
 
-    def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-        with table.project.engine() as opened:
-            return opened.spread(function, tasks, folder=table.raw.location)
+        def spread(function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequence[str]) -> list[Any]:
+            return opened().spread(function, tasks, sees=sees)
 
-    return spread
+        yield spread if table.project.engine_plugin.spreads else in_this_process
 
 
 def forgotten_of(table: TableContext) -> Denylist | None:
@@ -118,7 +122,11 @@ def land_files(
             return warehouse.landing(table.raw, table.format, now=now, forgotten=known).land(files, progress=progress)
     check_known(table)
     refuses = refuses_wrong_files
-    done = land(table.raw, table.format, files, now=now, progress=progress, forgotten=known, refuses_wrong_files=refuses)
+    with _spreading(table) as spread:
+        done = land(
+            table.raw, table.format, files, now=now, progress=progress, forgotten=known, refuses_wrong_files=refuses,
+            spread=spread if table.project.engine_plugin.spreads else None,
+        )  # fmt: skip
     remember(table)
     return done
 

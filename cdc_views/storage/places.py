@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from io import BufferedReader, RawIOBase
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Protocol, TypeVar, cast
@@ -21,6 +22,7 @@ from cdc_views.storage.range_reader import RangeReader, known_size
 from cdc_views.storage.store_paths import StorePath, StoreWriter
 from cdc_views.storage.stores import is_url, store_errors
 
+_READ_AT_ONCE = 8 << 20
 _AT_ONCE = 16
 """Requests to a store at a time."""
 _T = TypeVar("_T")
@@ -121,6 +123,39 @@ def size_of(location: str) -> int:
     """Return the bytes of a data file; raises `OSError` if it is gone, which a store is not asked where the log told its size."""
     place = place_of(location)
     return place.stat().st_size if isinstance(place, Path) else known_size(cast("StorePath", place))
+
+
+@contextmanager
+def reading(place: Place) -> Iterator[IO[bytes]]:
+    """Yield a file to read from its beginning to its end, in memory that does not grow with it."""
+    stream = place.open("rb") if isinstance(place, Path) else BufferedReader(_Ranges(cast("StorePath", place)), _READ_AT_ONCE)
+    with stream:
+        yield cast("IO[bytes]", stream)
+
+
+class _Ranges(RawIOBase):
+    """An object of a store, for `BufferedReader`."""
+
+    def __init__(self, place: StorePath) -> None:
+        super().__init__()
+        self._reader = RangeReader(place)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell()
+
+    def readinto(self, buffer: Any, /) -> int:  # bytearray or memoryview
+        found = self._reader.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
 
 
 def arrow_source(location: str | Place) -> Any:  # what pyarrow.parquet takes

@@ -117,8 +117,8 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine):
     def write_serving(self, write: ServingWrite) -> None:
         write_serving(self._session, write)
 
-    def spread(self, function: Callable[[Any], Any], tasks: Sequence[Any], *, folder: str) -> list[Any]:
-        return spread(self._session, function, tasks, folder=folder)
+    def spread(self, function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequence[str]) -> list[Any]:
+        return spread(self._session, function, tasks, sees=sees)
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         compiler = Compiler(parts_of_sources(self._session, sources))

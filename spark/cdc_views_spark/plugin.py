@@ -25,6 +25,7 @@ class SparkPlugin(EnginePlugin):
     options = SparkConfig
     views_read_states = True
     streams = True
+    spreads = True
     session_package = "pyspark"
 
     def open(self, config: ProjectConfig, *, folder: Place) -> SparkEngine:

@@ -21,13 +21,15 @@ _Task = TypeVar("_Task")
 _Done = TypeVar("_Done")
 
 
-def spread(session: SparkSession, function: Callable[[_Task], _Done], tasks: Sequence[_Task], *, folder: str) -> list[_Done]:
+def spread(
+    session: SparkSession, function: Callable[[_Task], _Done], tasks: Sequence[_Task], *, sees: Sequence[str]
+) -> list[_Done]:
     """Return what the function gives of each task, in order; without executors that can run it, in this process.
 
-    Executors need this version of cdc-views, and must see `folder`, into which tasks write. Raises what a task raises as
+    Executors need this version of cdc-views, and must see the files and folders `sees`. Raises what a task raises as
     `EngineError`.
     """
-    if not (are_this_python(session) or _can_run(session, folder)):
+    if not (are_this_python(session) or _can_run(session, [path for path in sees if not is_url(path)])):
         return list(map(function, tasks))
     pieces = [pickle.dumps((function, task)) for task in tasks]
 
@@ -48,15 +50,15 @@ def _result(number: int, piece: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"number": [number], "done": [pickle.dumps(function(task))]})
 
 
-def _can_run(session: SparkSession, folder: str) -> bool:
-    """Whether an executor has this version of cdc-views, and sees a folder of the driver's."""
+def _can_run(session: SparkSession, paths: Sequence[str]) -> bool:
+    """Whether an executor has this version of cdc-views, and sees these paths of the driver's."""
     wanted = version(_DISTRIBUTION)
 
     def probe(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            can = version(_DISTRIBUTION) == wanted and (is_url(folder) or Path(folder).is_dir())
+            can = version(_DISTRIBUTION) == wanted and all(Path(path).exists() for path in paths)
         except PackageNotFoundError:
             can = False
         for _ in batches:

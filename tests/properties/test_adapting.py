@@ -20,9 +20,10 @@ from cdc_views.errors import EngineError
 from cdc_views.formats.base import SourceLine
 from cdc_views.landing import quarantine_location
 from cdc_views.landing.external import Adaptation, adapt
-from cdc_views.landing.external.groups import Spread, groups_of, in_this_process
+from cdc_views.landing.external.groups import groups_of
 from cdc_views.landing.external.shapes import plain_columns
 from cdc_views.landing.external.table import ExternalFile, ExternalTable
+from cdc_views.landing.spreading import Spread, in_this_process
 from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
@@ -135,9 +136,9 @@ def test_facts_are_those_of_events_decoded_alone(tmp_path: Path, name: str, grou
 def test_tasks_of_spark_make_the_same_facts(spark_engine: SparkEngine, tmp_path: Path, name: str) -> None:
     table, ran = TABLES[name](), list[int]()
 
-    def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    def spread(function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequence[str]) -> list[Any]:
         ran.append(len(tasks))
-        return spark_engine.spread(function, tasks, folder=str(tmp_path / "derived"))
+        return spark_engine.spread(function, tasks, sees=sees)
 
     done, raw = adapted(tmp_path, table, group_bytes=1, spread=spread)
     assert ran == [FILES]
@@ -155,7 +156,7 @@ def test_events_of_regular_forms_are_read_many_at_once(tmp_path: Path, monkeypat
 def test_a_task_that_fails_leaves_nothing(tmp_path: Path) -> None:
     table = TABLES["regular, text"]()
 
-    def fails(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    def fails(function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequence[str]) -> list[Any]:
         function(tasks[0])
         raise EngineError("an executor is gone")
 

@@ -25,20 +25,13 @@ from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import commit_files, open_delta, recorded
 from cdc_views.landing.denylist import Denylist
-from cdc_views.landing.external.groups import (
-    GROUP_BYTES,
-    AdaptedGroup,
-    GroupTask,
-    Spread,
-    adapt_group,
-    groups_of,
-    in_this_process,
-)
+from cdc_views.landing.external.groups import GROUP_BYTES, AdaptedGroup, GroupTask, adapt_group, groups_of
 from cdc_views.landing.external.shapes import Reading
 from cdc_views.landing.external.table import ExternalFile, ExternalTable
 from cdc_views.landing.pipeline import check_current
 from cdc_views.landing.quarantine import clear_quarantine
 from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw
+from cdc_views.landing.spreading import Spread, in_this_process
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.places import place_of
 from cdc_views.storage.relation import RawTable
@@ -165,15 +158,15 @@ class _Attempt:
 
     def _groups(self, files: tuple[ExternalFile, ...]) -> list[AdaptedGroup]:
         """Read the files; return what they became. A failure leaves no file."""
-        external, folder, name = self.external, place_of(self.decoder.raw.location), f"part-{uuid4()}"
+        external, derived, name = self.external, self.decoder.raw, f"part-{uuid4()}"
         version, how = external.delta.version(), (self.decoder, self.reading, self.batch_rows)
         groups = groups_of(files, most_bytes=self.group_bytes)
         tasks = [GroupTask(name, external.location, version, group, *how) for group in groups]
         # the secret of forgotten keys stays in this process
         spread = in_this_process if len(tasks) < 2 or self.decoder.holds_back else self.spread
         try:
-            return spread(adapt_group, tasks)
+            return spread(adapt_group, tasks, sees=[derived.location, external.location])
         except BaseException:
-            for file in folder.glob(f"{name}-*"):
+            for file in place_of(derived.location).glob(f"{name}-*"):
                 file.unlink(missing_ok=True)
             raise

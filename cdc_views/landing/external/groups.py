@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,19 +22,6 @@ from cdc_views.storage.stores import given_options, use_options
 
 GROUP_BYTES = 64 << 20
 """Of the external files of one group; a larger file is a group of its own."""
-_Task = TypeVar("_Task")
-_Done = TypeVar("_Done")
-
-
-class Spread(Protocol):
-    """Returns what a function gives of each task, in order; it may run them elsewhere and at once, and each more than once."""
-
-    def __call__(self, function: Callable[[_Task], _Done], tasks: Sequence[_Task]) -> list[_Done]: ...
-
-
-def in_this_process(function: Callable[[_Task], _Done], tasks: Sequence[_Task]) -> list[_Done]:
-    """Run tasks one after the other; a `Spread`."""
-    return list(map(function, tasks))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,23 @@
+"""Work in pieces that any process may do: an engine with tasks does several at once, elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+_Task = TypeVar("_Task")
+_Done = TypeVar("_Done")
+
+
+class Spread(Protocol):
+    """Returns what a function gives of each task, in order; it may run them elsewhere and at once, and each more than once.
+
+    `sees` are files and folders of this process that the function uses: processes that do not see them cannot do the work.
+    """
+
+    def __call__(self, function: Callable[[_Task], _Done], tasks: Sequence[_Task], *, sees: Sequence[str]) -> list[_Done]: ...
+
+
+def in_this_process(function: Callable[[_Task], _Done], tasks: Sequence[_Task], *, sees: Sequence[str] = ()) -> list[_Done]:
+    """Run tasks one after the other; a `Spread`."""
+    return list(map(function, tasks))
