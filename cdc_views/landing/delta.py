@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
@@ -23,6 +22,7 @@ from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import Place, arrow_sink
+from cdc_views.storage.row_groups import RowGroupWriter
 from cdc_views.storage.stores import explained, is_url
 from cdc_views.storage.table_log import TableLog
 
@@ -41,7 +41,6 @@ _NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
 # but a view over state and tail finds the tail by Delta's log alone; this setting wins over the one above
 _LANDED = "_landed_at"
 _LANDING_BOUNDS = {"delta.dataSkippingStatsColumns": _LANDED}
-_GROUP_ROWS = 1 << 17  # of a row group
 # by default a checkpoint removes entries older than a month, even those that no state covers yet
 _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
 
@@ -71,7 +70,12 @@ def with_raw_log_settings(table: DeltaTable) -> DeltaTable:
 
 def has_raw_log_settings(log: TableLog) -> bool:
     """Whether a raw table has these settings."""
-    return _OF_RAW.items() <= dict(log.metadata.configuration).items()
+    return has_settings(log.metadata.configuration, _OF_RAW)
+
+
+def has_settings(configuration: Mapping[str, str | None], settings: Mapping[str, str]) -> bool:
+    """Whether a table's configuration has these settings."""
+    return settings.items() <= dict(configuration).items()
 
 
 def with_quarantine_log_settings(table: DeltaTable) -> DeltaTable:
@@ -84,7 +88,7 @@ def with_settings(table: DeltaTable, settings: Mapping[str, str]) -> DeltaTable:
 
     Setting them is a commit without data. Writers that started earlier meet a conflict and retry.
     """
-    if settings.items() <= dict(table.metadata().configuration).items():
+    if has_settings(table.metadata().configuration, settings):
         return table
     with delta_errors(table.table_uri):
         with suppress(CommitFailedError):  # somebody else changed settings at the same time; the next call sets these
@@ -186,33 +190,20 @@ class NewFile:
 
 def write_file(path: Place, tables: Iterable[pa.Table], *, schema: pa.Schema) -> NewFile | None:
     """Write rows of a raw table to a file, as `RAW_FILES` has them; return None without rows. A failure leaves no file."""
-    rows, landed = 0, list[datetime]()
+    landed = list[datetime]()
     options = {"compression": "zstd", "compression_level": 1, "dictionary_pagesize_limit": DICTIONARY_BYTES}
     try:
-        with arrow_sink(path) as sink, pq.ParquetWriter(sink, schema, **options) as writer:
-            for group in _row_groups(tables):
-                writer.write_table(group, row_group_size=group.num_rows)
-                rows += group.num_rows
-                landed += pc.min_max(group.column(_LANDED)).as_py().values()
+        with arrow_sink(path) as sink, RowGroupWriter(sink, schema, **options) as writer:
+            for table in filter(len, tables):
+                writer.add(table)
+                landed += pc.min_max(table.column(_LANDED)).as_py().values()
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    if not rows:
+    if not writer.rows:
         path.unlink()
         return None
-    return NewFile(path, rows, (min(landed), max(landed)))
-
-
-def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    waiting, count = list[pa.Table](), 0
-    for table in tables:
-        waiting.append(table)
-        count += table.num_rows
-        if count >= _GROUP_ROWS:
-            yield pa.concat_tables(waiting)
-            waiting, count = [], 0
-    if count:
-        yield pa.concat_tables(waiting)
+    return NewFile(path, writer.rows, (min(landed), max(landed)))
 
 
 def commit_files(table: DeltaTable, files: Sequence[NewFile], *, transactions: Mapping[str, int], replaces: bool) -> None:

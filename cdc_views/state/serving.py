@@ -23,7 +23,7 @@ from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.buckets import in_buckets
 from cdc_views.engines.serving import NOTE, ServingWrite, serving_schema
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors, log_settings, open_delta, with_settings
+from cdc_views.landing.delta import delta_errors, has_settings, log_settings, open_delta, with_settings
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import STORED, FileSet, Part, Parts
@@ -109,7 +109,7 @@ def create_serving(location: str, relation: Relation) -> None:
     place = place_of(location)
     log = None if place.is_file() else TableLog.find(location)
     if log is not None:
-        if not _BOUNDS.items() <= log.metadata.configuration.items():
+        if not has_settings(log.metadata.configuration, _BOUNDS):
             with_settings(open_delta(location), _BOUNDS)
         return
     if place.is_file() or (place.is_dir() and any(place.iterdir()) and not (place / "_delta_log").is_dir()):

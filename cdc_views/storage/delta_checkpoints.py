@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from cdc_views.errors import EngineError
 from cdc_views.storage.data_files import ADDED_FIELDS, DataFile, files_in
-from cdc_views.storage.places import Place, arrow_source
+from cdc_views.storage.places import Place, arrow_source, stamp_of
 
 _NAME = re.compile(r"(?P<version>\d{20})\.checkpoint(\.\d{10}\.(?P<parts>\d{10})|\.(?P<unique>[\w-]{36}))?\.(parquet|json)")
 _SIDECARS = "_sidecars"
@@ -44,7 +44,7 @@ class Checkpoint:
     @property
     def added(self) -> Mapping[str, DataFile]:
         """Path within the table → data file; raises `EngineError` if the checkpoint cannot be read."""
-        return _added(self.places, tuple(_stamp(place) for place in self.places))
+        return _added(self.places, tuple(map(stamp_of, self.places)))
 
     def about_table(self) -> list[Action]:
         """Return its actions about the table and not about files; raises `EngineError` if the checkpoint cannot be read."""
@@ -60,13 +60,8 @@ def checkpoints_in(places: Iterable[Place]) -> list[Checkpoint]:
     return [Checkpoint(*kind, tuple(sorted(found[kind]))) for kind in sorted(found) if len(found[kind]) == kind[1]]
 
 
-def _stamp(place: Place) -> object:
-    status = place.stat()
-    return status.st_ino, status.st_mtime_ns, status.st_size
-
-
 @lru_cache(maxsize=_KEPT)
-def _added(places: tuple[Place, ...], _stamps: tuple[object, ...]) -> Mapping[str, DataFile]:
+def _added(places: tuple[Place, ...], _stamps: tuple[Hashable, ...]) -> Mapping[str, DataFile]:
     found = {file.path: file for place in places for file in _files(place)}
     for place in places:
         for action in _actions(place, ("sidecar",)):

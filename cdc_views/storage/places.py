@@ -104,6 +104,12 @@ class Place(Hashable, Protocol):
     def open(self) -> Callable[..., Any]: ...
 
 
+def stamp_of(place: Place) -> Hashable:
+    """Return what differs once another file is in the same place, as far as its name and times can tell."""
+    status = place.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def place_of(location: str | Place) -> Place:
     """Return the place of a path, a `file:` URL or a store's URL; raises `ConfigError` for an unknown store."""
     if not isinstance(location, str):

@@ -25,11 +25,12 @@ from cdc_views.errors import EngineError
 from cdc_views.storage.data_files import DataFile, after_commits, counted, located
 from cdc_views.storage.delta_checkpoints import Action, Checkpoint, checkpoints_in
 from cdc_views.storage.delta_log import LOG, contents
-from cdc_views.storage.places import Place, listed_after, place_of
+from cdc_views.storage.places import Place, listed_after, place_of, stamp_of
 from cdc_views.storage.range_reader import remember_size
 
 _ENTRY = re.compile(r"(\d{20})\.json")
 _KNOWN_FEATURES = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+_MAPPING = "columnMapping"
 _OF_A_TYPE = ("variant", "typeWidening", "geospatial")
 """The names of features that matter only to columns of some types begin so; tables may have them without such a column."""
 _KEPT_BYTES = 64 << 20
@@ -57,8 +58,7 @@ class _Entries:
 
     @staticmethod
     def _key(place: Place) -> tuple[str, object]:
-        status = place.stat()
-        return str(place), (status.st_ino, status.st_mtime_ns, status.st_size)
+        return str(place), stamp_of(place)
 
 
 _ENTRIES = _Entries()
@@ -265,11 +265,11 @@ class TableLog:
         if action is None:
             raise EngineError(f"{self.location}: Delta's log has no metadata; the table cannot be read")
         found = Metadata.of(action)
-        # a table may be able to map columns, and not do it
-        is_mapped = found.configuration.get("delta.columnMapping.mode", "none") != "none"
-        known = _KNOWN_FEATURES | (set() if is_mapped else {"columnMapping"})
-        needed = {*(protocol.get("readerFeatures") or ()), *(["columnMapping"] if is_mapped else [])}
-        unknown = {feature for feature in needed - known if not feature.startswith(_OF_A_TYPE)}
+        needed = {*(protocol.get("readerFeatures") or ())} - {_MAPPING}
+        # a table may be able to map columns, and not do it; an older protocol does it without the feature
+        if found.configuration.get("delta.columnMapping.mode", "none") != "none":
+            needed.add(_MAPPING)
+        unknown = {feature for feature in needed - _KNOWN_FEATURES if not feature.startswith(_OF_A_TYPE)}
         if unknown:
             raise EngineError(f"{self.location}: needs Delta's {', '.join(sorted(unknown))}, which cdc-views cannot read")
         return found

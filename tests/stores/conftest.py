@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pytest
 from services import azure, gcs, s3
 from services.stores import Store
 
 from cdc_views.storage.stores import use_options
+
+if TYPE_CHECKING:
+    from cdc_views_spark.engine import SparkEngine
 
 SERVERS = {"s3": s3.running, "azure": azure.running, "gcs": gcs.running}
 _PREFIXES = count()
@@ -49,3 +53,17 @@ def prefix(store: Store) -> str:
     url = f"{store.url()}/test-{next(_PREFIXES)}"
     use_options(url, store.options())
     return url
+
+
+@pytest.fixture
+def session_of_store(spark_engine: SparkEngine, prefix: str) -> Iterator[None]:
+    """The session, which can reach the store meanwhile."""
+    from cdc_views_spark.stores import store_settings
+
+    conf = spark_engine.session.conf
+    settings = {name.removeprefix("spark.hadoop."): value for name, value in store_settings(prefix).items()}
+    for name, value in settings.items():
+        conf.set(name, value)
+    yield
+    for name in settings:
+        conf.unset(name)

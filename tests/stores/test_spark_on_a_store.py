@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cdc_views_spark.engine import SparkEngine
-from cdc_views_spark.stores import store_settings
 from services.stores import Store
 
 from cdc_views import Project
@@ -19,18 +17,6 @@ from cdc_views.table import Table
 pytestmark = [pytest.mark.spark, pytest.mark.parametrize("store", ["s3"], indirect=True)]
 NOW = 1795254672
 CASES = ("types3", "names3", *(pytest.param(case, marks=pytest.mark.slow) for case in ("wide3", "exotic3")))
-
-
-@pytest.fixture
-def session_of_store(spark_engine: SparkEngine, prefix: str) -> Iterator[None]:
-    """The session, which can reach the store meanwhile."""
-    conf = spark_engine.session.conf
-    settings = {name.removeprefix("spark.hadoop."): value for name, value in store_settings(prefix).items()}
-    for name, value in settings.items():
-        conf.set(name, value)
-    yield
-    for name in settings:
-        conf.unset(name)
 
 
 def table_at(folder: Path, prefix: str, store: Store, schema: Path) -> Table:

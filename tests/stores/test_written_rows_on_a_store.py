@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,20 +104,6 @@ def test_what_a_failed_block_wrote_is_no_object(prefix: str) -> None:
     with pytest.raises(FileExistsError), new_file(place, replaces=False) as stream:
         stream.write(b"other")
     assert place.read_bytes() == b"whole"
-
-
-@pytest.fixture
-def session_of_store(spark_engine: SparkEngine, prefix: str) -> Iterator[None]:
-    """The session, which can reach the store meanwhile."""
-    from cdc_views_spark.stores import store_settings
-
-    conf = spark_engine.session.conf
-    settings = {name.removeprefix("spark.hadoop."): value for name, value in store_settings(prefix).items()}
-    for name, value in settings.items():
-        conf.set(name, value)
-    yield
-    for name in settings:
-        conf.unset(name)
 
 
 @pytest.mark.spark

@@ -1,0 +1,55 @@
+"""`land` reads event files from a store: by URL, by `*`, compressed, larger than what is read at once."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from helpers.tiny_project import event, landed_ids, make_project
+
+from cdc_views import Project
+from cdc_views.errors import SourceFileError
+from cdc_views.storage import places
+from cdc_views.storage.places import place_of
+from cdc_views.table import Table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Project.load(make_project(tmp_path)).table("shop.orders")
+
+
+def put(prefix: str, name: str, *numbers: int) -> None:
+    lines = "".join(f"{event(number)}\n" for number in numbers).encode()
+    place_of(f"{prefix}/{name}").write_bytes(gzip.compress(lines) if name.endswith(".gz") else lines)
+
+
+def test_files_of_a_store_land_once(table: Table, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "_READ_AT_ONCE", 1000)
+    put(prefix, "in/a.jsonl", *range(20))
+    put(prefix, "in/b.jsonl.gz", *range(20, 30))
+    put(prefix, "in/deeper/c.jsonl", 30)
+    put(prefix, "in/other.txt", 31)
+    report = table.land(f"{prefix}/in/*.jsonl*", f"{prefix}/in/deeper/c.jsonl")
+    assert [(Path(file.name).name, file.facts) for file in report.files] == [("a.jsonl", 20), ("b.jsonl.gz", 10), ("c.jsonl", 1)]
+    put(prefix, "in/a.jsonl", *range(25))
+    assert table.land(f"{prefix}/in/a.jsonl").facts == 5, "a file that has grown goes on"
+    assert {*landed_ids(table.raw)} == {*range(31)}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("none.jsonl", "no such file"),
+        ("no*.jsonl", "no file has such a name"),
+        ("in", "is a directory; name the event files in it"),
+    ],
+)
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_a_url_without_a_file_is_named(table: Table, prefix: str, name: str, said: str) -> None:
+    put(prefix, "in/a.jsonl", 1)
+    with pytest.raises(SourceFileError, match=said) as raised:
+        table.land(f"{prefix}/{name}")
+    assert f"{prefix}/{name}" in str(raised.value)
+    assert not place_of(table.raw.location).exists()
