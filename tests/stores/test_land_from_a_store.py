@@ -40,11 +40,7 @@ def test_files_of_a_store_land_once(table: Table, prefix: str, monkeypatch: pyte
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [
-        ("none.jsonl", "no such file"),
-        ("no*.jsonl", "no file has such a name"),
-        ("in", "is a directory; name the event files in it"),
-    ],
+    [("none.jsonl", "no such file"), ("no*.jsonl", "no file has such a name"), ("in", "is a directory; name the event files")],
 )
 @pytest.mark.parametrize("store", ["s3"], indirect=True)
 def test_a_url_without_a_file_is_named(table: Table, prefix: str, name: str, said: str) -> None:
