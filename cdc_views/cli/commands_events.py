@@ -48,10 +48,7 @@ def land(
     format_name: Annotated[
         str, typer.Argument(metavar="FORMAT", help="cassandra-mutation, debezium-cassandra, debezium or key-value.")
     ],
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Event files, plain or gzip: paths, or URLs of a store; - is standard input."),
-    ],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Event files or URLs, plain or gzip; -: standard input.")],
     table: Annotated[str, typer.Option(metavar="TABLE", help="keyspace.table, as in the project file.")],
     force: Annotated[bool, typer.Option("--force", help="Land a file even if none of its first events decodes.")] = False,
     with_values: WithValuesOption = False,

@@ -31,7 +31,7 @@ class EnginePlugin(ABC):
         views_name_files: Its views name the files of one snapshot, so they must be applied again after each landing.
         views_read_states: Its views read the newest version of a state and what landed since; they follow every landing.
         streams: It notices new events: `open` returns a `StreamingEngine`.
-        spreads: Its engine has tasks of its own, for which much work is worth its start; see `Engine.spread`.
+        spread_from: Bytes of work from which on its engine's tasks are worth their start; None: it has none. See `Engine.spread`.
         session_package: The package of the sessions that `on` takes; None: it takes none.
     """
 
@@ -44,7 +44,7 @@ class EnginePlugin(ABC):
     views_name_files: ClassVar[bool] = False
     views_read_states: ClassVar[bool] = False
     streams: ClassVar[bool] = False
-    spreads: ClassVar[bool] = False
+    spread_from: ClassVar[int | None] = None
     session_package: ClassVar[str | None] = None
 
     def check_warehouse(self, warehouse: str) -> None:  # noqa: B027  # most engines take any folder

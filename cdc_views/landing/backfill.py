@@ -27,14 +27,12 @@ from cdc_views.landing.pipeline import check_current
 from cdc_views.landing.quarantine import put, resolve_fragment
 from cdc_views.landing.report import FileReport, Progress
 from cdc_views.landing.sources import EventFile, Prefix
-from cdc_views.landing.spreading import Spread
+from cdc_views.landing.spreading import Spread, Tasks
 from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.places import place_of
 from cdc_views.storage.stores import given_options, use_options
 from cdc_views.storage.table_log import TableLog
 
-FEW_BYTES = 64 << 20
-"""Less is landed before an engine has started."""
 _WAVE_FILES, _WAVE_BYTES = 256, 8 << 30
 """Of event files, for one commit."""
 _FILE_ROWS = 2_000_000
@@ -63,17 +61,17 @@ class FileDone:
 
 
 def land_new(
-    log: TableLog, decoder: Decoder, files: Sequence[EventFile], spread: Spread, *, batch_rows: int, progress: Progress | None
+    log: TableLog, decoder: Decoder, files: Sequence[EventFile], tasks: Tasks, *, batch_rows: int, progress: Progress | None
 ) -> dict[int, FileReport]:
-    """Land the new ones of `files`, if they are worth it; return the report of each by its index. The others are to do."""
+    """Land the new ones of `files` if they are worth tasks; return their reports by index. The others are to do."""
     relation = decoder.raw.relation
     new = [] if decoder.holds_back else _new(log, files)  # the secret of forgotten keys stays in this process
-    if len(new) < 2 or sum(file.stored_bytes for _, file, _ in new) < FEW_BYTES:
+    if len(new) < 2 or sum(file.stored_bytes for _, file, _ in new) < tasks.least_bytes:
         return {}
     if not is_ready_for(log, relation.arrow_schema()):
         append(open_delta(log.location, version=log.version), relation.arrow_schema().empty_table(), transactions={})
         log = log.refreshed()
-    backfill = _Backfill(log, decoder, spread, batch_rows, progress)
+    backfill = _Backfill(log, decoder, tasks.spread, batch_rows, progress)
     for wave in _waves(new):
         with suppress(ConflictError):
             backfill.land(wave)

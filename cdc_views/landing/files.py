@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ from cdc_views.landing.quarantine import put, resolve_fragment
 from cdc_views.landing.raw_table import landing_log, raw_log
 from cdc_views.landing.report import FileReport, LandingReport, Progress
 from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
-from cdc_views.landing.spreading import Spread
+from cdc_views.landing.spreading import Tasks
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import ATTEMPTS, retried
 from cdc_views.storage.relation import RawTable
@@ -53,28 +53,25 @@ def land(
     progress: Progress | None = None,
     forgotten: Denylist | None = None,
     refuses_wrong_files: bool = False,
-    spread: Spread | None = None,
+    tasks: Tasks | None = None,
 ) -> LandingReport:
-    """Append event files to the raw table, which is created if it is missing.
+    """Append event files to the raw table, which is created if it is missing. Bad events go to quarantine; the others land.
 
-    Skips what landed before, under any name; a call that finds nothing new commits nothing. Bad events go to quarantine with a
-    reason; the others land.
+    Skips what landed before, under any name; a call that finds nothing new commits nothing.
 
     Args:
         raw: The raw table and its schema.
         format: The raw format of the events.
-        files: Paths or URLs of plain or gzip files, or `-` for standard input; all must exist before any is landed. `*` in a URL
-            stands for any name.
+        files: Paths or URLs (`*`: any name) of plain or gzip files, or `-`: standard input; all must exist before any lands.
         now: The landing time of the new rows; UTC if it has no zone.
         batch_rows: Facts per commit, give or take one event; twice as many if each event gives two.
         progress: Called after each commit.
         forgotten: Keys whose older events go to quarantine without their bytes.
         refuses_wrong_files: Whether to refuse a new file, and land nothing, if none of its first events decodes.
-        spread: Reads many new files at once; see `backfill`. None: one file after the other.
+        tasks: Read new files at once; see `backfill`. None: one file after the other.
 
     Raises:
-        WrongFileError: `land` refuses a file.
-        SourceFileError: A file is missing or unreadable.
+        WrongFileError, SourceFileError: `land` refuses a file; a file is missing or unreadable.
         UsageError: The raw table belongs to another table, another format or a newer version.
         TransientError: Other writers kept committing first.
     """
@@ -82,14 +79,15 @@ def land(
     with opened(files) as found:
         if refuses_wrong_files:
             _check_files(decoder, found)
-        log, done = landing_log(raw, format_name=format.name), dict[int, FileReport]()
-        if spread is not None:
-            done = land_new(log, decoder, found, spread, batch_rows=batch_rows, progress=progress)
-        target = _DeltaTarget(decoder, None if done else log)
+        log, how = landing_log(raw, format_name=format.name), _How(batch_rows=batch_rows, progress=progress)
+        done = {} if tasks is None else land_new(log, decoder, found, tasks, **how)
         rest = [file for index, file in enumerate(found) if index not in done]
-        report = land_into(target, decoder, rest, batch_rows=batch_rows, progress=progress)
-        others = iter(report.files)
-        return replace(report, files=tuple(done[n] if n in done else next(others) for n in range(len(found))))
+        return land_into(_DeltaTarget(decoder, None if done else log), decoder, rest, **how).among(done)
+
+
+class _How(TypedDict):
+    batch_rows: int
+    progress: Progress | None
 
 
 class FileProgress(Protocol):

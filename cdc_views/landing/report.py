@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 SHOWN_REJECTIONS = 5  # per file; the quarantine table has all
@@ -45,6 +46,11 @@ class LandingReport:
 
     table: str
     files: tuple[FileReport, ...] = ()
+
+    def among(self, others: Mapping[int, FileReport]) -> LandingReport:
+        """Return the report with `others`, by their index, among its files."""
+        mine, number = iter(self.files), len(self.files) + len(others)
+        return replace(self, files=tuple(others[n] if n in others else next(mine) for n in range(number)))
 
     @property
     def events(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 _Task = TypeVar("_Task")
@@ -21,3 +22,11 @@ class Spread(Protocol):
 def in_this_process(function: Callable[[_Task], _Done], tasks: Sequence[_Task], *, sees: Sequence[str] = ()) -> list[_Done]:
     """Run tasks one after the other; a `Spread`."""
     return list(map(function, tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """An engine's tasks, whose start is worth it for `least_bytes` of work."""
+
+    spread: Spread
+    least_bytes: int

@@ -19,7 +19,7 @@ from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.redaction import without_values
 from cdc_views.landing.report import LandingReport, Progress, ReplayReport
-from cdc_views.landing.spreading import Spread, in_this_process
+from cdc_views.landing.spreading import Spread, Tasks, in_this_process
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.known_raw import check_known, remember
@@ -66,7 +66,7 @@ def _spreading(table: TableContext) -> Iterator[Spread]:
         def spread(function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequence[str]) -> list[Any]:
             return opened().spread(function, tasks, sees=sees)
 
-        yield spread if table.project.engine_plugin.spreads else in_this_process
+        yield spread if table.project.engine_plugin.spread_from is not None else in_this_process
 
 
 def forgotten_of(table: TableContext) -> Denylist | None:
@@ -121,12 +121,11 @@ def land_files(
         with table.project.remote() as warehouse:
             return warehouse.landing(table.raw, table.format, now=now, forgotten=known).land(files, progress=progress)
     check_known(table)
-    refuses = refuses_wrong_files
+    how: Any = {"now": now, "progress": progress, "forgotten": known, "refuses_wrong_files": refuses_wrong_files}
     with _spreading(table) as spread:
-        done = land(
-            table.raw, table.format, files, now=now, progress=progress, forgotten=known, refuses_wrong_files=refuses,
-            spread=spread if table.project.engine_plugin.spreads else None,
-        )  # fmt: skip
+        if (least := table.project.engine_plugin.spread_from) is not None:
+            how["tasks"] = Tasks(spread, least)
+        done = land(table.raw, table.format, files, **how)
     remember(table)
     return done
 

@@ -25,7 +25,7 @@ class SparkPlugin(EnginePlugin):
     options = SparkConfig
     views_read_states = True
     streams = True
-    spreads = True
+    spread_from = 64 << 20
     session_package = "pyspark"
 
     def open(self, config: ProjectConfig, *, folder: Place) -> SparkEngine:

@@ -21,7 +21,7 @@ from cdc_views.formats.registry import raw_format
 from cdc_views.landing import backfill, land
 from cdc_views.landing.denylist import Denylist, ErasedKey, add
 from cdc_views.landing.report import LandingReport
-from cdc_views.landing.spreading import Spread, in_this_process
+from cdc_views.landing.spreading import Spread, Tasks, in_this_process
 from cdc_views.rules.instants import micros
 from cdc_views.storage.relation import RawTable
 
@@ -34,8 +34,7 @@ SEEDS = 8
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small files are worth a task, and a commit has three of them."""
-    monkeypatch.setattr(backfill, "FEW_BYTES", 0)
+    """A commit has three files, and a task's files have four rows."""
     monkeypatch.setattr(backfill, "_WAVE_FILES", 3)
     monkeypatch.setattr(backfill, "_FILE_ROWS", 4)
 
@@ -47,7 +46,8 @@ def twice(function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequenc
 
 
 def landed(raw: RawTable, files: Sequence[str], *, spread: Spread | None = None, **options: Any) -> LandingReport:
-    return land(raw, raw_format("cassandra-mutation"), files, now=NOW, batch_rows=5, spread=spread, **options)
+    tasks = None if spread is None else Tasks(spread, least_bytes=0)
+    return land(raw, raw_format("cassandra-mutation"), files, now=NOW, batch_rows=5, tasks=tasks, **options)
 
 
 def some_files(folder: Path, random: Random) -> list[str]:
