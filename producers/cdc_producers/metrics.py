@@ -14,6 +14,7 @@ from threading import Thread
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
 from cdc_views.errors import UsageError
+from cdc_views.model.addresses import host_and_port
 
 
 @dataclass
@@ -67,12 +68,10 @@ def serving(listen: str | None, metrics: Metrics, health: Health, *, refresh: Ca
     if listen is None:
         yield ""
         return
-    host, _, port = listen.rpartition(":")
-    if not port.isdecimal() or not host:
-        raise UsageError(f"--listen is {listen!r}; host:port was expected, as 127.0.0.1:9464")
+    host, port = host_and_port(listen)
     handler = _handler(metrics, health, refresh)
     try:
-        server = ThreadingHTTPServer((host, int(port)), handler)
+        server = ThreadingHTTPServer((host, port), handler)
     except (OSError, OverflowError) as error:
         raise UsageError(f"--listen {listen}: {error}; name a free port of this machine, or 0 for any") from error
     server.daemon_threads = True
