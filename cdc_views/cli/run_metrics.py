@@ -33,7 +33,7 @@ _HELP = {
 """Every metric is a gauge with the label `table`."""
 
 
-@dataclass
+@dataclass(eq=False)  # a registry keeps it as a key
 class RunMetrics:
     """What is known of each table's last run; `file` is None, or written anew after each run. `jobs` say what is due when.
 
