@@ -46,7 +46,6 @@ class Log:
     def reset(self) -> None:
         """Start again for another command."""
         self.format, self.logger, self.is_timed = "text", _ROOT_LOGGER, False
-        logging.captureWarnings(capture=False)
 
     def use(self, name: str, *, command: str = "") -> str:
         """Change the format, for a command as `cdc-views land`, and return it; raises `UsageError` for an unknown one."""
@@ -104,6 +103,7 @@ def library_records() -> Iterator[None]:
         yield
     finally:
         logging.root.removeHandler(handler)
+        logging.captureWarnings(capture=False)
 
 
 @contextmanager
