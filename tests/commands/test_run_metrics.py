@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import urllib.request
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -121,6 +122,8 @@ def test_a_scheduler_serves_what_is_due_after_its_run(run: CommandLine) -> None:
             assert found["failed", ORDERS] == 0
             assert 0 <= found["due_timestamp_seconds", ORDERS] - time.time() <= 3600
             assert {table for _, table in found} == {ORDERS}
+            with urllib.request.urlopen(f"http://{listen}/healthz", timeout=10) as answer:
+                assert answer.status == 200  # the image's HEALTHCHECK asks it
         finally:
             process.kill()
 
