@@ -39,8 +39,11 @@ def _fetch(folder: Path) -> None:
             raise NoPrometheusError(f"Debian's package prometheus could not be fetched: {said}")
         subprocess.run(["dpkg-deb", "-x", packages[0], partial], check=True, timeout=120)
         packages[0].unlink()
-        if not folder.exists():
+        try:
             partial.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
