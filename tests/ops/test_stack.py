@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def command_of(service: str, folder: Path, environment: Mapping[str, str]) -> It
 @pytest.mark.live
 def test_a_row_of_the_source_is_in_the_state_on_the_store(tmp_path: Path) -> None:
     shop = Path(shutil.copytree(OPS / "shop", tmp_path / "shop"))
-    with postgres.running() as source, s3.running(tmp_path) as store:
+    with postgres.running(max_slot_wal_keep_size="1GB") as source, s3.running(tmp_path) as store:
         store.make("warehouse")
         source.sql((shop / "shop.sql").read_text())
         source.sql("INSERT INTO public.orders VALUES (1, 'open', 995, '2026-11-26 16:00:00+00')")
@@ -53,6 +54,9 @@ def test_a_row_of_the_source_is_in_the_state_on_the_store(tmp_path: Path) -> Non
         with command_of("producer", shop, environment) as producer:
             landed = 'cdc_views_snapshot_rows_total{source="postgres",table="public.orders"} 1.0'
             eventually(lambda: _has(producer, landed), within=60, what=shop / "producer.log")
+            # the slot keeps at most a GiB and what a checkpoint leaves: known once it has been looked at
+            limit = re.compile(r'^cdc_views_held_limit_bytes\{source="postgres"\} 1\.\d+e\+09$', re.MULTILINE)
+            eventually(lambda: limit.search(scrape(producer)), what=lambda: scrape(producer))
             with command_of("materialize", shop, environment) as scheduler:
                 facts = 'cdc_views_materialize_facts{table="public.orders"} 1.0'
                 eventually(lambda: _has(scheduler, facts), within=120, what=shop / "materialize.log")

@@ -23,7 +23,7 @@ KEYS = {
     | {"CacheDirectory", "StateDirectory", "Nice", "ProtectHome", "PrivateTmp", "UMask", "KillMode", "ReadOnlyPaths"}
     | {"ProtectKernelTunables", "ProtectKernelModules", "ProtectControlGroups", "RestrictSUIDSGID", "LockPersonality"}
     | {"RestrictAddressFamilies", "CapabilityBoundingSet", "RestrictNamespaces", "RestrictRealtime", "PrivateDevices"}
-    | {"SystemCallFilter", "SystemCallArchitectures"},
+    | {"SystemCallFilter", "SystemCallErrorNumber", "SystemCallArchitectures"},
     "Install": {"WantedBy"},
 }
 MOST_EXPOSED = 40
