@@ -26,7 +26,7 @@ from cdc_views.cli import (
     commands_validate,
     commands_warehouse,
 )
-from cdc_views.cli.log import FAILED, log, log_error, named
+from cdc_views.cli.log import FAILED, library_records, log, log_error, named
 from cdc_views.cli.shared import running
 from cdc_views.errors import CdcViewsError, did_you_mean
 from cdc_views.model.extras import missing_extra
@@ -90,10 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    log.format = "text"
+    log.reset()
     running.project_file = None
     try:
-        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        with library_records():
+            code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
         return code
     except BrokenPipeError:

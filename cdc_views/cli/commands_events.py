@@ -133,6 +133,7 @@ def tail(
     """Print the facts of a table as they land, one JSON object a line, until interrupted."""
     from cdc_views.operations.tailing import BEFORE_ALL, current_version, landed_after
 
+    log.is_timed = not once
     target = asked.table(table)
     try:
         version = BEFORE_ALL if from_start else current_version(target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +18,7 @@ from cdc_views.errors import CheckFailedError, UsageError
 if TYPE_CHECKING:
     from threading import Event
 
+    from cdc_views.cli.run_metrics import RunMetrics
     from cdc_views.operations.scheduling import Completed, Failed, Happening, Job, Skipped, Started
     from cdc_views.state import Materialization
 
@@ -26,6 +27,19 @@ _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
 _TriggerOption = Annotated[
     str | None,
     typer.Option(metavar="TRIGGER", help='Follow raw by Spark\'s streams: available-now, or an interval as "30 seconds".'),
+]
+_WaitOption = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another run of a table; default: not.")
+]
+_MetricsOption = Annotated[
+    Path | None,
+    typer.Option("--metrics", metavar="FILE", help="Write metrics for node_exporter there, as *.prom, after each run."),
+]
+_ListenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--listen", metavar="HOST:PORT", help="With --schedule and --trigger: serve /metrics there; port 0: any free one."
+    ),
 ]
 
 
@@ -37,48 +51,65 @@ def materialize(
     schedule: Annotated[bool, typer.Option("--schedule", help="Keep running; each table by its cron expression.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Rebuild state from all of raw, not only from new facts.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what a run would read; change nothing (bigquery).")] = False,
-    wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another run of a table; default: not.")
-    ] = 0,
+    wait: _WaitOption = 0,
     trigger: _TriggerOption = None,
+    metrics: _MetricsOption = None,
+    listen: _ListenOption = None,
     engine: EngineOption = None,
 ) -> None:
     """Bring state up to date with new facts; a table that fails does not stop the others.
 
     Exit code 1 if facts landed after their table's lateness horizon; `cdc-views late` lists them, in quarantine.
     """
+    from cdc_views.cli.run_metrics import watched_runs
     from cdc_views.operations.scheduling import job_of
 
-    if schedule and (once or full or wait):
-        option = "--once" if once else "--full" if full else "--wait"
-        raise UsageError(f"--schedule and {option} do not go together; run `cdc-views materialize {option}` by itself first")
     if dry_run:
-        _plan(asked, full=full, engine=engine, others=bool(schedule or wait or trigger))
+        _plan(asked, full=full, engine=engine, others=bool(schedule or wait or trigger or metrics or listen))
         return
-    if trigger is not None:
-        if schedule or once or full or wait:
-            raise UsageError("--trigger does not go together with --schedule, --once, --full or --wait; leave those out")
-        _follow(asked, trigger=trigger, engine=engine)
-        return
-    jobs = [job_of(table, engine=engine) for table in asked.tables]
+    once_only = {"--once": once, "--full": full, "--wait": bool(wait)}
+    _check_goes_together(
+        [name for name, is_given in once_only.items() if is_given], schedule=schedule, trigger=trigger, listen=listen
+    )
+    log.is_timed = schedule or trigger is not None
+    # a stream runs a table only when something has landed, so nothing is due then
+    jobs = [job_of(table, engine=engine) for table in (() if trigger else asked.tables)]
     if schedule:
-        _keep_running(asked, _scheduled(jobs, asked.project_file))
-        return
-    _run_once(asked, jobs, full=full, wait=wait)
+        jobs = _scheduled(jobs, asked.project_file)
+    names = [table.name for table in asked.project.tables]
+    with watched_runs(jobs, tables=names, file=metrics, listen=listen) as runs:
+        if trigger is not None:
+            _follow(asked, runs, trigger=trigger, engine=engine)
+        elif schedule:
+            _keep_running(asked, runs)
+        else:
+            _run_once(asked, runs, full=full, wait=wait)
 
 
-def _run_once(asked: Request, jobs: Iterable[Job], *, full: bool, wait: float) -> None:
+def _check_goes_together(once_only: Sequence[str], *, schedule: bool, trigger: str | None, listen: str | None) -> None:
+    if schedule and once_only:
+        option = once_only[0]
+        raise UsageError(f"--schedule and {option} do not go together; run `cdc-views materialize {option}` by itself first")
+    if trigger is not None and (schedule or once_only):
+        raise UsageError("--trigger does not go together with --schedule, --once, --full or --wait; leave those out")
+    if listen is not None and not schedule and trigger is None:
+        raise UsageError("--listen goes with --schedule or --trigger; a run that ends writes its metrics to --metrics FILE")
+
+
+def _run_once(asked: Request, runs: RunMetrics, *, full: bool, wait: float) -> None:
     records, codes = [], []
     is_whole = True
-    for job in jobs:
+    for job in runs.jobs:
+        runs.begin(job.name)
         try:
             outcome = job.run(full=full, wait=wait)
         except Exception as error:
+            runs.fail(job.name)
             log_error(error, prefix="" if job.name in str(error) else f"{job.name}: ", table=job.name)
             codes.append(exit_code(error))
             is_whole = False
             continue
-        log.info(f"{job.name}: {outcome.line()}", table=job.name)
+        log.info(f"{job.name}: {outcome.line()}", **_facts(job.name, outcome, runs.succeed(job.name, outcome)))
         warn_of_late(job.name, outcome.late)
         if outcome.late:
             codes.append(CheckFailedError.exit_code)
@@ -90,11 +121,17 @@ def _run_once(asked: Request, jobs: Iterable[Job], *, full: bool, wait: float) -
         raise typer.Exit(max(codes))
 
 
+def _facts(table: str, outcome: Materialization, seconds: float | None) -> dict[str, object]:
+    """Return what a line of the log has of a run, beside its message."""
+    known = {"table": table, "version": outcome.raw_version, "rows": outcome.facts, "late": outcome.late}
+    return {**known, "is_new": outcome.is_new} | ({} if seconds is None else {"seconds": round(seconds, 3)})
+
+
 def _plan(asked: Request, *, full: bool, engine: str | None, others: bool) -> None:
     from cdc_views.operations.materializing import materialize_remote
 
     if others:
-        raise UsageError("--dry-run goes with none of --schedule, --wait and --trigger; leave those out")
+        raise UsageError("--dry-run goes with none of --schedule, --wait, --trigger, --metrics and --listen; leave those out")
     plans = ((table, materialize_remote(table, full=full, engine=engine, dry_run=True)) for table in asked.tables)
     asked.print(_COLUMNS, ({"table": table.name, **_record(plan)} for table, plan in plans))
 
@@ -117,11 +154,11 @@ def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
     return scheduled
 
 
-def _keep_running(asked: Request, jobs: list[Job]) -> None:
+def _keep_running(asked: Request, runs: RunMetrics) -> None:
     from cdc_views.operations.scheduling import SystemClock, run_schedule
 
     def work(stop: Event) -> None:
-        completed = _completed(run_schedule(jobs, clock=SystemClock(stop), stop=stop))
+        completed = _completed(run_schedule(runs.jobs, clock=SystemClock(stop), stop=stop), runs)
         if asked.format == "table":  # a table's column widths would have to wait for the last row
             for run in completed:
                 print(f"{run.table}: {_instant(run.tick)}: {run.outcome.line()}", flush=True)
@@ -133,10 +170,12 @@ def _keep_running(asked: Request, jobs: list[Job]) -> None:
     log.info("stopped")
 
 
-def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
+def _follow(asked: Request, runs: RunMetrics, *, trigger: str, engine: str | None) -> None:
     from cdc_views.operations.following import follow_tables
 
     def print_run(name: str, outcome: Materialization) -> None:
+        seconds = runs.succeed(name, outcome)
+        log.info(f"{name}: {outcome.line()}", **_facts(name, outcome, seconds))
         if asked.format == "table":
             print(f"{name}: {outcome.line()}", flush=True)
         else:
@@ -148,16 +187,33 @@ def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
     _run_until_stopped(lambda stop: follow_tables(asked.tables, trigger=trigger, engine=engine, stop=stop, on_run=print_run))
 
 
-def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
+def _completed(happenings: Iterable[Happening], runs: RunMetrics) -> Iterator[Completed]:
     from cdc_views.operations.scheduling import Completed
 
     for happening in happenings:
+        _count(happening, runs)
         if isinstance(happening, Completed):
             warn_of_late(happening.table, happening.outcome.late)
             yield happening
             sys.stdout.flush()
         else:
             _log(happening)
+
+
+def _count(happening: Happening, runs: RunMetrics) -> None:
+    from cdc_views.operations.scheduling import Completed, Failed, Started
+
+    name = happening.table
+    if isinstance(happening, Started):
+        runs.begin(name)
+    elif isinstance(happening, Completed):
+        seconds, tick = runs.succeed(name, happening.outcome), _instant(happening.tick)
+        message = f"{name}: run of {tick} ended: {happening.outcome.line()}"
+        log.info(message, **_facts(name, happening.outcome, seconds), tick=tick)
+    elif isinstance(happening, Failed):
+        runs.fail(name)
+    else:
+        runs.skip(name)
 
 
 def _log(happening: Started | Failed | Skipped) -> None:

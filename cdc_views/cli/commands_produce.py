@@ -121,6 +121,7 @@ def _run(producer: Producer, given: Mapping[str, Any]) -> None:
     from cdc_views.landing.targets import ProducerOrder
     from cdc_views.operations.scheduling import run_until_stopped
 
+    log.is_timed = True
     project, listen = given["project_"], given.get("listen_", _NOWHERE)
     order = ProducerOrder(
         targets=targets_of(project, given["table_"] or (), format_name=producer.raw_format, log=log),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from functools import partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc_views.cli.log_lines import json_line, shown_time, text_line
 from cdc_views.errors import CdcViewsError, EngineError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -27,25 +28,44 @@ FAILED = 3
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _BACKTRACE = re.compile(r"\s*(\d+: |at )")
 LOG_FORMATS = ("text", "json")
+_ROOT_LOGGER = "cdc_views"
 
 
 class Log:
-    """Writes log lines; `format` is one of `LOG_FORMATS`. Logs `info` of progress, `warning` of problems, `error` of failures."""
+    """Writes log lines, of which each event is one: `info` of progress, `warning` of problems, `error` of failures.
 
-    format = "text"
+    Attributes:
+        format: One of `LOG_FORMATS`.
+        logger: The command that logs, as `cdc_views.produce.http`.
+        is_timed: Text lines begin with time, level and logger, too: those of commands that run until they are stopped.
+    """
 
-    def use(self, name: str) -> str:
-        """Change the format, and return it; raises `UsageError` for an unknown one."""
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again for another command."""
+        self.format, self.logger, self.is_timed = "text", _ROOT_LOGGER, False
+
+    def use(self, name: str, *, command: str = "") -> str:
+        """Change the format, for a command as `cdc-views land`, and return it; raises `UsageError` for an unknown one."""
         if name not in LOG_FORMATS:
             raise UsageError(f"--log-format is {name!r}{did_you_mean(name, LOG_FORMATS)}")
-        self.format = name
+        self.format, self.logger = name, ".".join([_ROOT_LOGGER, *command.split()[1:]])
+        logging.captureWarnings(capture=name == "json")
         return name
 
     def _write(self, level: str, message: str, **facts: Any) -> None:
+        self._write_as(self.logger, level, message, facts)
+
+    def _write_as(self, logger: str, level: str, message: str, facts: Mapping[str, Any]) -> None:
+        now = datetime.now(timezone.utc)
         if self.format == "json":
-            line = json.dumps({"level": level, "message": message, **facts}, ensure_ascii=False, default=str)
+            line = json_line(now, level, logger, message, facts)
+        elif self.is_timed:
+            line = text_line(f"{shown_time(now)} {level} {logger}: {message}")
         else:
-            line = message if level == "info" else f"{level}: {message}"
+            line = text_line(message if level == "info" else f"{level}: {message}")
         # one write, because several threads log
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
@@ -54,8 +74,36 @@ class Log:
     warning = partialmethod(_write, "warning")
     error = partialmethod(_write, "error")
 
+    def library(self, record: logging.LogRecord) -> None:
+        """Log what a library logs, under the library's own name."""
+        level = "error" if record.levelno >= logging.ERROR else "warning" if record.levelno >= logging.WARNING else "info"
+        facts = {"traceback": "".join(traceback.format_exception(*record.exc_info))} if record.exc_info else {}
+        self._write_as(record.name, level, record.getMessage(), facts)
+
 
 log = Log()
+
+
+class _LibraryHandler(logging.Handler):
+    """Brings libraries' records into the log's form; a plain log shows them as Python does."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if log.format == "json" or log.is_timed:
+            log.library(record)
+        elif logging.root.handlers == [self] and logging.lastResort is not None and record.levelno >= logging.lastResort.level:
+            logging.lastResort.handle(record)
+
+
+@contextmanager
+def library_records() -> Iterator[None]:
+    """Log what libraries log, during the block."""
+    handler = _LibraryHandler()
+    logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
+        logging.captureWarnings(capture=False)
 
 
 @contextmanager
@@ -78,8 +126,11 @@ def exit_code(error: Exception) -> int:
 
 def log_error(error: Exception, *, prefix: str = "", **facts: Any) -> None:
     """Log the error, after `prefix`."""
+    is_debugging = bool(os.environ.get(DEBUG_VARIABLE))
+    if is_debugging and log.format == "json":
+        facts["traceback"] = "".join(traceback.format_exception(error))
     log.error(prefix + message_of(error), kind="OSError" if _names_a_file(error) else type(error).__name__, **facts)
-    if os.environ.get(DEBUG_VARIABLE):
+    if is_debugging and log.format != "json":
         traceback.print_exception(error)
 
 

@@ -38,9 +38,13 @@ def _note_project(file: Path) -> Path:
     return file
 
 
+def _use_log(context: typer.Context, name: str) -> str:
+    return log.use(name, command=context.command_path)
+
+
 ProjectOption = Annotated[Path, typer.Option("--project", metavar="FILE", help="The project file.", callback=_note_project)]
 LogFormatOption = Annotated[
-    str, typer.Option("--log-format", metavar="text|json", help="The format of the log.", callback=log.use, is_eager=True)
+    str, typer.Option("--log-format", metavar="text|json", help="The format of the log.", callback=_use_log, is_eager=True)
 ]
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="keyspace.table, as in the project file.")]
 EngineOption = Annotated[str | None, typer.Option(metavar="ENGINE", help="duckdb, spark or bigquery; default: the project's.")]

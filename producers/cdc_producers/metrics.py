@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from threading import Thread
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
 from cdc_views.errors import UsageError
+from cdc_views.model.addresses import host_and_port
 
 
 @dataclass
@@ -49,10 +50,20 @@ class Metrics:
         self.lag_bytes = self._gauge("lag_bytes", "Bytes of the source's log that have not landed")
         self.lag_events = self._gauge("lag_events", "Events of the source that have not been read")
         self.held_bytes = self._gauge("held_bytes", "Bytes of log that the source keeps for this producer")
+        self.held_limit = self._gauge("held_limit_bytes", "Bytes of log at which the source refuses writes or drops changes")
         self.queue_rows = self._gauge("queue_rows", "Events that wait to be landed")
         self.queue_bytes = self._gauge("queue_bytes", "Bytes of events that wait to be landed")
         self.position = self._gauge("last_position", "First number of the last position that landed", "table")
         self.snapshot_rows = self._counter("snapshot_rows", "Rows read by snapshots", "table")
+        self.troubles = self._gauge("troubles", "Parts that /healthz says are in trouble")
+
+    def expect(self, tables: Iterable[str], *, parts: Iterable[str] = ()) -> None:
+        """Begin the counters of these tables and parts at 0: the first event of a series that is not there is no increase."""
+        for table in tables:
+            for counter in (self.events, self.facts, self.quarantined, self.skipped):
+                counter(table)
+        for part in parts:
+            self.failures(part)
 
     def _counter(self, name: str, help: str, *labels: str) -> Callable[..., Counter]:
         return partial(Counter(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry).labels, self.source)
@@ -67,12 +78,10 @@ def serving(listen: str | None, metrics: Metrics, health: Health, *, refresh: Ca
     if listen is None:
         yield ""
         return
-    host, _, port = listen.rpartition(":")
-    if not port.isdecimal() or not host:
-        raise UsageError(f"--listen is {listen!r}; host:port was expected, as 127.0.0.1:9464")
+    host, port = host_and_port(listen)
     handler = _handler(metrics, health, refresh)
     try:
-        server = ThreadingHTTPServer((host, int(port)), handler)
+        server = ThreadingHTTPServer((host, port), handler)
     except (OSError, OverflowError) as error:
         raise UsageError(f"--listen {listen}: {error}; name a free port of this machine, or 0 for any") from error
     server.daemon_threads = True
@@ -91,6 +100,7 @@ def _handler(metrics: Metrics, health: Health, refresh: Callable[[], None]) -> t
         def do_GET(self) -> None:
             if self.path == "/metrics":
                 refresh()
+                metrics.troubles().set(len(health.troubles))
                 self._answer(200, CONTENT_TYPE_LATEST, generate_latest(metrics.registry))
             elif self.path == "/healthz":
                 refresh()

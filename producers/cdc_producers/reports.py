@@ -18,12 +18,11 @@ from typing import Any
 
 from cdc_views.errors import CdcViewsError, UsageError
 from cdc_views.model.extras import needs
+from cdc_views.model.secrets import without_secrets
 
 DSN_VARIABLE = "SENTRY_DSN"
 _FLUSHED_WITHIN = 2.0
 _LONGEST, _LONGEST_CHAIN = 500, 5
-_SECRET = re.compile(r"PASSWORD|SECRET|TOKEN|DSN|CREDENTIAL|KEY\Z", re.IGNORECASE)
-_SHORTEST_SECRET = 4
 _VALUES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\([^()]*\)|(?<=://)[^/@\s]+@""")
 
 
@@ -77,10 +76,7 @@ class Reports:
 
     def without_values(self, text: str) -> str:
         """Return a message without quoted text, bracketed text and secrets of the environment."""
-        secrets = (value for name, value in self.environment.items() if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET)
-        for secret in sorted(secrets, key=len, reverse=True):
-            text = text.replace(secret, "…")
-        return _VALUES.sub("…", text)[:_LONGEST]
+        return _VALUES.sub("…", without_secrets(text, self.environment))[:_LONGEST]
 
 
 @contextmanager

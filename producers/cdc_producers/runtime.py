@@ -69,6 +69,7 @@ class Runtime:
     def __post_init__(self) -> None:
         self._queue = BoundedQueue(self.limits)
         self._landings = {target.name: TableLanding(target) for target in self.order.targets}
+        self.metrics.expect(self._landings, parts=("source", "target"))
 
     def run(self) -> None:
         """Land until `order.stop` is set; everything read by then lands first."""
@@ -243,6 +244,8 @@ class Runtime:
             self.metrics.lag_events().set(status.behind_events)
         if status.held_bytes is not None:
             self.metrics.held_bytes().set(status.held_bytes)
+        if status.held_limit_bytes is not None:
+            self.metrics.held_limit().set(status.held_limit_bytes)
 
     def _lag(self, heard: float) -> float:
         """Return the seconds since the oldest change that has not landed; if all have, since the server was last heard."""

@@ -98,6 +98,7 @@ class SourceStatus:
         position: The last position read, in the form that the source's tools print.
         behind_bytes: Bytes of the log that have not been read and landed yet; None if unknown.
         held_bytes: Bytes that the server keeps because this reader has not confirmed them; None if unknown.
+        held_limit_bytes: So many held bytes make the server refuse writes, or drop changes; None if unknown, or without limit.
         behind_events: Events in the log that have not been read yet; None if unknown.
         heard: When the server last sent anything, epoch seconds.
         trouble: Why views may be wrong although everything that is read lands; empty if they are right.
@@ -109,6 +110,7 @@ class SourceStatus:
     heard: float = 0.0
     behind_events: int | None = None
     trouble: str = ""
+    held_limit_bytes: int | None = None
 
 
 class Source(Protocol):

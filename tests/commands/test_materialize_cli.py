@@ -187,7 +187,7 @@ def test_a_schedule_runs_each_table_at_each_minute(run: CommandLine, monkeypatch
         (ITEMS, "2026-11-21T10:02Z", False),
     ]
     assert run.query(ORDERS) == [{"id": 1, "state": "open"}]
-    assert answer.err.splitlines()[0] == f"{ORDERS}: runs by * * * * *, in UTC"
+    assert answer.err.splitlines()[0].partition("Z ")[2] == f"info cdc_views.materialize: {ORDERS}: runs by * * * * *, in UTC"
 
 
 def test_a_schedule_logs_failures_and_goes_on(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +264,7 @@ def test_a_scheduler_finishes_the_run_at_hand_before_it_ends(run: CommandLine) -
         out, err = process.communicate(timeout=20)
     (row,) = map(json.loads, out.splitlines())
     assert (process.returncode, row["table"], row["is_new"]) == (0, ORDERS, True)
-    assert err.splitlines()[0].startswith("stopping after the run at hand")
+    assert "info cdc_views.materialize: stopping after the run at hand" in err.splitlines()[0]
     assert done(run("materialize", "--select", ORDERS, "--format", "jsonl")) == [(ORDERS, False, 0)]
 
 

@@ -124,7 +124,11 @@ class CassandraSource(Source):
 
     def status(self) -> SourceStatus:
         work = self._work
-        return SourceStatus() if work is None else SourceStatus(work.read_to, work.follower.behind, work.held, work.heard)
+        if work is None:
+            return SourceStatus()
+        facts = work.schemas.facts
+        limit = None if facts is None else facts.total_space or None
+        return SourceStatus(work.read_to, work.follower.behind, work.held, work.heard, held_limit_bytes=limit)
 
     def close(self) -> None:
         work, self._work = self._work, None

@@ -59,7 +59,9 @@ class Routes:
 
     async def metrics(self, _: Request) -> Response:
         """Answer `GET /metrics` in Prometheus' text format."""
-        return Response(generate_latest(self.receiver.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        metrics = self.receiver.metrics
+        metrics.troubles().set(len(self.receiver.failing()))
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     async def take(self, request: Request, *, split: Callable[[bytes], Sequence[bytes]]) -> Response:
         """Accept a posted body; `split` cuts it into events of the address's station, or of the tables that they name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -27,6 +28,19 @@ class HttpMetrics(Metrics):
         self.waiting_requests = Gauge("waiting_requests", "Requests that are read or wait for their events to land.", **of)
         self.waiting_bytes = Gauge("waiting_bytes", "Bytes of these requests.", **of)
         self.waited = Histogram("landing_seconds", "Seconds from a request's events to their landing.", buckets=_SECONDS, **of)
+
+    def expect(self, tables: Iterable[str], *, parts: Iterable[str] = ()) -> None:
+        """See `Metrics.expect`; a table is a part of its own."""
+        names = tuple(tables)
+        super().expect(names, parts=(*names, *parts))
+        for table in names:
+            self.commits.labels(table)
+            self.landing_failures.labels(table)
+            self.failing.labels(table)
+            for outcome in ("landed", "quarantined"):
+                self.outcomes.labels(table, outcome)
+        for outcome in ("dead_letter", "notice"):
+            self.outcomes.labels("", outcome)
 
     def landed(self, table: str, *, events: int, quarantined: int) -> None:
         """Count a batch."""

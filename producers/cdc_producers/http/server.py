@@ -59,6 +59,7 @@ def _routes(options: HttpOptions, order: ProducerOrder, reports: Reports) -> Rou
         writer = TableWriter(table, f"http:{options.name}")
         writer.open()
         queues[table.name] = TableQueue(writer, metrics, order.log, reports, options)
+    metrics.expect(queues)
     router = Router(tuple(queues), options.stations(tuple(queues)))
     if order.project.warehouse is None:
         raise UsageError("the warehouse is not a local folder, where dead letters could be kept; name a local one")

@@ -125,6 +125,7 @@ class SlotWatcher(LogWatcher):
     echo_seconds: float | None = None
     behind_bytes: int | None = None
     held_bytes: int | None = None
+    held_limit_bytes: int | None = None
     _quiet_looks: int = 0
 
     def is_over(self) -> bool:
@@ -162,6 +163,7 @@ class SlotWatcher(LogWatcher):
         """Record a look at a slot; warn if the log kept for it exceeds `held_bytes_warning` or is near the slot's limit."""
         self.behind_bytes = max(0, slot.written - max(slot.confirmed, self.done_to()))
         self.held_bytes = slot.held_bytes
+        self.held_limit_bytes = None if slot.safe_bytes is None else slot.held_bytes + slot.safe_bytes
         rest = "; it goes once this producer has landed it and transactions that run are over"
         if slot.safe_bytes is not None and slot.safe_bytes < _NEAR_BYTES:
             near = f"{max(0, slot.safe_bytes) >> 20:,} MiB on (max_slot_wal_keep_size)"

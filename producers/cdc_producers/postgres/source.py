@@ -206,7 +206,10 @@ class PostgresSource(Source):
         if stream is None or watch is None:
             return SourceStatus()
         trouble = "; ".join(self._tables.partitions.troubles.values())
-        return SourceStatus(lsn_text(stream.read_to), watch.behind_bytes, watch.held_bytes, stream.heard, trouble=trouble)
+        return SourceStatus(
+            lsn_text(stream.read_to), watch.behind_bytes, watch.held_bytes, stream.heard,
+            trouble=trouble, held_limit_bytes=watch.held_limit_bytes,
+        )  # fmt: skip
 
     def close(self) -> None:
         stream, self._stream = self._stream, None
