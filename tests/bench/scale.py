@@ -37,7 +37,11 @@ from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.table_log import TableLog
 from cdc_views.table import Table
 
-GB, TB = 10**9, 10**12
+TB, MONTH = 10**12, 30 * 86_400
+DOLLARS = {"PUT": 5e-6, "LIST": 5e-6, "POST": 5e-6, "GET": 4e-7, "HEAD": 4e-7, "DELETE": 0.0}
+"""The price of a request, by the list of S3 Standard in us-east-1, November 2026; Azure's and Google's lists have the same order."""
+DOLLARS_A_GB = 0.023
+"""A month of storage."""
 
 
 def plan(table: Table, where: str | None) -> str:
@@ -46,12 +50,20 @@ def plan(table: Table, where: str | None) -> str:
     return DuckDbEngine().sql(Read(table.raw, as_of=1, where=where, sources=sources))
 
 
-def land(table: Table) -> Any:
-    """Land 100 events of a stream."""
+def land(table: Table, *, times: int = 1) -> None:
+    """Land 100 events of a stream, as often as `times`."""
     lander = table.stream("agent-1")
     begin = lander.position() or Position(0)
-    events = [StreamEvent(Position(begin.at + 1 + n), event(n).encode()) for n in range(100)]
-    return lander.land(events, through=events[-1].position, now=datetime.now(timezone.utc))
+    for number in range(times):
+        events = [StreamEvent(Position(begin.at + 1 + 100 * number + n), event(n).encode()) for n in range(100)]
+        lander.land(events, through=events[-1].position, now=datetime.now(timezone.utc))
+
+
+def materialize(table: Table, *, times: int = 1) -> None:
+    """Land 100 events and materialize them, as often as `times`, as one process that goes on."""
+    for _ in range(times):
+        land(table)
+        table.materialize()
 
 
 STEPS: dict[str, Callable[[Table], Any]] = {
@@ -62,9 +74,13 @@ STEPS: dict[str, Callable[[Table], Any]] = {
     "land": land,
     "materialize a tail": lambda table: table.materialize(),
     "materialize nothing": lambda table: table.materialize(),
+    "land three times": lambda table: land(table, times=3),
+    "land and materialize": materialize,
+    "the same three times": lambda table: materialize(table, times=3),
     "checkpoint of raw": lambda table: opened(table.raw.location).create_checkpoint(),
     "checkpoint of state": lambda table: opened(table.state_location).create_checkpoint(),
 }
+_REPEATED = ("open raw", "open state", "plan a lookup", "plan a full read", "land", "materialize nothing")
 
 
 def one(step: str, folder: Path) -> None:
@@ -94,15 +110,40 @@ def run(files: Sequence[int], rounds: int, say: Callable[[str], None] = print) -
                 log = TableLog.open(location)
                 size = sum(place.stat().st_size for place in log.folder.rglob("*.checkpoint.parquet"))
                 say(f"  checkpoint of {what}: {size / 10**6:.1f} MB")
+            seen = dict[str, Counter[str]]()
             for step in STEPS:
-                repeats = 1 if step == "materialize a tail" else rounds
+                repeats = rounds if step in _REPEATED else 1
                 costs = [measured(step, disk) for _ in range(repeats)]
                 with server.counting() as asked:
                     measured(step, store)
                 wall, cpu = (statistics.median(cost[kind] for cost in costs) for kind in ("wall", "cpu"))
-                methods = dict(Counter(request.split()[0] for request in asked.elements()))
+                seen[step] = Counter(map(_kind, asked.elements()))
                 most = max(cost["memory"] for cost in costs)
-                say(f"  {step:20} {wall:6.2f} s  {cpu:6.2f} CPU s  {most:5.0f} MiB  {methods}")
+                say(f"  {step:20} {wall:6.2f} s  {cpu:6.2f} CPU s  {most:5.0f} MiB  {dict(seen[step])}")
+            priced(number * FILE_BYTES, seen, say)
+
+
+def _kind(request: str) -> str:
+    method = request.split()[0]
+    return "LIST" if method == "GET" and "list-type=" in request else method
+
+
+def priced(size: int, seen: dict[str, Counter[str]], say: Callable[[str], None]) -> None:
+    """Say what a month costs: of requests that a process makes each time it goes on, and of what is stored."""
+
+    def dollars(asked: Counter[str]) -> float:
+        return sum(DOLLARS[kind] * number for kind, number in asked.items())
+
+    landing = (dollars(seen["land three times"]) - dollars(seen["land"])) / 2
+    both = (dollars(seen["the same three times"]) - dollars(seen["land and materialize"])) / 2
+    say(f"  a month of storage, raw alone: ${size / 1e9 * DOLLARS_A_GB:,.0f}")
+    for what, each, every in (
+        ("commits of landers, one a second", landing, 1),
+        ("commits of landers, one a minute", landing, 60),
+        ("a tail materialized every 5 minutes", both - landing, 300),
+        ("`query` of a key every minute, each a new process", dollars(seen["plan a lookup"]), 60),
+    ):
+        say(f"  a month of requests, {what}: ${each * MONTH / every:,.2f}")
 
 
 if __name__ == "__main__":
