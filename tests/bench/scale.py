@@ -39,7 +39,7 @@ from cdc_views.table import Table
 
 TB, MONTH = 10**12, 30 * 86_400
 DOLLARS = {"PUT": 5e-6, "LIST": 5e-6, "POST": 5e-6, "GET": 4e-7, "HEAD": 4e-7, "DELETE": 0.0}
-"""The price of a request, by the list of S3 Standard in us-east-1, November 2026; Azure's and Google's lists have the same order."""
+"""The price of a request, by the list of S3 Standard in us-east-1; Azure's and Google's lists have the same order."""
 DOLLARS_A_GB = 0.023
 """A month of storage."""
 
