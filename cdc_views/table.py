@@ -239,10 +239,10 @@ class Table(TableContext):
         return generate_view(self, dialect, strategy=strategy, style=style)
 
     def apply(self, *, engine: str | None = None) -> str:
-        """Create or replace the view in the engine's catalog; returns the statement that ran."""
+        """Create or replace the view in the engine's catalog; returns the statement that ran, empty if there is no view yet."""
         from cdc_views.operations.applying import apply_view
 
-        return apply_view(self, engine=engine)
+        return apply_view(self, engine=engine).statement
 
     def plan(self) -> TablePlan:
         """Return what `apply` would change, and how much data a read has to scan."""

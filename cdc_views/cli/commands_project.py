@@ -134,15 +134,24 @@ def apply(
     engine: EngineOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what plan prints, and change nothing.")] = False,
 ) -> None:
-    """Create or replace the views in the engine's catalog."""
+    """Create or replace the views in the engine's catalog, or in that of `spark: {catalog: …}`, which gets the tables, too."""
+    from cdc_views.engines.plugin import engine_plugin
+    from cdc_views.operations.applying import apply_view
+    from cdc_views.operations.catalogs import view_of
+
     loaded = asked.project
     if dry_run:
         _print_plans(asked, [table.plan() for table in asked.tables])
         return
     records = []
     for table in asked.tables:
-        state = "applied" if table.apply(engine=engine) else "waits for the first landing"
-        view = f"{table.config.keyspace}.{table.config.view_name}"
-        records.append({"table": table.name, "view": view, "engine": engine or loaded.config.engine, "state": state})
+        done = apply_view(table, engine=engine)
+        state = "applied" if done.statement else "no view" if done.note else "waits for the first landing"
+        chosen = engine or loaded.config.engine
+        records.append({"table": table.name, "view": view_of(table, engine_plugin(chosen)), "engine": chosen, "state": state})
+        if done.note:
+            log.warning(f"{table.name}: {done.note}; the tables are registered, and `cdc-views query` reads the rows")
+        for name in done.tables:
+            log.info(f"{table.name}: {name} is registered")
         warn_of_quarantine(table)
     asked.print(_APPLY_COLUMNS, records)

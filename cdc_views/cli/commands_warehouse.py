@@ -39,7 +39,8 @@ def status(asked: Request) -> None:
     from cdc_views.operations.status import status_of
 
     found = [status_of(table) for table in asked.tables]
-    asked.print(_STANDING, ({**fields_of(one, _STANDING), "problem": one.problem or None} for one in found))
+    columns = _STANDING if all(one.registered is None for one in found) else (*_STANDING, "registered")
+    asked.print(columns, ({**fields_of(one, columns), "problem": one.problem or None} for one in found))
     for one in found:
         if one.problem:
             log.error(one.problem)

@@ -189,7 +189,8 @@ class ViewDefinition:
     `schema` is its namespace (DuckDB schema, Spark database), which is created if missing. Engines whose views name files read
     `sources` instead of the raw table, and engines whose views read states read `followed` beside it. `state` is the prefix of
     the tables of a warehouse's own state; empty for none. `events`: the view reads an external table, and nothing else of this.
-    `style`: how its text is written.
+    `style`: how its text is written. `catalog` is the one that gets the view; empty for the engine's usual place. `owner` says
+    there whose view it is, so that nobody else's is replaced.
     """
 
     schema: str
@@ -201,6 +202,8 @@ class ViewDefinition:
     followed: FollowedState | None = None
     events: EventsRead | None = None
     style: Style = Style.PLAIN
+    catalog: str = ""
+    owner: str = ""
 
 
 def _are_events(read: Read) -> bool:
@@ -279,7 +282,10 @@ class Engine(Protocol):
         return [function(task) for task in tasks]
 
     def apply(self, view: ViewDefinition) -> str:
-        """Create or replace a view with friendly types; return the executed statement."""
+        """Create or replace a view with friendly types; return the executed statement.
+
+        Raises `NoViewsError` if the catalog of `view` takes no views.
+        """
 
     def close(self) -> None:
         """Release the engine's resources."""

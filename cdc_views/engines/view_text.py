@@ -22,7 +22,7 @@ def view_statement(view: ViewDefinition, *, dialect_name: str, table_sql: Callab
         view.raw.relation,
         dialect_name=dialect_name,
         strategy=view.strategy.value,
-        view=ViewSql(view.schema, view.name),
+        view=ViewSql(view.schema, view.name, view.catalog, view.owner),
         table=table_sql(view.raw.location if events is None else events.location),
         note=note,
         state=state,

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.formats.base import order_key
@@ -69,6 +71,20 @@ def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
         description, name = _description(raw, format_name), raw.relation.schema.full_name
         create(raw.location, raw.relation.arrow_schema(), name=name, description=description, settings=_SETTINGS)
     return with_raw_log_settings(open_raw(raw, format_name=format_name))
+
+
+def raw_description(raw: RawTable, *, format_name: str) -> str:
+    """Return the description by which a raw table is known that an engine creates; `raw_log_settings` are its settings."""
+    return _description(raw, format_name)
+
+
+def named_raw(raw: RawTable) -> None:
+    """Give a raw table that a catalog created, and so has no name, its table's: a commit without data, once."""
+    with delta_errors(raw.location):
+        table = opened(raw.location)
+        if not table.metadata().name and is_ours(str(table.metadata().description or "")):
+            with suppress(CommitFailedError):  # another process names it
+                table.alter.set_table_name(raw.relation.schema.full_name)
 
 
 def recreate_raw(raw: RawTable, *, format_name: str, transactions: Mapping[str, int]) -> DeltaTable:

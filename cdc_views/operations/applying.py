@@ -11,13 +11,15 @@ from enum import Flag, auto
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.engines.base import Engine
+from cdc_views.engines.base import Engine, ViewDefinition
+from cdc_views.engines.catalogs import NoViewsError
 from cdc_views.engines.plugin import engine_plugin
 from cdc_views.engines.warehouses import Estimate
 from cdc_views.errors import CheckFailedError, ConfigError
 from cdc_views.landing import create_raw, exists, open_raw
 from cdc_views.landing.external.table import ExternalTable
 from cdc_views.operations.applied import applied_file, followed_by, note_applied, note_followed
+from cdc_views.operations.catalogs import begun, is_registered, register_tables, registered, view_of
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.generating import definition_of, definition_on, direct_definition, statement_of
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
@@ -49,6 +51,21 @@ class TablePlan:
     is_remote: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What `apply` did for one table.
+
+    Attributes:
+        statement: The statement that ran; empty if the view waits for the first landing.
+        tables: The names under which the project's catalog has the state and the serving table.
+        note: Why there is no view; empty if there is one.
+    """
+
+    statement: str
+    tables: tuple[str, ...] = ()
+    note: str = ""
+
+
 class Changed(Flag):
     """What changed below a view that was applied."""
 
@@ -60,37 +77,53 @@ class Changed(Flag):
     """The view of an external table may no longer read its events themselves, or may now."""
 
 
-def apply_view(table: TableContext, *, engine: str | None = None) -> str:
-    """Create or replace the view in the engine's catalog; returns the statement that ran. Creates a missing raw table. A view
-    over files waits for the first landing (`refresh_view`); then the statement is empty.
+def apply_view(table: TableContext, *, engine: str | None = None) -> Applied:
+    """Create or replace the view in the engine's catalog, and register state and serving table if the project names a catalog.
+
+    Creates a missing raw table. A view over files waits for the first landing (`refresh_view`). A catalog that takes no views
+    has the tables all the same. Raises `UsageError` if somebody else's table or view has a name.
     """
     _check_view_name(table)
+    begun(table)
     direct = direct_definition(table, engine_plugin(engine) if engine else table.project.engine_plugin)
     if direct is None:
         adapted(table)
     with table.project.engine(engine) as opened:
         if table.project.is_remote:
-            return opened.apply(direct or definition_of(table))
+            return Applied(opened.apply(direct or definition_of(table)))
         return _apply_on(opened, table)
 
 
-def _apply_on(engine: Engine, table: TableContext) -> str:
+def _apply_on(engine: Engine, table: TableContext) -> Applied:
     plugin = engine_plugin(engine.name)
     if (direct := direct_definition(table, plugin)) is not None:
-        statement = engine.apply(direct)
+        done = _made(engine, direct)
         note_followed(table, None)
         note_applied(table, _planned(table))
-        return statement
+        return _with_tables(done, engine, table)
     raw = create_raw(table.raw, format_name=table.format.name)
     remember(table)
     definition = definition_on(table, plugin)
     if not (plugin.views_name_files or definition.followed):
         check_raw_is_whole(table, what="a view of raw alone")
     waits = plugin.views_name_files and not raw.file_uris()
-    statement = "" if waits else engine.apply(definition)
+    done = Applied("") if waits else _made(engine, definition)
     note_followed(table, definition.followed)
     note_applied(table, "" if waits else _planned(table))
-    return statement
+    return _with_tables(done, engine, table)
+
+
+def _made(engine: Engine, view: ViewDefinition) -> Applied:
+    try:
+        return Applied(engine.apply(view))
+    except NoViewsError as error:
+        return Applied("", note=str(error))
+
+
+def _with_tables(done: Applied, engine: Engine, table: TableContext) -> Applied:
+    plugin = engine_plugin(engine.name)
+    register_tables(engine, table, plugin)
+    return replace(done, tables=tuple(registered(table)) if plugin.catalog(table.project.config) else ())
 
 
 def refresh_view(table: TableContext, changed: Changed = Changed.RAW, *, engine: Engine | None = None) -> bool:
@@ -102,7 +135,7 @@ def refresh_view(table: TableContext, changed: Changed = Changed.RAW, *, engine:
     plugin, record = table.project.engine_plugin, applied_file(table)
     is_stale = (Changed.RAW in changed and plugin.views_name_files) or (Changed.READING in changed and table.is_external)
     if Changed.STATE in changed and plugin.views_read_states and record.exists():
-        is_stale = is_stale or followed_state(table) != followed_by(table)
+        is_stale = is_stale or followed_state(table) != followed_by(table) or not is_registered(table, plugin)
     if not (is_stale and record.exists()):
         return False
     if engine is not None and engine.name == plugin.name:
@@ -151,7 +184,7 @@ def plan_view(table: TableContext) -> TablePlan:
     diff = "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm=""))
     change = "none" if before == after else "replace" if before else "create"
     version, rows, size = _extent_of(ExternalTable.open(table.location).delta) if direct else _extent(table.raw)
-    return TablePlan(table.name, _view_name(table.config), change, version, rows, size, diff)
+    return TablePlan(table.name, view_of(table, table.project.engine_plugin), change, version, rows, size, diff)
 
 
 def _planned(table: TableContext) -> str:

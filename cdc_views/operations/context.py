@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import ConfigError, UnknownColumnError, UnsupportedError
+from cdc_views.model.catalog_names import CatalogName
 from cdc_views.storage.generations import Generations
 from cdc_views.storage.places import Place, place_of
 from cdc_views.storage.stores import is_url, options_of, use_options
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Engine
+    from cdc_views.engines.catalogs import CatalogEngine
     from cdc_views.engines.plugin import EnginePlugin
     from cdc_views.engines.warehouses import WarehouseEngine, WarehousePlugin
     from cdc_views.formats.base import RawFormat
@@ -118,9 +120,51 @@ class ProjectContext:
             )
         return closing(open_engine(name, self.config, folder=self.root if self.is_remote else self.warehouse))
 
+    @contextmanager
+    def catalogs(self) -> Iterator[CatalogEngine]:
+        """Open the project's engine to ask its catalogs; only where its plug-in `has_catalogs`."""
+        from cdc_views.engines.catalogs import CatalogEngine
+
+        with self.engine() as opened:
+            assert isinstance(opened, CatalogEngine)
+            yield opened
+
+    @cached_property
+    def _located(self) -> dict[CatalogName, str]:
+        return {}
+
+    def located(self, name: CatalogName) -> str:
+        """Return the location of a table of a catalog, which is asked once: an engine may take seconds to start.
+
+        Raises `NoSuchTableError`, and `UsageError` for what is no Delta table, or is where nothing but the engine can read.
+        """
+        if name not in self._located:
+            with self.catalogs() as engine:
+                found = engine.locate(name)
+            reach(self.config, found.rpartition("/")[0])
+            _check_reached(name, found)
+            self._located[name] = found
+        return self._located[name]
+
     def remote(self) -> AbstractContextManager[WarehouseEngine]:
         """Open the remote warehouse; raises `UnsupportedError` for a local one."""
         return closing(self.warehouse_plugin.open(self.config, folder=self.root))
+
+
+def _check_reached(name: CatalogName, location: str) -> None:
+    from cdc_views.errors import EngineError, TransientError
+    from cdc_views.landing.raw_table import is_delta
+
+    try:
+        is_there = is_delta(location)
+    except TransientError:
+        raise
+    except (ConfigError, EngineError) as error:
+        remedy = "cdc-views reads files itself, with `storage_options:`, not with what the catalog lends Spark"
+        raise UnsupportedError(f"{name}: its place {location} cannot be read: {error}", remedy=remedy) from error
+    if not is_there:
+        remedy = "put the table's folder back, or drop the name"
+        raise UnsupportedError(f"{name}: the catalog names {location}, where no Delta table is", remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -195,8 +239,40 @@ class TableContext:
             return self._local(self._unnamed_raw())
         if is_url(path):
             return path.rstrip("/")
+        if (name := self.catalog_name) is not None:
+            return self._local(self._in_catalog(name))
         # beside a project file is no place that the readers of a warehouse on a store can see
         return str(project.warehouse / path) if is_url(project.config.warehouse) else self._local(str(project.root / path))
+
+    @property
+    def catalog_name(self) -> CatalogName | None:
+        """The raw table's name in a catalog; None if `raw.table` is a path, also one that looks so and is there, as in earlier
+        projects. Raises `UnsupportedError` for an engine without catalogs.
+        """
+        project, path = self.project, self.config.raw.table
+        name = None if path is None or project.is_remote else CatalogName.parse(path)
+        if name is None or path is None:
+            return None
+        around = project.warehouse if is_url(project.config.warehouse) else project.root
+        if (around / path).is_dir():
+            return None
+        if not project.engine_plugin.has_catalogs:
+            raise UnsupportedError(
+                f"{project.file}: {self.name}: `raw.table` {path} names a table of a catalog, and engine {project.config.engine} "
+                "has none",
+                remedy=f"set `engine: spark`, or write ./{path} for a folder",
+            )
+        return name
+
+    def _in_catalog(self, name: CatalogName) -> str:
+        from cdc_views.engines.catalogs import NoSuchTableError
+
+        try:
+            return self.project.located(name)
+        except NoSuchTableError as error:
+            remedy = "correct the name" if self.is_external else "`cdc-views land` creates it; or correct the name"
+            where = f"{self.project.file}: {self.name}: `raw.table`"
+            raise NoSuchTableError(f"{where} {error}; {remedy}") from error
 
     def _unnamed_raw(self) -> str:
         from cdc_views.project.paths import raw_paths

@@ -12,6 +12,7 @@ from cdc_views.engines.view_text import view_statement
 from cdc_views.engines.warehouses import WarehousePlugin, warehouse_plugin
 from cdc_views.model.strategy import Strategy
 from cdc_views.model.style import Style
+from cdc_views.operations.catalogs import owner_of
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.reading import strategy_of, style_of
 from cdc_views.sql.dialects import dialect_class
@@ -103,7 +104,7 @@ def definition_on(table: TableContext, engine: EnginePlugin | None, *, strategy:
     strategy = strategy or table.config.view.strategy
     if table.project.is_remote:
         return ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy, state=table.config.slug)
-    view = ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy)
+    view = _in_catalog(ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy), table, engine)
     if not _may_have_landed(table):
         return view
     from cdc_views.operations.sources import followed_state, sources_for
@@ -125,7 +126,15 @@ def direct_definition(
     if events is None:
         return None
     strategy = strategy or table.config.view.strategy
-    return ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy, events=events)
+    return _in_catalog(
+        ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy, events=events), table, engine
+    )
+
+
+def _in_catalog(view: ViewDefinition, table: TableContext, engine: EnginePlugin | None) -> ViewDefinition:
+    """The view in the catalog that the project file names, if the engine has such a thing."""
+    catalog = "" if engine is None else engine.catalog(table.project.config)
+    return replace(view, catalog=catalog, owner=owner_of(table)) if catalog else view
 
 
 def _schema_of(table: TableContext) -> str:

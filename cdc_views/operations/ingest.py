@@ -20,6 +20,7 @@ from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.redaction import without_values
 from cdc_views.landing.report import LandingReport, Progress, ReplayReport
 from cdc_views.landing.spreading import Spread, Tasks, in_this_process
+from cdc_views.operations.catalogs import begun
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.known_raw import check_known, remember
@@ -120,6 +121,7 @@ def land_files(
     if table.project.is_remote:
         with table.project.remote() as warehouse:
             return warehouse.landing(table.raw, table.format, now=now, forgotten=known).land(files, progress=progress)
+    begun(table)
     check_known(table)
     how: Any = {"now": now, "progress": progress, "forgotten": known, "refuses_wrong_files": refuses_wrong_files}
     with _spreading(table) as spread:
@@ -136,6 +138,7 @@ def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
     if table.project.is_remote:
         with table.project.remote() as warehouse:
             return warehouse.landing(table.raw, table.format, now=now, forgotten=forgotten_of(table)).replay()
+    begun(table)
     check_known(table)
     done = replay(table.raw, table.format, now=now, forgotten=forgotten_of(table))
     remember(table)
@@ -147,6 +150,7 @@ def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamL
     quarantined events its reports name; None: a few.
     """
     check_lands(table)
+    begun(table)
     check_known(table)
     lander = StreamLander(table.raw, table.format, name, forgotten_of(table), shown=shown)
     remember(table)

@@ -51,6 +51,11 @@ def check_known(table: TableContext) -> None:
         raise _mismatch_error(table, why)
 
 
+def was_seen(table: TableContext) -> bool:
+    """Whether the table had a raw table before, wherever that was."""
+    return _read(table) is not None or bool(_trace(table))
+
+
 def remember(table: TableContext, *, accepts: bool = False) -> None:
     """Record the current raw table unless it is missing or remote; raises like `check_known` unless `accepts` is set."""
     if table.project.is_remote or not is_delta(table.location):

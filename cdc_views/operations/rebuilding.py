@@ -10,6 +10,7 @@ from cdc_views.errors import TransientError
 from cdc_views.landing.raw_table import create_raw, is_delta
 from cdc_views.operations.answers import Side, compare_sides
 from cdc_views.operations.applying import Changed, refresh_view
+from cdc_views.operations.catalogs import begun
 from cdc_views.operations.comparing import Comparison
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted_as_it_is, check_landed
@@ -77,6 +78,8 @@ def rebuild_table(
 
 def _check_raw(table: TableContext, *, accept: bool, dry_run: bool) -> None:
     """Check that there is a raw table to build from: the one seen last, or one that the caller accepts."""
+    if accept and not dry_run:
+        begun(table, accepts=True)
     try:
         check_landed(table)
     except RawMismatchError:

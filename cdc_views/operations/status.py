@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
+from cdc_views.operations.catalogs import names_of
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted
 from cdc_views.state.identity import MismatchError
@@ -21,7 +22,7 @@ class TableStatus:
 
     `changed_at` is the time of the last commit, ISO 8601 in UTC. `quarantined` events could not land. `state_version` is the raw
     version that the state covers; `unmerged` are later facts, which each read merges. `problem` states why commands refuse to
-    read the table; mostly empty.
+    read the table; mostly empty. `registered` are the names in the catalog of `spark: {catalog: …}`; None without one.
     """
 
     table: str
@@ -34,10 +35,16 @@ class TableStatus:
     state_version: int | None = None
     unmerged: int | None = None
     problem: str = ""
+    registered: str | None = None
 
 
 def status_of(table: TableContext) -> TableStatus:
     """Return the status of a table; raises `EngineError` for an unreadable log."""
+    names = names_of(table)
+    return replace(_status_of(table), registered=None if names is None else ", ".join(names))
+
+
+def _status_of(table: TableContext) -> TableStatus:
     state_location = table.state_location if is_delta(table.state_location) else None
     location = table.raw.location
     try:

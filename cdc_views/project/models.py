@@ -68,7 +68,9 @@ class RawConfig(ConfigPart):
         default=Layout.CANONICAL, description="`canonical`: what `land` writes; `as-found`: somebody else lands it."
     )
     table: Name | None = Field(
-        default=None, description="Path of the raw Delta table; by default under the warehouse: `raw/`, and the table's name."
+        default=None,
+        description="Path of the raw Delta table, or on Spark its name in a catalog, as main.cdc.orders; by default under the "
+        "warehouse: `raw/`, and the table's name.",
     )
     topics: tuple[Name, ...] = Field(
         default=(), description="Kafka topics that `produce kafka` lands; default: the one that is named, or ends, as the table."
@@ -91,7 +93,9 @@ class RawConfig(ConfigPart):
     @model_validator(mode="after")
     def _found_somewhere(self) -> RawConfig:
         if self.layout is Layout.AS_FOUND and self.table is None:
-            raise ValueError("layout as-found needs `table`, the Delta table (its path) or BigQuery table that others land")
+            raise ValueError(
+                "layout as-found needs `table`, the Delta table (its path or name) or BigQuery table that others land"
+            )
         return self
 
     @field_validator("options", mode="plain", json_schema_input_type=any_format_options())

@@ -6,6 +6,7 @@ import posixpath
 import re
 from urllib.parse import urlsplit
 
+from cdc_views.model.catalog_names import CatalogName
 from cdc_views.storage.stores import is_url
 
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
@@ -54,6 +55,8 @@ def raw_paths(named: str | None, slug: str, warehouse: str) -> list[str]:
 
 
 def _spelled(path: str) -> str:
+    if name := CatalogName.parse(path):
+        return str(name)
     return path.rstrip("/") if is_url(path) else posixpath.normpath(path)
 
 

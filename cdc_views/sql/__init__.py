@@ -48,10 +48,12 @@ def query_sql(
 
 @dataclass(frozen=True, slots=True)
 class ViewSql:
-    """The unquoted name of a view."""
+    """The unquoted name of a view; with a `catalog`, `owner` becomes the view's property `cdc_views.view`."""
 
     schema: str
     name: str
+    catalog: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,10 @@ def generate(
     """
     target, ask = dialect(dialect_name), Ask(relation, split=split)
     macros = target.share(view.schema) if style is Style.MACROS else None
-    check_names(relation, dialect_name, others=(view.schema, view.name))
+    check_names(relation, dialect_name, others=tuple(filter(None, (view.catalog, view.schema, view.name))))
+    if view.catalog and macros is not None:
+        told = f"catalog {view.catalog} holds no definitions that views share"
+        raise UnsupportedError(told, remedy="leave out `--style macros`, or `catalog` in the project file")
     if events is not None:
         merged = _of_events(events, target, table)
     elif state is not None:
@@ -100,10 +105,12 @@ def generate(
 
 def _created(view: ViewSql, target: Dialect, query: str, *, relation: Relation, notes: Sequence[str], layout: int | None) -> str:
     """The statement that creates a view of a query."""
-    place = exp.Table(this=identifier(view.name), db=identifier(view.schema) if view.schema else None)
+    around = {part: identifier(name) for part, name in (("db", view.schema), ("catalog", view.catalog)) if name}
+    place = exp.Table(this=identifier(view.name), **around)
     return envelope(
         "create_view.sql.j2",
         view=place.sql(dialect=target.sqlglot_name),
+        owner=exp.Literal.string(view.owner).sql(dialect=target.sqlglot_name) if view.catalog else "",
         schema_name=identifier(view.schema).sql(dialect=target.sqlglot_name) if view.schema else "",
         query=query,
         table=_comment(relation.schema.full_name),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Event
 from typing import Any
@@ -24,9 +24,11 @@ from cdc_views.engines.base import (
     Written,
     ask_of,
 )
+from cdc_views.engines.catalogs import CatalogEngine, Registered
 from cdc_views.engines.serving import ServingWrite, for_form
 from cdc_views.engines.view_text import view_statement
 from cdc_views.errors import EngineError, UnsupportedError
+from cdc_views.model.catalog_names import CatalogName
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan.build import build, output_names
 from cdc_views.plan.nodes import Node
@@ -36,6 +38,7 @@ from cdc_views.sql.dialects.spark import Spark
 from cdc_views.storage.places import Place
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.shown_relation import casts_of
+from cdc_views_spark import catalogs
 from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, is_by_event, spread_of, tasks_of
 from cdc_views_spark.compile import Compiler, column_of
 from cdc_views_spark.config import SparkConfig
@@ -58,7 +61,7 @@ def open_spark(*, warehouse: Place, config: SparkConfig | None = None) -> SparkE
     return SparkEngine(configured(warehouse, config or SparkConfig()), stops=not is_running)
 
 
-class SparkEngine(StreamingEngine, FrameEngine, FilesEngine):
+class SparkEngine(StreamingEngine, FrameEngine, FilesEngine, CatalogEngine):
     """Runs plans on a session; `stops`: closing the engine stops the session."""
 
     name = "spark"
@@ -168,6 +171,9 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine):
 
     def apply(self, view: ViewDefinition) -> str:
         statement = view_statement(view, dialect_name="spark", table_sql=delta_sql)
+        if view.catalog:
+            catalogs.create_view(self._session, catalogs.check_view(self._session, view), statement)
+            return statement
         try:
             quoted = view.schema.replace("`", "``")
             self._session.sql(f"CREATE DATABASE IF NOT EXISTS `{quoted}`")
@@ -175,6 +181,15 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine):
         except PySparkException as error:
             raise EngineError(f"Spark cannot create view {view.schema}.{view.name}: {str(error).splitlines()[0]}") from error
         return statement
+
+    def locate(self, name: CatalogName) -> str:
+        return catalogs.locate(self._session, name)
+
+    def create_table(self, name: CatalogName, schema: pa.Schema, *, comment: str, settings: Mapping[str, str]) -> None:
+        catalogs.create_table(self._session, name, schema, comment=comment, settings=settings)
+
+    def register(self, table: Registered) -> None:
+        catalogs.register(self._session, table)
 
     def close(self) -> None:
         if self._stops:

@@ -27,6 +27,7 @@ class SparkPlugin(EnginePlugin):
     streams = True
     spread_from = 64 << 20
     session_package = "pyspark"
+    has_catalogs = True
 
     def open(self, config: ProjectConfig, *, folder: Place) -> SparkEngine:
         from cdc_views_spark.engine import open_spark
@@ -37,6 +38,10 @@ class SparkPlugin(EnginePlugin):
         from cdc_views_spark.engine import SparkEngine
 
         return SparkEngine(session, stops=False)
+
+    def catalog(self, config: ProjectConfig) -> str:
+        found: SparkConfig = config.options_of(self.name)
+        return found.catalog or ""
 
     def table_sql(self, raw: RawTable) -> str:
         from cdc_views_spark.tables import delta_sql
