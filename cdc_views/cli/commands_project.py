@@ -137,7 +137,7 @@ def apply(
     """Create or replace the views in the engine's catalog, or in that of `spark: {catalog: …}`, which gets the tables, too."""
     from cdc_views.engines.plugin import engine_plugin
     from cdc_views.operations.applying import apply_view
-    from cdc_views.operations.catalogs import view_of
+    from cdc_views.operations.view_names import view_of
 
     loaded = asked.project
     if dry_run:

@@ -35,7 +35,7 @@ class Registered:
 
 @runtime_checkable
 class CatalogEngine(Engine, Protocol):
-    """An engine whose tables have names in catalogs; its plug-in sets `has_catalogs`."""
+    """An engine whose tables have names in catalogs; see `EnginePlugin.catalog`."""
 
     def locate(self, name: CatalogName) -> str:
         """Return the location of a Delta table, a path or a URL; raises `NoSuchTableError`, or `UsageError` for what is none."""

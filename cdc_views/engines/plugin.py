@@ -33,7 +33,6 @@ class EnginePlugin(ABC):
         streams: It notices new events: `open` returns a `StreamingEngine`.
         spread_from: Bytes of work from which on its engine's tasks are worth their start; None: it has none. See `Engine.spread`.
         session_package: The package of the sessions that `on` takes; None: it takes none.
-        has_catalogs: It finds tables by `catalog.schema.table`: `open` returns a `CatalogEngine`.
     """
 
     name: ClassVar[str]
@@ -47,7 +46,6 @@ class EnginePlugin(ABC):
     streams: ClassVar[bool] = False
     spread_from: ClassVar[int | None] = None
     session_package: ClassVar[str | None] = None
-    has_catalogs: ClassVar[bool] = False
 
     def check_warehouse(self, warehouse: str) -> None:  # noqa: B027  # most engines take any folder
         """Raise `ValueError` if the engine cannot use `warehouse:` of a project file."""
@@ -68,11 +66,11 @@ class EnginePlugin(ABC):
         """Return the statement that creates a view; None if it is the dialect's usual statement over `table_sql`."""
         return None
 
-    def catalog(self, config: ProjectConfig) -> str:
+    def catalog(self, config: ProjectConfig) -> str | None:
         """Return the catalog in which `apply` registers views, states and serving tables; empty: views go where they always do,
-        and tables nowhere.
+        and tables nowhere. None if the engine has no catalogs; with them `open` returns a `CatalogEngine`.
         """
-        return ""
+        return None
 
     def server(self, place: str) -> Mapping[str, str]:
         """Return a data contract's description of the views' place; `place` is the warehouse, without any secret."""

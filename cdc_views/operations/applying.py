@@ -19,12 +19,13 @@ from cdc_views.errors import CheckFailedError, ConfigError
 from cdc_views.landing import create_raw, exists, open_raw
 from cdc_views.landing.external.table import ExternalTable
 from cdc_views.operations.applied import applied_file, followed_by, note_applied, note_followed
-from cdc_views.operations.catalogs import begun, is_registered, register_tables, registered, view_of
+from cdc_views.operations.catalogs import begun, is_registered, register_tables, registered
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.generating import definition_of, definition_on, direct_definition, statement_of
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
 from cdc_views.operations.known_raw import remember
 from cdc_views.operations.sources import followed_state
+from cdc_views.operations.view_names import view_of
 from cdc_views.project import TableConfig
 from cdc_views.rules.codec.times import datetime_text
 from cdc_views.state.bound import missed

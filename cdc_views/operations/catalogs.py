@@ -13,7 +13,7 @@ from cdc_views.model.catalog_names import CatalogName
 from cdc_views.operations.applied import applied_file
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.known_raw import was_seen
-from cdc_views.project.paths import slug_of
+from cdc_views.operations.view_names import view_of
 from cdc_views.state.state_table import is_built
 from cdc_views.storage.places import Place, write_whole
 from cdc_views.storage.relation import RawTable
@@ -46,12 +46,6 @@ def _created(table: TableContext, name: CatalogName) -> str:
     return table.location
 
 
-def view_of(table: TableContext, plugin: EnginePlugin) -> str:
-    """Return the view's name as messages have it: with its catalog, if the project file names one."""
-    catalog, keyspace, view = plugin.catalog(table.project.config), table.config.keyspace, table.config.view_name
-    return str(CatalogName(catalog, keyspace, view)) if catalog else f"{keyspace}.{view}"
-
-
 def names_of(table: TableContext) -> tuple[str, ...] | None:
     """Return the names that the catalog of the project file has, by this project's records; None without a catalog."""
     plugin = table.project.engine_plugin
@@ -59,11 +53,6 @@ def names_of(table: TableContext) -> tuple[str, ...] | None:
         return None
     applied = (view_of(table, plugin),) if applied_file(table).exists() else ()
     return (*applied, *registered(table))
-
-
-def owner_of(table: TableContext) -> str:
-    """Return whose a view is, in letters that need no quotes."""
-    return f"{slug_of(table.project.config.name)}/{table.config.slug}"
 
 
 def register_tables(engine: Engine, table: TableContext, plugin: EnginePlugin) -> None:
@@ -80,7 +69,8 @@ def register_tables(engine: Engine, table: TableContext, plugin: EnginePlugin) -
 
 def is_registered(table: TableContext, plugin: EnginePlugin) -> bool:
     """Whether the catalog knows state and serving table where they are now, as far as this project's record tells."""
-    return {str(one.name): one.location for one in _wanted(table, plugin)}.items() <= registered(table).items()
+    wanted = {str(one.name): one.location for one in _wanted(table, plugin)}
+    return not wanted or wanted.items() <= registered(table).items()
 
 
 def registered(table: TableContext) -> dict[str, str]:

@@ -122,7 +122,7 @@ class ProjectContext:
 
     @contextmanager
     def catalogs(self) -> Iterator[CatalogEngine]:
-        """Open the project's engine to ask its catalogs; only where its plug-in `has_catalogs`."""
+        """Open the project's engine to ask its catalogs; see `EnginePlugin.catalog`."""
         from cdc_views.engines.catalogs import CatalogEngine
 
         with self.engine() as opened:
@@ -141,8 +141,7 @@ class ProjectContext:
         if name not in self._located:
             with self.catalogs() as engine:
                 found = engine.locate(name)
-            reach(self.config, found.rpartition("/")[0])
-            _check_reached(name, found)
+            _check_reached(self.config, name, found)
             self._located[name] = found
         return self._located[name]
 
@@ -151,11 +150,12 @@ class ProjectContext:
         return closing(self.warehouse_plugin.open(self.config, folder=self.root))
 
 
-def _check_reached(name: CatalogName, location: str) -> None:
+def _check_reached(config: ProjectConfig, name: CatalogName, location: str) -> None:
     from cdc_views.errors import EngineError, TransientError
     from cdc_views.landing.raw_table import is_delta
 
     try:
+        reach(config, location.rpartition("/")[0])  # its quarantine is beside it
         is_there = is_delta(location)
     except TransientError:
         raise
@@ -256,7 +256,7 @@ class TableContext:
         around = project.warehouse if is_url(project.config.warehouse) else project.root
         if (around / path).is_dir():
             return None
-        if not project.engine_plugin.has_catalogs:
+        if project.engine_plugin.catalog(project.config) is None:
             raise UnsupportedError(
                 f"{project.file}: {self.name}: `raw.table` {path} names a table of a catalog, and engine {project.config.engine} "
                 "has none",

@@ -12,9 +12,9 @@ from cdc_views.engines.view_text import view_statement
 from cdc_views.engines.warehouses import WarehousePlugin, warehouse_plugin
 from cdc_views.model.strategy import Strategy
 from cdc_views.model.style import Style
-from cdc_views.operations.catalogs import owner_of
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.reading import strategy_of, style_of
+from cdc_views.operations.view_names import owner_of
 from cdc_views.sql.dialects import dialect_class
 from cdc_views.storage.places import place_of
 from cdc_views.storage.relation import RawTable

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdc_views.engines.base import ViewDefinition
 from cdc_views.engines.catalogs import NoSuchTableError, NoViewsError, Registered
-from cdc_views.errors import ConfigError, EngineError, UsageError
+from cdc_views.errors import ConfigError, EngineError, TransientError, UsageError
 from cdc_views.model.catalog_names import CatalogName, quoted
 from cdc_views.storage.places import place_of
 from cdc_views.storage.stores import is_url
@@ -27,6 +27,7 @@ _OWNER = "cdc_views.view"
 """The property of a view that says whose it is, as `templates/create_view.sql.j2` writes it."""
 _NO_CATALOG = re.compile(r"CATALOG_NOT_FOUND|REQUIRES_SINGLE_PART_NAMESPACE|Cannot find catalog plugin class")
 """Spark takes an unknown catalog for a schema of `spark_catalog`."""
+_UNANSWERED = re.compile(r"MetaStoreClient|TTransportException|ConnectException|Connection refused|UnknownHostException")
 _NO_VIEWS = re.compile(r"does not support views|MISSING_CATALOG_ABILITY|cannot be cast to \S+ \S*\.ViewCatalog|CATALOG_OPERATION")
 """Spark 4.2 casts a catalog to `ViewCatalog` without a look."""
 
@@ -192,6 +193,9 @@ def _errors(name: CatalogName) -> Iterator[None]:
                 f"set `spark: {{settings: {{spark.sql.catalog.{name.catalog}: …}}}}` in the project file, or correct the name"
             )
             raise ConfigError(f"{name}: Spark knows no catalog {name.catalog!r}; {remedy}") from error
+        if _UNANSWERED.search(_all_said(error)):
+            remedy = "start its server, or correct its address in `spark: {settings: …}`"
+            raise TransientError(f"{name}: catalog {name.catalog} does not answer: {_said(error)}; {remedy}") from error
         kind = UsageError if isinstance(error, AnalysisException) else EngineError
         raise kind(f"{name}: catalog {name.catalog} cannot tell of it: {_said(error)}") from error
 

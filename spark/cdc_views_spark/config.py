@@ -17,8 +17,8 @@ class SparkConfig(ConfigPart):
     )
     catalog: Name | None = Field(
         default=None,
-        description="The catalog in which `apply` makes views, as `catalog.keyspace.view`, and registers states and serving tables; "
-        "by default views are in the session's catalog, and tables in none.",
+        description="The catalog in which `apply` makes views, as `catalog.keyspace.view`, and registers states and serving "
+        "tables; by default views are in the session's catalog, and tables in none.",
     )
     memory: Name = Field(default="2g", description="The driver's memory.")
     settings: dict[Name, Name] = Field(

@@ -27,7 +27,6 @@ class SparkPlugin(EnginePlugin):
     streams = True
     spread_from = 64 << 20
     session_package = "pyspark"
-    has_catalogs = True
 
     def open(self, config: ProjectConfig, *, folder: Place) -> SparkEngine:
         from cdc_views_spark.engine import open_spark

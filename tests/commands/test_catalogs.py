@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from helpers.catalog_projects import NAME, done, land, refused, write_project
 from helpers.command_line import CommandLine
+from helpers.tiny_project import event
 
 from cdc_views import Project
 from cdc_views.operations import context
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from cdc_views_spark.engine import SparkEngine
+    from pyspark.sql import SparkSession
 
 RAW = "spark_catalog.cdc_raw.`table`"
 """The last part is a word of SQL."""
@@ -186,3 +190,38 @@ def test_a_catalog_that_cannot_says_so(run: CommandLine, session: SparkSession) 
     assert answer.rows[0]["state"] == "no view"
     assert "jdbc.shop.orders: catalog jdbc takes no views; the tables are registered" in answer.err
     refused(run("materialize"), "jdbc.shop.orders__state: catalog jdbc registers no Delta table of this place")
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("hdfs://namenode/cdc/orders", "hdfs:// is no store that cdc-views knows"),
+        ("/nowhere/orders", "where no Delta table is; put the table's folder back"),
+    ],
+)
+def test_a_place_that_only_spark_reads_is_refused(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch, place: str, why: str
+) -> None:
+    @contextmanager
+    def catalogs(_: context.ProjectContext) -> Iterator[Any]:
+        yield SimpleNamespace(locate=lambda _: place)
+
+    monkeypatch.setattr(context.ProjectContext, "catalogs", catalogs)
+    write_project("main.cdc.orders")
+    for command in (("query", NAME), ("status",), ("apply",)):
+        refused(run(*command), "main.cdc.orders: ", place, why)
+    refused(land(run, 1), "main.cdc.orders: ", place, why)
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_an_external_table_is_found_by_its_name(run: CommandLine, session: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "their lake" / "orders"
+    write_deltalake(str(place), pa.table({"value": [event(1), event(2)]}))
+    session.sql("CREATE SCHEMA IF NOT EXISTS cdc_raw")
+    session.sql(f"CREATE TABLE cdc_raw.theirs USING DELTA LOCATION '{place}'")
+    write_project("spark_catalog.cdc_raw.theirs", raw={"layout": "as-found"})
+    assert Project.load().table(NAME).location == str(place)
+    assert [row["id"] for row in run.query(NAME, "--engine", "duckdb")] == [1, 2]
+    write_project("spark_catalog.cdc_raw.their", raw={"layout": "as-found"})
+    refused(run("query", NAME), "has no such table; correct the name")

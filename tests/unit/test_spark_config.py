@@ -25,12 +25,15 @@ def project(folder: Path, **more: object) -> Project:
 def test_the_section_reaches_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, SparkConfig]] = []
     monkeypatch.setattr(engine, "configured", lambda warehouse, config: asked.append((warehouse, config)))
-    told = {"master": "spark://m:7077", "memory": "4g", "settings": {"spark.executor.memory": "8g"}}
+    told = {"master": "spark://m:7077", "catalog": "main", "memory": "4g", "settings": {"spark.executor.memory": "8g"}}
     loaded = project(tmp_path, spark=told)
     loaded.engine_plugin.open(loaded.config, folder=loaded.warehouse)
     loaded = project(tmp_path)
     loaded.engine_plugin.open(loaded.config, folder=loaded.warehouse)
-    assert [config.model_dump() for _, config in asked] == [told, {"master": None, "memory": "2g", "settings": {}}]
+    assert [config.model_dump() for _, config in asked] == [
+        told,
+        {"master": None, "catalog": None, "memory": "2g", "settings": {}},
+    ]
     assert {warehouse for warehouse, _ in asked} == {loaded.warehouse}
 
 
