@@ -30,6 +30,8 @@ _NO_CATALOG = re.compile(r"CATALOG_NOT_FOUND|REQUIRES_SINGLE_PART_NAMESPACE|Cann
 _UNANSWERED = re.compile(r"MetaStoreClient|TTransportException|ConnectException|Connection refused|UnknownHostException")
 _NO_VIEWS = re.compile(r"does not support views|MISSING_CATALOG_ABILITY|cannot be cast to \S+ \S*\.ViewCatalog|CATALOG_OPERATION")
 """Spark 4.2 casts a catalog to `ViewCatalog` without a look."""
+_NO_REPLACING = re.compile(r"Replacing a view is not supported")
+"""Source: Unity Catalog 0.6, connectors/spark, UCSingleCatalogViewSupport.replaceView."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ def described(session: SparkSession, name: CatalogName) -> Described | None:
         if not session.catalog.tableExists(name.sql):
             return None
         rows = [(row[0], row[1]) for row in session.sql(f"DESCRIBE TABLE EXTENDED {name.sql}").collect()]
-    told = dict(rows[rows.index((_DETAILS, "")) :])  # columns may be called as these
+    # columns may be called as the details
+    told = dict(rows[rows.index((_DETAILS, "")) :] if (_DETAILS, "") in rows else [])
     kind = told.get("Type", "")
     return Described(kind, told.get("Provider", ""), told.get("Location", ""), told.get("View Text", ""))
 
@@ -112,10 +115,15 @@ def check_view(session: SparkSession, view: ViewDefinition) -> CatalogName:
 
 
 def create_view(session: SparkSession, name: CatalogName, statement: str) -> None:
-    """Run the statement of a view; raises `NoViewsError` if its catalog takes none."""
+    """Run the statement of a view that `check_view` let pass; raises `NoViewsError` if its catalog takes none."""
     try:
         _run(session, statement, name, what="does not create the view")
     except UsageError as error:
+        if _NO_REPLACING.search(str(error.__cause__)):
+            # for a moment nobody sees the view
+            _run(session, f"DROP VIEW {name.sql}", name, what="neither replaces nor drops the view")
+            _run(session, statement, name, what="does not create the view")
+            return
         if _NO_VIEWS.search(str(error.__cause__)):
             raise NoViewsError(f"{name}: catalog {name.catalog} takes no views") from error
         raise

@@ -14,9 +14,10 @@ FORMAT = "cassandra-mutation"
 
 
 def write_project(raw: str | None, *, catalog: str | None = None, engine: str = "spark", **more: Any) -> None:
-    """Write a Spark project of one table into the working directory; `raw` is its `raw.table`."""
+    """Write a Spark project of one table into the working directory; `raw` is its `raw.table`, `layout` its `raw.layout`."""
     named = {"table": raw} if raw else {}
-    body = table(NAME, "schema.cql", FORMAT, raw={**named, **more.pop("raw", {})}, **more.pop("table", {}))
+    named |= {"layout": more.pop("layout")} if "layout" in more else {}
+    body = table(NAME, "schema.cql", FORMAT, raw=named, **more.pop("table", {}))
     spark = {**more.pop("spark", {}), **({"catalog": catalog} if catalog else {})}
     document = {"name": "my shop", "engine": engine, "tables": [body], **({"spark": spark} if spark else {}), **more}
     Path("schema.cql").write_text(CQL)
