@@ -14,6 +14,7 @@ from cdc_views.operations.applied import applied_file
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.known_raw import was_seen
 from cdc_views.operations.view_names import view_of
+from cdc_views.state.identity import RawMismatchError
 from cdc_views.state.state_table import is_built
 from cdc_views.storage.places import Place, write_whole
 from cdc_views.storage.relation import RawTable
@@ -25,16 +26,19 @@ STATE, SERVING = "__state", "__serving"
 def begun(table: TableContext, *, accepts: bool = False) -> None:
     """Create the raw table in its catalog if `raw.table` names one that is missing there; nothing for a path.
 
-    A table that was seen before is not begun again, unless `accepts` is set: its events would be lost without a word.
+    Raises `RawMismatchError` for a table that was seen before, unless `accepts` is set: its events would be lost without a word.
     """
     name = table.catalog_name
     if name is None or table.is_external:
         return
     try:
         location = table.location
-    except NoSuchTableError:
+    except NoSuchTableError as error:
         if not accepts and was_seen(table):
-            raise
+            raise RawMismatchError(
+                f"{table.name}: its raw table {name} was there before, and its catalog has it no more; put it back, or correct "
+                f"`raw.table`. To begin an empty one: `cdc-views rebuild {table.name} --accept`"
+            ) from error
         location = _created(table, name)
     named_raw(RawTable(location, table.relation))
 
@@ -43,7 +47,7 @@ def _created(table: TableContext, name: CatalogName) -> str:
     comment = raw_description(RawTable("", table.relation), format_name=table.format.name)
     with table.project.catalogs() as engine:
         engine.create_table(name, table.relation.arrow_schema(), comment=comment, settings=raw_log_settings())
-    return table.location
+        return table.project.located(name, engine=engine)
 
 
 def names_of(table: TableContext) -> tuple[str, ...] | None:

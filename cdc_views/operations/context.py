@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -133,14 +133,15 @@ class ProjectContext:
     def _located(self) -> dict[CatalogName, str]:
         return {}
 
-    def located(self, name: CatalogName) -> str:
-        """Return the location of a table of a catalog, which is asked once: an engine may take seconds to start.
+    def located(self, name: CatalogName, *, engine: CatalogEngine | None = None) -> str:
+        """Return the location of a table of a catalog, which is asked once: an engine may take seconds to start. `engine` is one
+        that is open.
 
         Raises `NoSuchTableError`, and `UsageError` for what is no Delta table, or is where nothing but the engine can read.
         """
         if name not in self._located:
-            with self.catalogs() as engine:
-                found = engine.locate(name)
+            with self.catalogs() if engine is None else nullcontext(engine) as opened:
+                found = opened.locate(name)
             _check_reached(self.config, name, found)
             self._located[name] = found
         return self._located[name]

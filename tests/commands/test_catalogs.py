@@ -95,7 +95,12 @@ def test_a_raw_table_begins_and_grows_in_its_catalog(run: CommandLine, session: 
     (found,) = run("status", "--format", "jsonl").rows
     assert (found["raw_facts"], "registered" in found) == (3, False)
     session.sql(f"DROP TABLE {RAW}")
-    refused(land(run, 4), f"`raw.table` {shown}", "has no such table")
+    refused(run("query", NAME), f"`raw.table` {shown}", "has no such table")
+    answer = land(run, 4)
+    assert (answer.code, f"its raw table {shown} was there before" in answer.err) == (3, True)
+    done(run("rebuild", NAME, "--accept", "--engine", "duckdb"))
+    done(land(run, 5))
+    assert [row["id"] for row in run.query(NAME, "--columns", "id", "--engine", "duckdb")] == [5]
 
 
 @pytest.mark.spark
