@@ -1,4 +1,4 @@
-"""Catalogs in processes of their own, as users have them: a server's (Hive's metastore), and one that takes no views."""
+"""Catalogs in processes of their own, as users have them: Hive's metastore, one without views, one whose tables are on a store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from helpers.catalog_projects import FORMAT, NAME, write_project
 from helpers.tables_only import CLASS, classes
 from helpers.tiny_project import event, write_lines
-from services import hive
+from services import hive, s3
 from services.hive import HiveMetastore
 
 pytestmark = [pytest.mark.spark, pytest.mark.live]
@@ -30,6 +30,17 @@ codes = [main(command) for command in json.loads(sys.argv[1])]
 print(json.dumps(codes))
 """
 """Commands one after the other, each with a session of its own, in one JVM."""
+NAMES = """
+import json, sys
+from cdc_views import Project
+from cdc_views.model.catalog_names import CatalogName
+*tables, view = json.loads(sys.argv[1])
+with Project.load().engine() as engine:
+    found = [engine.locate(CatalogName.parse(name)) for name in tables]
+    rows = sorted(tuple(row) for row in engine.session.sql(f"SELECT id FROM {view}").collect())
+print(json.dumps([*found, rows]))
+"""
+"""Where a later session of the project finds the tables, and what the view shows there."""
 READER = """
 import json, sys
 from pyspark.sql import SparkSession
@@ -123,3 +134,22 @@ def test_a_catalog_without_views_has_the_tables(tmp_path: Path, monkeypatch: pyt
     assert Path("warehouse/spark/cdc.db/my_orders/_delta_log").is_dir()
     names = json.loads(next(Path("warehouse/_cdc_views/applied").glob("*.catalog.json")).read_text())
     assert names == {"lake.shop.orders__state": str(tmp_path / "warehouse/state/shop_orders/1")}
+
+
+def test_a_catalog_names_tables_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    write_lines(Path("events.jsonl"), event(1), event(2))
+    with s3.running(tmp_path) as store:
+        lake = f"{store.url()}/lake"
+        metastore = f"jdbc:derby:;databaseName={tmp_path}/metastore;create=true"
+        kept = {"spark.sql.warehouse.dir": f"{lake}/tables", "spark.hadoop.javax.jdo.option.ConnectionURL": metastore}
+        told = {"warehouse": f"{lake}/shop", "storage_options": store.options()}
+        write_project(RAW, catalog="spark_catalog", spark={"settings": {**kept, **INTERPRETED}}, **told)
+        landing = ["land", FORMAT, "--table", NAME, "events.jsonl"]
+        codes, said = python(COMMANDS, [landing, ["materialize", "--engine", "duckdb"], ["apply"], ["plan"], ["status"]])
+        assert codes == [0, 0, 0, 0, 0], said
+        assert "spark_catalog.shop.orders__state is registered" in said
+        found, _ = python(NAMES, [RAW, "spark_catalog.shop.orders__state", "spark_catalog.shop.orders"])
+        assert found == [f"{lake}/tables/cdc.db/orders", f"{lake}/shop/state/shop_orders/1", [[1], [2]]]
