@@ -1,4 +1,4 @@
-"""Catalogs in processes of their own, as users have them: Hive's metastore, one without views, one whose tables are on a store."""
+"""Catalogs in processes of their own, as users have them: Hive's metastore, one without views, one with tables on a store."""
 
 from __future__ import annotations
 
