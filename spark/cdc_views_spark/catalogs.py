@@ -167,7 +167,8 @@ def _place(location: str) -> str:
 
 
 def _url(location: str) -> str:
-    return location if is_url(location) else Path(location).absolute().as_uri()
+    # Hadoop takes the letters of a path as they are: `%20` is no space
+    return location if is_url(location) else f"file:{Path(location).absolute()}"
 
 
 def _text(value: str) -> str:

@@ -124,7 +124,8 @@ def test_what_is_no_delta_table_is_refused(run: CommandLine, session: SparkSessi
 @pytest.mark.spark
 @pytest.mark.heavy
 def test_apply_registers_what_other_sessions_read(run: CommandLine, session: SparkSession) -> None:
-    write_project(RAW, catalog="spark_catalog", table={"materialize": {"serving": True}, "view": {"name": "from"}})
+    named = {"materialize": {"serving": True}, "view": {"name": "from"}}
+    write_project(RAW, catalog="spark_catalog", table=named, warehouse="a lake's folder")
     view = "spark_catalog.shop.from"
     done(land(run, 1, 2))
     (told,) = done(run("apply", "--format", "jsonl")).rows
