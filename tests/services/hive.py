@@ -1,12 +1,11 @@
-"""A Hive metastore of the tests' own, from the jars that PySpark ships: one JVM, its tables in Derby in a folder.
-
-Hive 2.3 has no setting for the address: it listens on all of the machine's, as long as a test runs.
-"""
+"""A Hive metastore of the tests' own, from the jars that PySpark ships: one JVM, its tables in Derby in a folder."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-import pyspark
 from cdc_views_spark.java import cache_folder, java_home
 
 from services.account import free_port, started, stop
 
 _READY_WITHIN = 120.0
-_SERVER = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 
 
 @dataclass(frozen=True)
@@ -41,16 +38,16 @@ def running() -> Iterator[HiveMetastore]:
     """A metastore without tables, gone at the end."""
     folder, port = Path(tempfile.mkdtemp(prefix="cdc-views-hive-")), free_port()
     (folder / "hive-site.xml").write_text(_site(folder))
-    jars = Path(str(pyspark.__file__)).parent / "jars"
-    java = str(java_home(cache_folder()) / "bin" / "java")
-    derby = f"-Dderby.stream.error.file={folder / 'derby.log'}"
+    of_java = f"-XX:TieredStopAtLevel=1 -Dderby.stream.error.file={folder / 'derby.log'}"
+    told = {"SPARK_CONF_DIR": str(folder), "JAVA_HOME": str(java_home(cache_folder())), "JDK_JAVA_OPTIONS": of_java}
     try:
         server = started(
-            [java, "-Xmx384m", "-XX:TieredStopAtLevel=1", derby, "-cp", f"{folder}:{jars}/*", _SERVER, "-p", str(port)],
+            [sys.executable, str(Path(__file__).with_name("hive_server.py")), str(port)],
             lambda: socket.create_connection(("127.0.0.1", port), timeout=1).close(),
             log=folder / "log",
             within=_READY_WITHIN,
             failure=OSError,
+            env={**os.environ, **told},
         )
         try:
             yield HiveMetastore(port, folder / "warehouse")
