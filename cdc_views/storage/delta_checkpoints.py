@@ -28,7 +28,7 @@ from cdc_views.storage.places import Place, arrow_source, stamp_of
 _NAME = re.compile(r"(?P<version>\d{20})\.checkpoint(\.\d{10}\.(?P<parts>\d{10})|\.(?P<unique>[\w-]{36}))?\.(parquet|json)")
 _SIDECARS = "_sidecars"
 _ABOUT_TABLE = ("txn", "metaData", "protocol")
-_KEPT = 4  # checkpoints whose files are kept in memory
+_KEPT = 4  # checkpoints whose actions are kept in memory
 Action = dict[str, Any]
 
 
@@ -44,11 +44,16 @@ class Checkpoint:
     @property
     def added(self) -> Mapping[str, DataFile]:
         """Path within the table → data file; raises `EngineError` if the checkpoint cannot be read."""
-        return _added(self.places, tuple(map(stamp_of, self.places)))
+        return _added(self.places, self._stamps)
 
-    def about_table(self) -> list[Action]:
-        """Return its actions about the table and not about files; raises `EngineError` if the checkpoint cannot be read."""
-        return [action for place in self.places for action in _actions(place, _ABOUT_TABLE)]
+    @property
+    def about_table(self) -> tuple[Action, ...]:
+        """Its actions about the table and not about files; raises `EngineError` if the checkpoint cannot be read."""
+        return _about_table(self.places, self._stamps)
+
+    @property
+    def _stamps(self) -> tuple[Hashable, ...]:
+        return tuple(map(stamp_of, self.places))
 
 
 def checkpoints_in(places: Iterable[Place]) -> list[Checkpoint]:
@@ -58,6 +63,11 @@ def checkpoints_in(places: Iterable[Place]) -> list[Checkpoint]:
         if name := _NAME.fullmatch(path.name):
             found[int(name["version"]), int(name["parts"] or 1), name["unique"] or ""].append(path)
     return [Checkpoint(*kind, tuple(sorted(found[kind]))) for kind in sorted(found) if len(found[kind]) == kind[1]]
+
+
+@lru_cache(maxsize=_KEPT)
+def _about_table(places: tuple[Place, ...], _stamps: tuple[Hashable, ...]) -> tuple[Action, ...]:
+    return tuple(action for place in places for action in _actions(place, _ABOUT_TABLE))
 
 
 @lru_cache(maxsize=_KEPT)
@@ -89,10 +99,10 @@ def _actions(place: Place, kinds: tuple[str, ...]) -> Iterator[Action]:
                 yield from ({kind: action[kind]} for kind in kinds if action.get(kind))
             return
         with pq.ParquetFile(arrow_source(place)) as file:
-            for kind in kinds:
-                if kind in file.schema_arrow.names:
-                    found = file.read(columns=[kind]).column(kind).drop_null()
-                    yield from ({kind: action} for action in found.to_pylist(maps_as_pydicts="strict"))
+            found = file.read(columns=[kind for kind in kinds if kind in file.schema_arrow.names])
+            for kind in found.column_names:
+                actions = found.column(kind).drop_null().to_pylist(maps_as_pydicts="strict")
+                yield from ({kind: action} for action in actions)
 
 
 @contextmanager

@@ -254,7 +254,7 @@ class TableLog:
         for actions in reversed(self._since):
             for action in reversed(actions):
                 found.take(action)
-        for action in () if self._checkpoint is None else self._checkpoint.about_table():
+        for action in () if self._checkpoint is None else self._checkpoint.about_table:
             found.take(action)
         return found
 

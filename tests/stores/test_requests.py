@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from helpers.tiny_project import event, project_at, write_lines
 from services import s3
 
 from cdc_views import Project
+from cdc_views.landing import Position, StreamEvent, StreamLander
 from cdc_views.storage import table_log
 
 pytestmark = [pytest.mark.heavy, pytest.mark.parametrize("store", ["s3"], indirect=True)]
@@ -21,6 +23,8 @@ BEFORE_CHECKPOINT, AFTER_CHECKPOINT = 17, 20
 MEASURED = {1, BEFORE_CHECKPOINT, AFTER_CHECKPOINT}
 LEAST = {"read of a tail": 22, "tail": 45, "nothing new": 20, "read at rest": 15}
 """The requests of a command when each log has one entry after its checkpoint."""
+LANDING = 8
+"""Those of a stream that goes on."""
 
 
 @pytest.fixture
@@ -63,6 +67,21 @@ def test_requests_are_bounded_by_the_commits_since_a_checkpoint(tmp_path: Path, 
         for asked in seen[name].values():
             twice = {request: count for request, count in asked.items() if count > 1 and _is_entry(request)}
             assert not twice, f"{name} reads an entry of a log again"
+
+
+def test_a_stream_reads_a_checkpoint_once(table: Callable[[], Any], store: s3.S3) -> None:
+    def land(lander: StreamLander, numbers: range) -> None:
+        for number in numbers:
+            one = StreamEvent(Position(number), event(number).encode())
+            lander.land([one], through=one.position, now=datetime.now(timezone.utc))
+
+    land(table().stream("agent"), range(RAW_CHECKPOINT + 3))
+    lander = table().stream("agent")
+    land(lander, range(RAW_CHECKPOINT + 3, RAW_CHECKPOINT + 5))
+    with store.counting() as asked:
+        land(lander, range(RAW_CHECKPOINT + 5, RAW_CHECKPOINT + 8))
+    assert asked.total() <= 3 * LANDING, asked
+    assert not [request for request in asked if request.startswith("GET") and ".checkpoint." in request], asked
 
 
 def _is_entry(request: str) -> bool:
