@@ -27,6 +27,9 @@ def replaced(text: str, *changes: tuple[str, str]) -> str:
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize(
+    "store", ["s3", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("azure", "gcs"))], indirect=True
+)
 def test_the_tutorial(tmp_path: Path, prefix: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in store.options().items():
         monkeypatch.setenv(name, value)
