@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import uuid4
@@ -73,8 +72,10 @@ def land_new(
         log = log.refreshed()
     backfill = _Backfill(log, decoder, tasks.spread, batch_rows, progress)
     for wave in _waves(new):
-        with suppress(ConflictError):
+        try:
             backfill.land(wave)
+        except ConflictError:
+            backfill.log = backfill.log.refreshed()  # or what came first would be in the way of the next wave, too
     return backfill.reports
 
 
@@ -114,6 +115,8 @@ class _Backfill:
         """Land files in one commit. Raises `ConflictError` if somebody else landed one of them; then none is there."""
         # others may have landed since the call began; a commit looks at what came after `log` alone
         wave = [(index, file, landed) for index, file, landed in wave if landed.is_next_in(self.log)]
+        if not wave:
+            return
         name, location = f"part-{uuid4()}", self.decoder.raw.location
         tasks = [FileTask(name, file, self.decoder, self.batch_rows) for _, file, _ in wave]
         sees = [location, *{str(file.path.parent): str(file.path) for _, file, _ in wave}.values()]

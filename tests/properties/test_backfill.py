@@ -123,6 +123,21 @@ def test_somebody_who_lands_a_file_meanwhile_lands_it_alone(tmp_path: Path) -> N
     assert report.files[1].skipped_bytes > 0
 
 
+def test_a_commit_that_conflicts_is_in_the_way_of_its_files_alone(tmp_path: Path) -> None:
+    files = [str(write_lines(tmp_path / f"{n}.jsonl", event(n))) for n in range(9)]
+    raw, waves = raw_table(tmp_path), list[int]()
+
+    def late(function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequence[str]) -> list[Any]:
+        waves.append(len(tasks))
+        if len(waves) == 1:
+            landed(raw, [files[0], *files[6:]])
+        return twice(function, tasks, sees=sees)
+
+    report = landed(raw, files, spread=late)
+    assert waves == [3, 3], "three were refused, three landed, and three had landed meanwhile"
+    assert ([file.facts for file in report.files], landed_ids(raw)) == ([0, 1, 1, 1, 1, 1, 0, 0, 0], [*range(9)])
+
+
 def test_tasks_that_fail_leave_nothing(tmp_path: Path) -> None:
     files = [str(write_lines(tmp_path / f"{n}.jsonl", event(n), "{")) for n in range(3)]
     raw = raw_table(tmp_path)
