@@ -7,8 +7,7 @@ commit conflicts with any other that landed one of its files meanwhile, and `fil
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import uuid4
@@ -26,10 +25,9 @@ from cdc_views.landing.pipeline import check_current
 from cdc_views.landing.quarantine import put, resolve_fragment
 from cdc_views.landing.report import FileReport, Progress
 from cdc_views.landing.sources import EventFile, Prefix
-from cdc_views.landing.spreading import Spread, Tasks
+from cdc_views.landing.spreading import Spread, Tasks, leaving_nothing
 from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.places import place_of
-from cdc_views.storage.stores import given_options, use_options
 from cdc_views.storage.table_log import TableLog
 
 _WAVE_FILES, _WAVE_BYTES = 256, 8 << 30
@@ -40,13 +38,13 @@ _FILE_ROWS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """A new event file; `name` begins the names of the files that its rows go to, and `stores` are the options, by URL."""
+    """A new event file and its head; `name` begins the names of the files that its rows go to."""
 
     name: str
     file: EventFile
+    head: str
     decoder: Decoder
     batch_rows: int
-    stores: Mapping[str, Mapping[str, str]] = field(default_factory=given_options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ def _new(log: TableLog, files: Iterable[EventFile]) -> list[tuple[int, EventFile
     found, heads = list[tuple[int, EventFile, LandedFile]](), set[str]()
     for index, file in enumerate(files):
         landed = LandedFile.of(log, file)
-        if landed.is_new and landed.head not in heads and file.head():
+        if landed.is_new and landed.has_events and landed.head not in heads:
             found.append((index, file, landed))
         heads.add(landed.head)
     return found
@@ -118,15 +116,11 @@ class _Backfill:
         if not wave:
             return
         name, location = f"part-{uuid4()}", self.decoder.raw.location
-        tasks = [FileTask(name, file, self.decoder, self.batch_rows) for _, file, _ in wave]
+        tasks = [FileTask(name, file, landed.head, self.decoder, self.batch_rows) for _, file, landed in wave]
         sees = [location, *{str(file.path.parent): str(file.path) for _, file, _ in wave}.values()]
-        try:
+        with leaving_nothing(location, name):
             found = self.spread(land_file, tasks, sees=sees)
             check_current(self.decoder, source=location)
-        except BaseException:
-            for file in place_of(location).glob(f"{name}-*"):
-                file.unlink(missing_ok=True)
-            raise
         done = [(index, landed, one) for (index, _, landed), one in zip(wave, found, strict=True) if one is not None]
         reached = {key: number for _, landed, one in done for key, number in landed.reached(one.size, one.digest).items()}
         if reached:
@@ -141,8 +135,6 @@ class _Backfill:
 
 def land_file(task: FileTask) -> FileDone | None:
     """Write the rows of a file, and put what does not decode into quarantine; None if it is for `files` to do."""
-    for url, options in task.stores.items():  # this may be another process
-        use_options(url, options)
     landing = _Landing(task)
     try:
         return landing.run()
@@ -176,7 +168,7 @@ class _Landing:
         return FileDone(self.report, tuple(self.written), self.end.size, halves(self.end.digest))
 
     def _rows(self) -> Iterator[pa.Table]:
-        task, mark = self.task, f"head:{hashlib.sha256(self.task.file.head()).hexdigest()}"
+        task, mark = self.task, f"head:{self.task.head}"
         reader = FormReader(task.decoder.raw.relation, task.decoder.format)
 
         def new(after: Prefix) -> FileBatch:

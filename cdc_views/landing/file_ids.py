@@ -24,6 +24,7 @@ from cdc_views.landing.sources import Digest, EventFile, Prefix
 from cdc_views.storage.table_log import TableLog
 
 _BITS_63 = (1 << 63) - 1
+_NO_HEAD = hashlib.sha256(b"").hexdigest()
 
 
 def halves(digest: Digest) -> tuple[int, int]:
@@ -55,6 +56,11 @@ class LandedFile:
                     found = cls(head, slot, is_new=False, prefix=prefix)
                     break
         return found
+
+    @property
+    def has_events(self) -> bool:
+        """Whether the file has a first line."""
+        return self.head != _NO_HEAD
 
     def is_next_in(self, log: TableLog) -> bool:
         """Whether its slot, which is new, is the next one in a log."""

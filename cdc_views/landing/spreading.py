@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+from cdc_views.storage.places import place_of
 
 _Task = TypeVar("_Task")
 _Done = TypeVar("_Done")
@@ -14,6 +17,7 @@ class Spread(Protocol):
     """Returns what a function gives of each task, in order; it may run them elsewhere and at once, and each more than once.
 
     `sees` are files and folders of this process that the function uses: processes that do not see them cannot do the work.
+    Options of stores go with the work.
     """
 
     def __call__(self, function: Callable[[_Task], _Done], tasks: Sequence[_Task], *, sees: Sequence[str]) -> list[_Done]: ...
@@ -30,3 +34,14 @@ class Tasks:
 
     spread: Spread
     least_bytes: int
+
+
+@contextmanager
+def leaving_nothing(location: str, name: str) -> Iterator[None]:
+    """Delete the files in a folder whose names begin with `name` if the block, whose tasks write them, fails."""
+    try:
+        yield
+    except BaseException:
+        for file in place_of(location).glob(f"{name}-*"):
+            file.unlink(missing_ok=True)
+        raise

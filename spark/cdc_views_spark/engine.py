@@ -28,7 +28,7 @@ from cdc_views.engines.catalogs import CatalogEngine, Registered
 from cdc_views.engines.serving import ServingWrite, for_form
 from cdc_views.engines.view_text import view_statement
 from cdc_views.errors import EngineError, UnsupportedError
-from cdc_views.model.catalog_names import CatalogName
+from cdc_views.model.catalog_names import CatalogName, quoted
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan.build import build, output_names
 from cdc_views.plan.nodes import Node
@@ -175,8 +175,7 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine, CatalogEngine):
             catalogs.create_view(self._session, catalogs.check_view(self._session, view), statement)
             return statement
         try:
-            quoted = view.schema.replace("`", "``")
-            self._session.sql(f"CREATE DATABASE IF NOT EXISTS `{quoted}`")
+            self._session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(view.schema)}")
             self._session.sql(statement)
         except PySparkException as error:
             raise EngineError(f"Spark cannot create view {view.schema}.{view.name}: {str(error).splitlines()[0]}") from error

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from cdc_views.storage.stores import is_url
+from cdc_views.storage.stores import given_options, is_url, use_options
 from cdc_views_spark.executors import are_this_python
 from cdc_views_spark.writing import in_its_words
 
@@ -31,7 +31,7 @@ def spread(
     """
     if not (are_this_python(session) or _can_run(session, [path for path in sees if not is_url(path)])):
         return list(map(function, tasks))
-    pieces = [pickle.dumps((function, task)) for task in tasks]
+    pieces = [pickle.dumps((function, task, given_options())) for task in tasks]
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -46,7 +46,9 @@ def spread(
 
 
 def _result(number: int, piece: bytes) -> pa.RecordBatch:
-    function, task = pickle.loads(piece)
+    function, task, stores = pickle.loads(piece)
+    for url, options in stores.items():  # this is another process
+        use_options(url, options)
     return pa.RecordBatch.from_pydict({"number": [number], "done": [pickle.dumps(function(task))]})
 
 

@@ -31,9 +31,8 @@ from cdc_views.landing.external.table import ExternalFile, ExternalTable
 from cdc_views.landing.pipeline import check_current
 from cdc_views.landing.quarantine import clear_quarantine
 from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw
-from cdc_views.landing.spreading import Spread, in_this_process
+from cdc_views.landing.spreading import Spread, in_this_process, leaving_nothing
 from cdc_views.storage.conflicts import retried
-from cdc_views.storage.places import place_of
 from cdc_views.storage.relation import RawTable
 
 BATCH_ROWS = 10_000  # rows of an external table in memory at once
@@ -164,9 +163,5 @@ class _Attempt:
         tasks = [GroupTask(name, external.location, version, group, *how) for group in groups]
         # the secret of forgotten keys stays in this process
         spread = in_this_process if len(tasks) < 2 or self.decoder.holds_back else self.spread
-        try:
+        with leaving_nothing(derived.location, name):
             return spread(adapt_group, tasks, sees=[derived.location, external.location])
-        except BaseException:
-            for file in place_of(derived.location).glob(f"{name}-*"):
-                file.unlink(missing_ok=True)
-            raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
@@ -18,7 +18,6 @@ from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent, put
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.places import place_of
-from cdc_views.storage.stores import given_options, use_options
 
 GROUP_BYTES = 64 << 20
 """Of the external files of one group; a larger file is a group of its own."""
@@ -39,7 +38,6 @@ class GroupTask:
     decoder: Decoder
     reading: Reading
     batch_rows: int
-    stores: Mapping[str, Mapping[str, str]] = field(default_factory=given_options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +64,6 @@ def groups_of(files: Iterable[ExternalFile], *, most_bytes: int = GROUP_BYTES) -
 
 def adapt_group(task: GroupTask) -> AdaptedGroup:
     """Write the rows of a group into a new file in the derived table's folder; events that do not decode go to quarantine."""
-    for url, options in task.stores.items():  # this may be another process
-        use_options(url, options)
     return _Group(task).run()
 
 
