@@ -265,10 +265,12 @@ class BigQueryEngine(WarehouseEngine):
         return self.connection.load(rows, full_name(raw), what=f"loading into {full_name(raw)}")
 
     def write_state(self, write: StateWrite) -> Written:
-        raise UnsupportedError("engine bigquery does not keep a state in Delta files", remedy="see docs/bigquery.md")
+        raise UnsupportedError("engine bigquery does not keep a state in Delta files", remedy="see docs/how-to/tools/bigquery.md")
 
     def write_serving(self, write: ServingWrite) -> None:
-        raise UnsupportedError("engine bigquery does not keep a serving table in Delta files", remedy="see docs/bigquery.md")
+        raise UnsupportedError(
+            "engine bigquery keeps no serving table in Delta files", remedy="see docs/how-to/tools/bigquery.md"
+        )
 
     def close(self) -> None:
         self.connection.close()

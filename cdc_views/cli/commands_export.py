@@ -97,7 +97,7 @@ def export_dbt(
 
     _print_exported(asked, export_tables(asked.project.config.name, asked.tables, out))
     if not (out / "dbt_project.yml").is_file():
-        log.warning(f"{out} has no dbt_project.yml yet; docs/dbt.md shows one, packages.yml and profiles.yml")
+        log.warning(f"{out} has no dbt_project.yml yet; docs/how-to/tools/dbt.md shows one, packages.yml and profiles.yml")
 
 
 @sqlmesh.command("export")

@@ -35,7 +35,7 @@ class Status(str, Enum):
 class Check:
     """One data test of one table.
 
-    `name` is short, stable, and unique within a table; `rule` states what must hold, with the rule of docs/semantics.md if there
+    `name` is short, stable, and unique within a table; `rule` states what must hold, with the rule of semantics.md if there
     is one. `broken` counts in `unit` (rows, cells, files …) how often it does not hold; None: not counted. `where` has the first
     places, at most `MOST_PLACES`, and no values except keys. `note` is a reason, see `Status`, or a figure.
     """

@@ -1,4 +1,4 @@
-"""A static site of one run: what landed, what the view shows, whether to trust it, and why (docs/report.md)."""
+"""A static site of one run: what landed, what the view shows, whether to trust it, and why (docs/how-to/report.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cassandra's reconciliation of cells, livenesses and deletions, in pure Python; docs/semantics.md numbers the rules.
+"""Cassandra's reconciliation of cells, livenesses and deletions, in pure Python; docs/reference/semantics.md numbers the rules.
 
 Every engine and strategy must agree with these functions. Clients choose write times (µs); servers choose the times of deletions
 and expiries (seconds since the epoch); a time to live is in seconds. Relational sources use the same functions: their write time

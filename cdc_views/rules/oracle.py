@@ -1,4 +1,4 @@
-"""The rows of a table in plain, slow Python, by docs/semantics.md and without the SQL: the reference for every engine."""
+"""The rows of a table in plain, slow Python, by semantics.md and without the SQL: the reference for every engine."""
 
 from __future__ import annotations
 

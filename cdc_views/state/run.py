@@ -7,7 +7,7 @@ Each call reduces only the new facts, and appends their winners as a *run*. Runs
   versions of these rows, hides the old ones by deletion vectors, and removes the runs.
 - Then the *buckets* of the base in which most rows are hidden are rewritten, a few at a time (`state.wear`).
 
-Every step waits for a share of the base, so the cost of a fact does not depend on the base's size (see docs/materialize.md).
+Every step waits for a share of the base, so the cost of a fact does not depend on the base's size (docs/explanation/state.md).
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def wire_page() -> str:
         "One JSON object a line, one update of one partition. In the project file and on the command line the format is\n"
         "`cassandra-mutation`. Numbers are exact: never passed through a double.\n"
         "An unknown member is an error of the event, which then\n"
-        "goes to [quarantine](../raw-layout.md#quarantine).\n"
-        "Counters cannot be told in it (rule [W5](../semantics.md#w5-counters)).\n"
+        "goes to [quarantine](../explanation/raw-table.md#quarantine).\n"
+        "Counters cannot be told in it (rule [W5](semantics.md#w5-counters)).\n"
     )
     groups = (
         ("the event", wire._EVENT),
@@ -125,7 +125,7 @@ def layout_page() -> str:
     """The columns of a raw table by an example, and how each type is stored."""
     intro = (
         f"Layout version {LAYOUT_VERSION}.\n"
-        "What the columns mean, and how names are encoded: [the raw layout](../raw-layout.md).\n"
+        "What the columns mean, and how names are encoded: [the raw layout](../explanation/raw-table.md).\n"
         "State is in the same layout, with a partition column `_part`.\n"
     )
     (schema,) = read_cql(CQL).tables.values()
@@ -143,10 +143,10 @@ def layout_page() -> str:
     stored = (
         "The physical types are the same in every engine. *Comparable*: as\n"
         "a key it has a column `_key_…` beside it, where SQL's `=` or `<`\n"
-        "is not Cassandra's (rules [K1](../semantics.md#k1-which-keys-are-equal),\n"
-        "[K2](../semantics.md#k2-how-keys-are-ordered)).\n"
+        "is not Cassandra's (rules [K1](semantics.md#k1-which-keys-are-equal),\n"
+        "[K2](semantics.md#k2-how-keys-are-ordered)).\n"
         "*Bytes*: its cells keep the serialized value, whose order decides\n"
-        "ties (rule [C3](../semantics.md#c3-byte-order-is-not-sql-order)).\n"
+        "ties (rule [C3](semantics.md#c3-byte-order-is-not-sql-order)).\n"
     )
     kept = table(("type", "stored as", "comparable", "bytes"), types)
     quarantine = table(("column", "Arrow type"), [(code(f.name), code(_arrow(f.type))) for f in QUARANTINE])

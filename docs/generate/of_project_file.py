@@ -24,7 +24,7 @@ def project_file_page() -> str:
     """Every key with its type, default and meaning, one section per part of the file."""
     intro = (
         "The keys of `cdc_views.yml`. An example and what goes with it: [the\n"
-        "project file](../project-file.md). An unknown key or a value\n"
+        "project file](../how-to/project-file.md). An unknown key or a value\n"
         "of another type is an error with its line. `cdc-views init --json-schema` prints the same as JSON Schema, for editors.\n"
     )
     parts = list(_parts(project_model(plugin_names(PluginGroup.ENGINE)), "the file"))

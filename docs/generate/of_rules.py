@@ -11,7 +11,7 @@ from pathlib import Path
 from page_text import page, table
 
 ROOT = Path(__file__).parents[2]
-SEMANTICS = ROOT / "docs" / "semantics.md"
+SEMANTICS = ROOT / "docs" / "reference" / "semantics.md"
 TESTS = ROOT / "tests"
 
 
@@ -69,7 +69,7 @@ def _link(rule: str) -> str:
 
 def _intro(untested: list[str], without_case: list[str]) -> str:
     return (
-        "The rules are those of [semantics](../semantics.md). A test of `tests/semantics`\n"
+        "The rules are those of [semantics](semantics.md). A test of `tests/semantics`\n"
         "states facts and the rows they show; the rows come from\n"
         "the pure rules and, in the same test, from every strategy on DuckDB (`CDC_VIEWS_SHOWN_BY=one`: from one of them).\n"
         "*Broken on purpose*: the plan was made to break the rule in that\n"

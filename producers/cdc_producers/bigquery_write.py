@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 9 * 1024 * 1024
 """The limit of one append; a request takes 10 MB. Source: BigQuery, Quotas and limits, Storage Write API."""
 FRESH = timedelta(minutes=30)
-"""The largest age of a row's stamp: half of the time that a merge script looks back (docs/bigquery-materialize.md)."""
+"""The largest age of a row's stamp: half of the time that a merge script looks back (docs/internals/bigquery-merge.md)."""
 ATTEMPTS = 5
 _APPEND_SECONDS = 60.0
 _Field = descriptor_pb2.FieldDescriptorProto

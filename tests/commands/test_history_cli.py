@@ -17,7 +17,7 @@ from cdc_views import Project
 
 pytestmark = pytest.mark.heavy
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "history.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "history.md"
 ORDERS, ITEMS = "shop.orders", "shop.items"
 CQL = """
 CREATE TABLE shop.orders (id int PRIMARY KEY, state text, note text);

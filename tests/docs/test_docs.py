@@ -18,7 +18,7 @@ from cdc_views.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 SKIPPED = {"build", "dist", "node_modules"}
-SEMANTICS = ROOT / "docs" / "semantics.md"
+SEMANTICS = ROOT / "docs" / "reference" / "semantics.md"
 RULE = re.compile(r"(?<![\w.#^-])([CKDWSM][1-9])(\.[1-9])?(?![\w^])")
 """A rule's number; `C2.4` is a part of C2. Not `#C1`, `2^C1` or `x-D1`."""
 
@@ -91,8 +91,8 @@ def test_relative_links_and_anchors_resolve(path: Path) -> None:
 
 
 def test_a_broken_link_is_noticed() -> None:
-    text = "[a](nowhere.md) [b](docs/semantics.md#c99-nothing) ![c](docs/images/none.svg) [d](docs/semantics.md#cells)"
-    assert len(broken_links(ROOT / "README.md", text)) == 3
+    text = "[a](nowhere.md) [b](reference/semantics.md#c99-nothing) ![c](images/none.svg) [d](reference/semantics.md#cells)"
+    assert len(broken_links(ROOT / "docs" / "README.md", text)) == 3
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)

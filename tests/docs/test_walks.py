@@ -1,4 +1,4 @@
-"""The walks of docs/architecture.md: every hop is a function of that file, and is called after the one before it."""
+"""The walks of docs/internals/architecture.md: every hop is a function of that file, and is called after the one before it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from helpers.tiny_project import event, make_project, write_lines
 ROOT = Path(__file__).parents[2]
 WALK = re.compile(r"<!-- walk: (?P<command>.*?) -->\n\n(?P<table>(?:\|.*\n)+)")
 HOP = re.compile(r"^\| `(?P<file>[^`]+)` `(?P<name>[^`]+)` \|", re.MULTILINE)
-WALKS = {found["command"]: HOP.findall(found["table"]) for found in WALK.finditer((ROOT / "docs/architecture.md").read_text())}
+PAGE = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
+WALKS = {found["command"]: HOP.findall(found["table"]) for found in WALK.finditer(PAGE)}
 LAND = "land cassandra-mutation e.jsonl --table shop.orders"
 TRACER = """
 import sys
@@ -74,7 +75,7 @@ def test_a_hop_out_of_turn_is_found() -> None:
 
 
 def test_every_package_and_module_at_the_top_stands_once_on_the_map() -> None:
-    text = (ROOT / "docs/architecture.md").read_text()
+    text = (ROOT / "docs/internals/architecture.md").read_text()
     table = text[text.index("## Packages") : text.index("## One event")]
     shown = [
         name.rstrip("/").rpartition("/")[2]

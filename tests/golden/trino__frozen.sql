@@ -1,5 +1,5 @@
 -- shop.orders: the latest cell of every column, one row per (id)
--- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/semantics.md
+-- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/reference/semantics.md
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (

@@ -102,7 +102,8 @@ def test_the_wheel_has_the_command_and_the_engine(wheel_names: list[str], built:
 def test_the_sdist_has_what_tests_need(sdist_names: set[str]) -> None:
     wanted = {
         "LICENSE", "README.md", "Makefile", "pyproject.toml", "tests/conftest.py", "tests/packaging/test_wheel.py",
-        "tests/data/cassandra_cases.tar.xz", "templates/create_view.sql.j2", "docs/semantics.md", "docs/images/merge.svg",
+        "tests/data/cassandra_cases.tar.xz", "templates/create_view.sql.j2", "docs/reference/semantics.md",
+        "docs/images/merge.svg",
     }  # fmt: skip
     assert wanted - sdist_names == set()
     assert not [name for name in sdist_names if name.startswith((".venv", ".git/", ".cache")) or name.endswith(".pyc")]

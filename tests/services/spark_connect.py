@@ -49,7 +49,7 @@ class SparkConnect:
 
 @contextmanager
 def running(**settings: str) -> Iterator[SparkConnect]:
-    """A server, gone at the end; `settings` with `_` for `.`, beside those of docs/spark.md."""
+    """A server, gone at the end; `settings` with `_` for `.`, beside those of docs/how-to/tools/spark.md."""
     port, folder = free_port(), Path(tempfile.mkdtemp(prefix="cdc-views-connect-"))
     given = {name.replace("_", "."): value for name, value in settings.items()}
     jars = os.pathsep.join(map(str, delta_jars()))

@@ -11,7 +11,7 @@ from helpers.document_shell import Shell, environment
 from services.stores import Store
 
 ROOT = Path(__file__).parents[2]
-TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+TUTORIAL = (ROOT / "docs" / "tutorials" / "cassandra.md").read_text(encoding="utf-8")
 MADE = "      format: cassandra-mutation\n```\n"
 """The end of the block that makes the project."""
 REMOVED = "$ rm warehouse/state/hid211_orders/1/_part=rows/*.parquet\n"

@@ -305,7 +305,7 @@ class TestOptions:
         def named(text: str) -> set[str]:
             return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
 
-        told = named((Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8"))
+        told = named((Path(__file__).parents[2] / "docs" / "how-to" / "sources" / "http.md").read_text(encoding="utf-8"))
         mine = {one.flag for one in options_of(HttpOptions).values()}
         assert told == mine | {"--table", "--project", "--log-format"}
         assert named("`--prt 1`") - mine

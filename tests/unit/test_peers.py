@@ -1,4 +1,4 @@
-"""What the documents say of peers, shown: docs/comparison.md names this file."""
+"""What the documents say of peers, shown: docs/explanation/comparison.md names this file."""
 
 from __future__ import annotations
 

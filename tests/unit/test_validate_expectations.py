@@ -1,4 +1,4 @@
-"""Our custom expectation in a Great Expectations project of somebody else's, as docs/validate.md shows it."""
+"""Our custom expectation in a Great Expectations project of somebody else's, as docs/how-to/validate.md shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from helpers.tiny_project import event, make_project, write_lines
 
 from cdc_views.api import Project
 
-DOCS = Path(__file__).parents[2] / "docs" / "validate.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "validate.md"
 
 pytestmark = pytest.mark.heavy
 

@@ -1,7 +1,7 @@
 """BigQuery's own change data capture, for sources of whole rows: its changes, and their order.
 
 BigQuery keeps, for each primary key, the row of the largest `_CHANGE_SEQUENCE_NUMBER`. That is rule S1 if every event is a whole
-row. It is not rule C2: nothing is merged cell by cell (docs/bigquery-materialize.md lists what it cannot do).
+row. It is not rule C2: nothing is merged cell by cell (docs/internals/bigquery-merge.md lists what it cannot do).
 
 Source: BigQuery, Stream table updates with change data capture ingestion, `_CHANGE_SEQUENCE_NUMBER` format: up to four
 sections of hexadecimal digits with `/` between them, at most 16 digits each, compared as unsigned numbers from the first.
