@@ -12,3 +12,7 @@ def __getattr__(name: str) -> object:
 
         return Project
     raise AttributeError(f"module 'cdc_views' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,7 +1,7 @@
 """The Python API: projects and tables. The command line is a thin layer over it.
 
     >>> from cdc_views import Project                                # doctest: +SKIP
-    >>> orders = Project.load("cdc_views.yml").table("shop.orders")  # doctest: +SKIP
+    >>> orders = Project.load("cdc_views.yml")["shop.orders"]        # doctest: +SKIP
     >>> orders.query(where="state = 'open'").to_pandas()             # doctest: +SKIP
 
 Arrow, Delta and the engines are imported when first used.
@@ -9,23 +9,24 @@ Arrow, Delta and the engines are imported when first used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.operations.context import ProjectContext
 from cdc_views.operations.fidelity import FidelityLine
+from cdc_views.rules.instants import Instant
 from cdc_views.table import Table
 
 if TYPE_CHECKING:
     from cdc_views.report import RunReport
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Project(ProjectContext):
-    """A project file, and the folder that its relative paths start from."""
+    """A project file, and the folder that its relative paths start from. It holds its tables: `project["shop.orders"]`."""
 
     @classmethod
     def load(cls, path: str | Path = "cdc_views.yml", *, environment: Mapping[str, str] | None = None) -> Project:
@@ -41,22 +42,66 @@ class Project(ProjectContext):
         return tuple(Table(self, config) for config in self.config.tables)
 
     def table(self, name: str) -> Table:
-        """Return the table of exactly this name; raises `UsageError` with a suggestion."""
-        for config in self.config.tables:
-            if config.name == name:
-                return Table(self, config)
+        """Return the table of this name: `shop.orders`, or `orders` if no other table's name ends so; raises `UsageError`."""
+        called = [table for table in self.tables if table.is_called(name)]
+        found = [table for table in called if table.name == name] or called
+        if len(found) == 1:
+            return found[0]
+        if found:
+            several = " and ".join(table.name for table in found)
+            raise UsageError(f"{self.file}: {name!r} may be {several}; give the whole name")
         known = [config.name for config in self.config.tables]
         raise UsageError(f"{self.file}: has no table {name!r}{did_you_mean(name, known)}")
+
+    __getitem__ = table
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.config.tables)
+
+    def __repr__(self) -> str:
+        count = f"{len(self)} {'table' if len(self) == 1 else 'tables'}"
+        return f"Project({self.config.name!r}, {self.config.engine}, {count}, {str(self.file)!r})"
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [config.name for config in self.config.tables]
+
+    def _repr_html_(self) -> str:
+        from cdc_views.operations.notebook import html_table
+
+        rows = [
+            {"table": one.name, "format": one.raw.format, "schema": one.schema_, "raw": one.raw.table or "in the warehouse"}
+            for one in self.config.tables
+        ]
+        note = f"engine {self.config.engine}, warehouse {self.config.warehouse}"
+        return html_table(("table", "format", "schema", "raw"), rows, title=self.config.name, note=note)
 
     def select(self, names: Sequence[str]) -> tuple[Table, ...]:
         """Return the tables of these names, in this order; all tables if no name is given."""
         return tuple(self.table(name) for name in dict.fromkeys(names)) if names else self.tables
 
-    def report(self, out: str | Path, **options: Any) -> RunReport:
+    def report(
+        self,
+        out: str | Path,
+        *,
+        tables: Sequence[Table] = (),
+        now: Instant | None = None,
+        as_of: Instant | None = None,
+        engine: str | None = None,
+        dialects: Sequence[str] = (),
+        recent: int = 5,
+        with_values: bool = False,
+        results: Path | None = None,
+    ) -> RunReport:
         """Write a static site of the project into a folder, and return its content; see `cdc_views.report.report_of`."""
         from cdc_views.report import report_of, write_site
 
-        found = report_of(self, **options)
+        found = report_of(
+            self, tables=tables, now=now, as_of=as_of, engine=engine, dialects=dialects, recent=recent,
+            with_values=with_values, results=results,
+        )  # fmt: skip
         write_site(found, Path(out))
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.damage import names_damage
@@ -14,17 +14,19 @@ from cdc_views.rules.instants import Instant
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from typing_extensions import Unpack
 
     from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
     from cdc_views.model.strategy import Strategy
     from cdc_views.model.style import Style
     from cdc_views.operations.applying import TablePlan
-    from cdc_views.operations.erasing.forgetting import Erasure
+    from cdc_views.operations.erasing.forgetting import Erasure, Undecodable
     from cdc_views.operations.explaining import Explanation
     from cdc_views.operations.fidelity import FidelityLine
     from cdc_views.operations.history import History
     from cdc_views.operations.lateness import LatePart
     from cdc_views.operations.maintaining import Upkeep
+    from cdc_views.operations.reading import FrameOptions, QueryOptions
     from cdc_views.operations.rebuilding import Rebuilt
     from cdc_views.operations.replication import ReplicaReport
     from cdc_views.operations.result import Result
@@ -36,9 +38,19 @@ if TYPE_CHECKING:
 
 
 @names_damage
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table(TableContext):
     """One table of a project; each method forwards to the operation of the same name."""
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {self.project.config.engine}, {self.config.raw.format})"
+
+    def _repr_html_(self) -> str:
+        from cdc_views.operations.notebook import html_table
+
+        rows = [{"column": c.name, "type": str(c.type), "role": c.role.value} for c in self.schema.columns]
+        note = f"engine {self.project.config.engine}, format {self.config.raw.format}, schema {self.config.schema_}"
+        return html_table(("column", "type", "role"), rows, title=self.name, note=note)
 
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
@@ -104,7 +116,7 @@ class Table(TableContext):
         into: str | Path | None = None,
         format: str | None = None,
         overwrite: bool = False,
-        **asked: Any,
+        **asked: Unpack[QueryOptions],
     ) -> RowsWritten:
         """Write the rows of `query` to a file (`out`) or a Delta table (`into`), in memory that does not grow with their number.
 
@@ -128,7 +140,7 @@ class Table(TableContext):
 
         return write_rows(self, out=out, into=into, format=format, overwrite=overwrite, **asked)
 
-    def dataframe(self, session: SparkSession, **asked: Any) -> DataFrame:
+    def dataframe(self, session: SparkSession, **asked: Unpack[FrameOptions]) -> DataFrame:
         """Return the merged view as a lazy DataFrame of your Spark session, which Spark Connect may be.
 
         It reads the files of now: state and what has landed since. Later landings show in a new one. `asked` are `as_of`,
@@ -142,7 +154,7 @@ class Table(TableContext):
 
         return frame_of(self, session, **asked)
 
-    def choice(self, **asked: Any) -> Choice:
+    def choice(self, **asked: Unpack[QueryOptions]) -> Choice:
         """Return the strategy that `query` with the same arguments takes, with the reason; reads no rows, and raises like it."""
         from cdc_views.operations.querying import choice_of
 
@@ -160,17 +172,34 @@ class Table(TableContext):
 
         return late_of(self)
 
-    def explain(self, key: Mapping[str, Any] | str, *, column: str | None = None, as_of: Instant | None = None) -> Explanation:
+    def explain(
+        self, key: Mapping[str, Any] | str, *, column: str | Sequence[str] | None = None, as_of: Instant | None = None
+    ) -> Explanation:
         """Explain the value of each cell of one row; see `cdc_views.operations.querying.explain_row`."""
         from cdc_views.operations.querying import explain_row
 
         return explain_row(self, key, column=column, as_of=as_of)
 
-    def history(self, key: Mapping[str, Any] | str | None = None, **asked: Any) -> History:
+    def history(
+        self,
+        key: Mapping[str, Any] | str | None = None,
+        *,
+        where: str | None = None,
+        columns: Sequence[str] = (),
+        as_of: Instant | None = None,
+        landed_as_of: Instant | None = None,
+        written_as_of: Instant | None = None,
+        limit: int | None = None,
+        engine: str | None = None,
+        strategy: str | Strategy | None = None,
+    ) -> History:
         """Return one row per version of a row, with its span of validity; see `cdc_views.operations.history.history_of`."""
         from cdc_views.operations.history import history_of
 
-        return history_of(self, key, **asked)
+        return history_of(
+            self, key, where=where, columns=columns, as_of=as_of, landed_as_of=landed_as_of, written_as_of=written_as_of,
+            limit=limit, engine=engine, strategy=strategy,
+        )  # fmt: skip
 
     def rebuild(
         self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False, with_late: bool = False,
@@ -193,17 +222,39 @@ class Table(TableContext):
 
         return maintain_table(self, retention_hours=retention_hours, dry_run=dry_run)
 
-    def forget(self, key: Mapping[str, Any] | str, *, now: datetime | None = None, **options: Any) -> Erasure:
+    def forget(
+        self,
+        key: Mapping[str, Any] | str,
+        *,
+        now: datetime | None = None,
+        dry_run: bool = False,
+        undecodable: Literal["fail", "keep", "drop"] | Undecodable = "fail",
+        engine: str | None = None,
+        wait: float = 0.0,
+    ) -> Erasure:
         """Remove a key from everything kept, and prove it; see `cdc_views.operations.erasing.forgetting.forget_table`."""
-        from cdc_views.operations.erasing.forgetting import forget_table
+        from cdc_views.operations.erasing import forgetting
 
-        return forget_table(self, key=key, now=now or datetime.now(timezone.utc), **options)
+        return forgetting.forget_table(
+            self, key=key, now=now or datetime.now(timezone.utc), dry_run=dry_run,
+            undecodable=forgetting.Undecodable(undecodable), engine=engine, wait=wait,
+        )  # fmt: skip
 
-    def drop_raw(self, *, older_than: str, now: datetime | None = None, **options: Any) -> Dropped:
+    def drop_raw(
+        self,
+        *,
+        older_than: str,
+        now: datetime | None = None,
+        archive: Path | None = None,
+        dry_run: bool = False,
+        engine: str | None = None,
+        wait: float = 0.0,
+    ) -> Dropped:
         """Drop old raw facts that the state covers; see `cdc_views.operations.retention.drop_raw`."""
         from cdc_views.operations.retention import drop_raw
 
-        return drop_raw(self, older_than=older_than, now=now or datetime.now(timezone.utc), **options)
+        at = now or datetime.now(timezone.utc)
+        return drop_raw(self, older_than=older_than, now=at, archive=archive, dry_run=dry_run, engine=engine, wait=wait)
 
     def restore_raw(self, archive: Path) -> int:
         """Restore dropped raw facts; see `cdc_views.operations.retention.restore_raw`."""
@@ -217,11 +268,19 @@ class Table(TableContext):
 
         return replicas(self, expected_of(self, factor=factor, nodes=nodes, silent_after=silent_after))
 
-    def validate(self, **options: Any) -> Report:
+    def validate(
+        self,
+        *,
+        engine: str | None = None,
+        as_of: Instant | None = None,
+        sample: int = 200,
+        seed: int | None = None,
+        now: Instant | None = None,
+    ) -> Report:
         """Run the table's data tests; see `cdc_views.quality.validating.validate_table`."""
         from cdc_views.quality.validating import validate_table
 
-        return validate_table(self, **options)
+        return validate_table(self, engine=engine, as_of=as_of, sample=sample, seed=seed, now=now)
 
     def fidelity(self) -> list[FidelityLine]:
         """Return one verdict per column, in schema order; verdicts on whole rows (`*`) come first."""

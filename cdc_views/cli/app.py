@@ -26,6 +26,8 @@ from cdc_views.cli import (
     commands_validate,
     commands_warehouse,
 )
+from cdc_views.cli.completion import completion, is_asked, prepare
+from cdc_views.cli.groups import CommandGroups
 from cdc_views.cli.log import FAILED, library_records, log, log_error, named
 from cdc_views.cli.shared import running
 from cdc_views.errors import CdcViewsError, did_you_mean
@@ -33,7 +35,9 @@ from cdc_views.model.extras import missing_extra
 
 app = typer.Typer(
     name="cdc-views",
-    help="Views of the latest row of every key, over raw change events.",
+    help="The latest row of every key, from raw change events: query it, keep it, explain each of its cells.",
+    cls=CommandGroups,
+    context_settings={"max_content_width": 100},
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -57,32 +61,36 @@ def _options(
     pass
 
 
-app.command("init")(commands_project.init)
-app.command("land")(commands_events.land)
-app.command("replay")(commands_events.replay)
-app.add_typer(commands_events.quarantine, name="quarantine")
-app.command("tail")(commands_events.tail)
-app.command("generate")(commands_project.generate)
-app.command("plan")(commands_project.plan)
-app.command("apply")(commands_project.apply)
-app.command("status")(commands_warehouse.status)
-app.command("cost")(commands_warehouse.cost)
-app.command("materialize")(commands_materialize.materialize)
-app.command("rebuild")(commands_state.rebuild)
-app.command("late")(commands_events.late)
-app.command("maintain")(commands_state.maintain)
-app.command("forget")(commands_state.forget)
-app.command("query")(commands_query.query)
-app.command("explain")(commands_query.explain)
-app.command("history")(commands_query.history)
-app.command("fidelity")(commands_query.fidelity)
-app.command("replicas")(commands_query.replicas)
-app.command("validate")(commands_validate.validate)
-app.command("report")(commands_validate.report)
-app.add_typer(commands_export.contract, name="contract")
-app.add_typer(commands_export.dbt, name="dbt")
-app.add_typer(commands_export.sqlmesh, name="sqlmesh")
-app.add_typer(commands_produce.produce, name="produce")
+_PROJECT, _INGEST, _VIEWS = "Project", "Ingest", "Views and compacted state"
+_INSPECT, _QUALITY, _TOOLS = "Read and explain", "Quality", "Other tools"
+
+app.command("init", rich_help_panel=_PROJECT)(commands_project.init)
+app.command("status", rich_help_panel=_PROJECT)(commands_warehouse.status)
+app.command("plan", rich_help_panel=_PROJECT)(commands_project.plan)
+app.command("cost", rich_help_panel=_PROJECT)(commands_warehouse.cost)
+app.command("completion", rich_help_panel=_PROJECT)(completion)
+app.command("land", rich_help_panel=_INGEST)(commands_events.land)
+app.add_typer(commands_produce.produce, name="produce", rich_help_panel=_INGEST)
+app.command("tail", rich_help_panel=_INGEST)(commands_events.tail)
+app.add_typer(commands_events.quarantine, name="quarantine", rich_help_panel=_INGEST)
+app.command("replay", rich_help_panel=_INGEST)(commands_events.replay)
+app.command("generate", rich_help_panel=_VIEWS)(commands_project.generate)
+app.command("apply", rich_help_panel=_VIEWS)(commands_project.apply)
+app.command("materialize", rich_help_panel=_VIEWS)(commands_materialize.materialize)
+app.command("late", rich_help_panel=_VIEWS)(commands_events.late)
+app.command("rebuild", rich_help_panel=_VIEWS)(commands_state.rebuild)
+app.command("maintain", rich_help_panel=_VIEWS)(commands_state.maintain)
+app.command("forget", rich_help_panel=_VIEWS)(commands_state.forget)
+app.command("query", rich_help_panel=_INSPECT)(commands_query.query)
+app.command("explain", rich_help_panel=_INSPECT)(commands_query.explain)
+app.command("history", rich_help_panel=_INSPECT)(commands_query.history)
+app.command("replicas", rich_help_panel=_INSPECT)(commands_query.replicas)
+app.command("fidelity", rich_help_panel=_QUALITY)(commands_query.fidelity)
+app.command("validate", rich_help_panel=_QUALITY)(commands_validate.validate)
+app.command("report", rich_help_panel=_QUALITY)(commands_validate.report)
+app.add_typer(commands_export.contract, name="contract", rich_help_panel=_QUALITY)
+app.add_typer(commands_export.dbt, name="dbt", rich_help_panel=_TOOLS)
+app.add_typer(commands_export.sqlmesh, name="sqlmesh", rich_help_panel=_TOOLS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,6 +122,8 @@ def _command() -> Any:
 
 
 def _run(arguments: list[str]) -> int:
+    if is_asked():
+        prepare()
     try:
         code = _command().main(arguments, standalone_mode=False, prog_name="cdc-views")
         return code if isinstance(code, int) else 0

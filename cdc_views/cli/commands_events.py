@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.printing import fields_of
+from cdc_views.cli.printing import WRITTEN, fields_of
 from cdc_views.cli.progress import shown_progress
-from cdc_views.cli.shared import Request, TableArgument, shared
+from cdc_views.cli.shared import Request, TableArgument, TableOption, shared
 from cdc_views.errors import CdcViewsError, UsageError, did_you_mean
 from cdc_views.rules.codec.jsontext import JsonRow
 
@@ -29,7 +29,7 @@ WithValuesOption = Annotated[
 _FILE_COLUMNS = ("file", "events", "facts", "quarantined", "skipped_bytes", "landed_bytes")
 _REPLAY_COLUMNS = ("table", "events", "facts", "waiting")
 _TAIL_SECONDS = 0.3
-quarantine = typer.Typer(help="Events that could not land: list, show, discard, replay.", no_args_is_help=True)
+quarantine = typer.Typer(help="List, show, discard or replay events that could not land.", no_args_is_help=True)
 
 _LISTED = ("table", "event", "source", "line", "quarantined_at", "reason")
 _SHOWN = (*_LISTED, "content")
@@ -49,13 +49,14 @@ def land(
         str, typer.Argument(metavar="FORMAT", help="cassandra-mutation, debezium-cassandra, debezium or key-value.")
     ],
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Event files or URLs, plain or gzip; -: standard input.")],
-    table: Annotated[str, typer.Option(metavar="TABLE", help="keyspace.table, as in the project file.")],
+    table: TableOption,
     force: Annotated[bool, typer.Option("--force", help="Land a file even if none of its first events decodes.")] = False,
     with_values: WithValuesOption = False,
 ) -> None:
-    """Append event files to a raw table; bad events go to quarantine and make the exit code 1.
+    """Append event files to a raw table.
 
-    Refuses a file, with exit code 2 and nothing quarantined, if it has 20 events or more and none of the first 1,000 decodes.
+    Bad events go to quarantine and make the exit code 1. Refuses a file, with exit code 2 and nothing quarantined, if it
+    has 20 events or more and none of the first 1,000 decodes.
     """
     from cdc_views.formats.registry import format_names
     from cdc_views.operations.ingest import land_files
@@ -65,7 +66,7 @@ def land(
     target = asked.table(table)
     where, declared = asked.project_file, target.config.raw.format
     if declared != format_name:
-        raise UsageError(f"{where}: {table} has `raw: {{format: {declared}}}`, not {format_name}; land it as {declared}")
+        raise UsageError(f"{where}: {target.name} has `raw: {{format: {declared}}}`, not {format_name}; land it as {declared}")
     with shown_progress() as progress:
         now = datetime.now(timezone.utc)
         report = land_files(target, files, now=now, progress=progress, refuses_wrong_files=not force)
@@ -74,7 +75,7 @@ def land(
         _refresh(target)
     for file in report.files:
         _warn_of_rejections(file.name, file.rejections, file.quarantined, schema=None if with_values else target.schema)
-    _warn_of_forgotten(table, report.forgotten)
+    _warn_of_forgotten(target.name, report.forgotten)
     if report.quarantined:
         from cdc_views.landing import quarantine_location
 
@@ -110,14 +111,17 @@ def _warn_of_forgotten(table: str, count: int) -> None:
 
 @shared("project", "select", "format")
 def replay(asked: Request, *, table: TableArgument, with_values: WithValuesOption = False) -> None:
-    """Land quarantined events again, after a fix of the schema or of cdc-views; exit code 1 while some stay."""
+    """Land quarantined events again.
+
+    After a fix of the schema or of cdc-views. Exit code 1 while some stay.
+    """
     target = asked.table(table)
     report = target.replay()
     if report.facts:
         _refresh(target)
-    asked.print(_REPLAY_COLUMNS, [{"table": table, **fields_of(report, _REPLAY_COLUMNS[1:])}])
-    _warn_of_rejections(table, report.rejections, report.waiting, schema=None if with_values else target.schema)
-    _warn_of_forgotten(table, report.forgotten)
+    asked.print(_REPLAY_COLUMNS, [{"table": target.name, **fields_of(report, _REPLAY_COLUMNS[1:])}])
+    _warn_of_rejections(target.name, report.rejections, report.waiting, schema=None if with_values else target.schema)
+    _warn_of_forgotten(target.name, report.forgotten)
     if report.waiting:
         raise typer.Exit(1)
 
@@ -130,7 +134,10 @@ def tail(
     from_start: Annotated[bool, typer.Option("--from-start", help="Start with the facts that have already landed.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Stop after the facts that have landed by now.")] = False,
 ) -> None:
-    """Print the facts of a table as they land, one JSON object a line, until interrupted."""
+    """Print the changes of a table as they land.
+
+    One JSON object a line, until interrupted.
+    """
     from cdc_views.operations.tailing import BEFORE_ALL, current_version, landed_after
 
     log.is_timed = not once
@@ -179,14 +186,18 @@ def discard_waiting(
     event: EventOption = None,
     is_all: Annotated[bool, typer.Option("--all", help="All that wait.")] = False,
 ) -> None:
-    """Discard waiting events: tests and replays skip them; their bytes stay, with the reason."""
+    """Discard waiting events.
+
+    Tests and replays skip them then. Their bytes stay, with the reason.
+    """
     from cdc_views.operations.quarantining import discard
 
     if is_all == bool(event):
         raise UsageError("give either --event ID, as `quarantine list` shows it, or --all")
-    count = discard(asked.table(table), events=event or (), why=reason)
-    asked.print(_DISCARDED, [{"table": table, "discarded": count}])
-    log.info(f"{table}: {count:,} events of quarantine are discarded; their bytes and reasons stay there")
+    target = asked.table(table)
+    count = discard(target, events=event or (), why=reason)
+    asked.print(_DISCARDED, [{"table": target.name, "discarded": count}])
+    log.info(f"{target.name}: {count:,} events of quarantine are discarded; their bytes and reasons stay there")
 
 
 def _print_waiting(asked: Request, tables: Sequence[Table], *, events: Sequence[str], columns: Sequence[str]) -> None:
@@ -215,9 +226,12 @@ def _text(event: bytes) -> str:
 
 @shared("project", "select", "format")
 def late(asked: Request, *, table: TableArgument) -> None:
-    """List, cell by cell, the facts in quarantine that landed after a table's lateness horizon."""
+    """List the changes that landed too late to be merged.
+
+    Cell by cell: what landed after the table's lateness horizon, and was older than what the state had purged by then.
+    """
     target = asked.table(table)
-    asked.print_json(_LATE, _late_rows(target.schema, target.late()))
+    asked.print_json(_LATE, _late_rows(target.schema, target.late()), WRITTEN)
 
 
 def _late_rows(schema: TableSchema, parts: Iterable[LatePart]) -> Iterator[JsonRow]:

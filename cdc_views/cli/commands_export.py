@@ -16,9 +16,9 @@ from cdc_views.errors import UsageError
 if TYPE_CHECKING:
     from cdc_views.export.exporting import Exported
 
-contract = typer.Typer(help="Data contracts (ODCS).", no_args_is_help=True, rich_markup_mode=None)
-dbt = typer.Typer(help="Models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
-sqlmesh = typer.Typer(help="Models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
+contract = typer.Typer(help="Write, compare and check data contracts (ODCS).", no_args_is_help=True, rich_markup_mode=None)
+dbt = typer.Typer(help="Write models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
+sqlmesh = typer.Typer(help="Write models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
 for group in (dbt, sqlmesh):
     group.callback()(lambda: None)  # makes it a group although it has one command
 
@@ -37,7 +37,10 @@ def export(
     ] = None,
     version: Annotated[str, typer.Option("--contract-version", metavar="V", help="The contract's own version.")] = "1.0.0",
 ) -> None:
-    """Write a contract of the project's tables: columns, types, keys, rules and service levels."""
+    """Write a contract of the project's tables.
+
+    Columns, types, keys, rules and service levels.
+    """
     from cdc_views.export.contracts import contract_of, contract_yaml
     from cdc_views.export.contracts.writing import COMMAND
     from cdc_views.export.exporting import write_files
@@ -58,7 +61,10 @@ def export(
 @contract.command("check")
 @shared("project", "select", "format")
 def check(asked: Request, *, file: ContractArgument) -> None:
-    """Compare a contract with the tables: columns, types, keys, and rules without a test; exit code 1 on a difference."""
+    """Compare a contract with the tables.
+
+    Columns, types, keys, and rules without a test. Exit code 1 on a difference.
+    """
     from cdc_views.export.contracts import compare, read_contract
     from cdc_views.export.contracts.comparing import ContractVerdict
 
@@ -72,7 +78,10 @@ def check(asked: Request, *, file: ContractArgument) -> None:
 @contract.command("import")
 @shared("project", "select")
 def import_rules(asked: Request, *, file: ContractArgument) -> None:
-    """Print a contract's rules and service levels as `tests:` of the project file; warns of rules without a data test."""
+    """Print a contract's rules and service levels as `tests:` of the project file.
+
+    Warns of rules without a data test.
+    """
     from cdc_views.export.contracts import read_contract, rules_for
     from cdc_views.export.contracts.rules import tests_yaml
 

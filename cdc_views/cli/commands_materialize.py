@@ -57,9 +57,9 @@ def materialize(
     listen: _ListenOption = None,
     engine: EngineOption = None,
 ) -> None:
-    """Bring state up to date with new facts; a table that fails does not stop the others.
+    """Bring the compacted state of each table up to date.
 
-    Exit code 1 if facts landed after their table's lateness horizon; `cdc-views late` lists them, in quarantine.
+    A table that fails does not stop the others. Exit code 1 if changes landed too late to be merged; `late` lists them.
     """
     from cdc_views.cli.run_metrics import watched_runs
     from cdc_views.operations.scheduling import job_of
@@ -159,7 +159,7 @@ def _keep_running(asked: Request, runs: RunMetrics) -> None:
 
     def work(stop: Event) -> None:
         completed = _completed(run_schedule(runs.jobs, clock=SystemClock(stop), stop=stop), runs)
-        if asked.format == "table":  # a table's column widths would have to wait for the last row
+        if asked.is_for_people:  # a table's column widths would have to wait for the last row
             for run in completed:
                 print(f"{run.table}: {_instant(run.tick)}: {run.outcome.line()}", flush=True)
         else:
@@ -176,7 +176,7 @@ def _follow(asked: Request, runs: RunMetrics, *, trigger: str, engine: str | Non
     def print_run(name: str, outcome: Materialization) -> None:
         seconds = runs.succeed(name, outcome)
         log.info(f"{name}: {outcome.line()}", **_facts(name, outcome, seconds))
-        if asked.format == "table":
+        if asked.is_for_people:
             print(f"{name}: {outcome.line()}", flush=True)
         else:
             asked.print(_COLUMNS, [{"table": name, **_record(outcome)}])

@@ -51,7 +51,7 @@ class ProducerGroup(TyperGroup):
         return self.commands.get(cmd_name)
 
 
-produce = typer.Typer(cls=ProducerGroup, help="Land what a source writes, as it writes it, until a signal.", no_args_is_help=True)
+produce = typer.Typer(cls=ProducerGroup, help="Land what a source writes, until a signal.", no_args_is_help=True)
 
 
 @produce.callback()

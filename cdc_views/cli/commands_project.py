@@ -26,7 +26,7 @@ _APPLY_COLUMNS = ("table", "view", "engine", "state")
 def _print_plans(asked: Request, plans: Sequence[TablePlan]) -> None:
     is_priced = any(planned.is_remote for planned in plans)
     columns = _PRICED if is_priced else _COLUMNS
-    if asked.format != "table":
+    if not asked.is_for_people:
         asked.print((*columns, "schema", "diff") if is_priced else (*columns, "diff"), map(_record, plans))
         return
     asked.print(columns, map(_record, plans))
@@ -59,7 +59,10 @@ def init(
     ] = False,
     project: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to write; default: in --dir.")] = None,
 ) -> None:
-    """Write a project that runs: every table of a schema file, engine duckdb."""
+    """Write a project file for the tables of a schema.
+
+    Every table of the schema file, on engine duckdb.
+    """
     from cdc_views.operations.starting import start_project
 
     if json_schema:
@@ -120,7 +123,10 @@ def _write(out: Path, name: str, *, text: str) -> None:
 
 @shared("project", "select", "format")
 def plan(asked: Request) -> None:
-    """Print what apply would change: the views' SQL against the last applied one, and how much there is to read."""
+    """Show what `apply` would change.
+
+    The views' SQL against what was applied last, and how much there is to read.
+    """
     tables = asked.tables
     plans = [table.plan() for table in tables]
     warn_of_quarantine(*tables)
@@ -134,7 +140,10 @@ def apply(
     engine: EngineOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what plan prints, and change nothing.")] = False,
 ) -> None:
-    """Create or replace the views in the engine's catalog, or in that of `spark: {catalog: …}`, which gets the tables, too."""
+    """Create or replace the views in the engine's catalog.
+
+    With `spark: {catalog: …}`, in that catalog, where states and serving tables get names, too.
+    """
     from cdc_views.engines.plugin import engine_plugin
     from cdc_views.operations.applying import apply_view
     from cdc_views.operations.view_names import view_of

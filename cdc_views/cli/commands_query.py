@@ -5,37 +5,44 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log, warn_of_quarantine
-from cdc_views.cli.printing import check_format, fields_of
-from cdc_views.cli.shared import AsOfOption, EngineOption, Request, StrategyOption, TableArgument, shared
+from cdc_views.cli.printing import FORMATS, WRITTEN, Appearance, check_format, fields_of
+from cdc_views.cli.shared import (
+    AsOfOption,
+    ColumnsOption,
+    EngineOption,
+    Request,
+    StrategyOption,
+    TableArgument,
+    columns_of,
+    shared,
+)
 from cdc_views.errors import UsageError
 from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema
+    from cdc_views.operations.reading import QueryOptions
     from cdc_views.operations.replication import PartialFact, ReplicaReport
     from cdc_views.operations.result import AnswerRows
     from cdc_views.table import Table
 
 _WhereOption = Annotated[str | None, typer.Option(metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
-_ColumnsOption = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="A column; may be repeated.")]
 _LandedOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Without what landed later.")]
 _WrittenOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Without what was written later.")]
 _KeyOption = Annotated[
     str | None, typer.Option(metavar="JSON", help="Only this row, or partition, as a JSON object of its key columns.")
 ]
-_MoreColumnsOption = Annotated[
-    list[str] | None, typer.Option("--columns", "--column", metavar="COLUMN", help="A column beside the key; may be repeated.")
-]
 _FormatOption = Annotated[
     str | None,
     typer.Option(
-        metavar="table|json|jsonl|csv|parquet",
-        help="The format of rows; parquet is of --out alone. Default: table, or as --out ends.",
+        metavar=f"{FORMATS}|parquet",
+        help="The format of rows; parquet is of --out alone. Default: table, or as --out ends; vertical for rows that a "
+        "terminal is too narrow for.",
     ),
 ]
 _OutOption = Annotated[
@@ -48,6 +55,7 @@ _IntoOption = Annotated[
     str | None, typer.Option(metavar="TABLE", help="Write to a Delta table, a path or URL; rows have no order.")
 ]
 _OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what --out or --into wrote before.")]
+_ROWS = Appearance(is_wide_vertical=True)
 _CHOICE_COLUMNS = ("strategy", "why")
 _FIDELITY_COLUMNS = ("table", "column", "verdict", "reason", "case", "waived")
 _COPIES_COLUMNS = ("copies", "facts", "verdict")
@@ -64,7 +72,7 @@ def query(
     engine: EngineOption = None,
     strategy: StrategyOption = None,
     where: _WhereOption = None,
-    columns: _ColumnsOption = None,
+    columns: ColumnsOption = None,
     limit: Annotated[int | None, typer.Option(metavar="N", help="At most N rows.")] = None,
     as_of: AsOfOption = None,
     landed_as_of: _LandedOption = None,
@@ -79,12 +87,13 @@ def query(
     overwrite: _OverwriteOption = False,
     format: _FormatOption = None,
 ) -> None:
-    """Print the rows of the merged table, or write them; needs no apply and no materialize."""
-    read = {
-        "as_of": as_of, "where": where, "columns": columns or (), "limit": limit, "engine": engine, "strategy": strategy,
-        "landed_as_of": landed_as_of, "written_as_of": written_as_of, "raw_only": raw_only, "confirmed": confirmed,
-    }  # fmt: skip
+    """Print or write the rows of a merged table; needs no `apply`."""
     target = asked.table(table)
+    read: QueryOptions = {
+        "as_of": as_of, "where": where, "columns": columns_of(target, columns), "limit": limit, "engine": engine,
+        "strategy": strategy, "landed_as_of": landed_as_of, "written_as_of": written_as_of, "raw_only": raw_only,
+        "confirmed": confirmed,
+    }  # fmt: skip
     if out is None and into is None:
         if overwrite:
             raise UsageError("--overwrite is of --out or --into; name one, or leave it out")
@@ -97,7 +106,7 @@ def query(
         log.info(written.line())
 
 
-def _print_answer(asked: Request, target: Table, read: dict[str, Any], *, is_explained: bool) -> None:
+def _print_answer(asked: Request, target: Table, read: QueryOptions, *, is_explained: bool) -> None:
     from cdc_views.operations.querying import streamed_query
 
     if is_explained:
@@ -115,7 +124,7 @@ def _log_note(table: Table, note: str) -> None:
 def _print_rows(asked: Request, table: Table, found: AnswerRows, columns: Sequence[str], *, note: str) -> None:
     _log_note(table, note)
     is_json = asked.format in ("json", "jsonl")  # JSON has neither NaN nor infinities
-    asked.print_json(columns, found.json_rows() if is_json else found.shown_rows())
+    asked.print_json(columns, found.json_rows() if is_json else found.shown_rows(), _ROWS)
 
 
 @shared("project", "select", "format")
@@ -124,7 +133,7 @@ def history(
     *,
     table: TableArgument,
     key: _KeyOption = None,
-    columns: _MoreColumnsOption = None,
+    columns: ColumnsOption = None,
     where: _WhereOption = None,
     limit: Annotated[int | None, typer.Option(metavar="N", help="At most N versions.")] = None,
     as_of: AsOfOption = None,
@@ -133,11 +142,14 @@ def history(
     engine: EngineOption = None,
     strategy: StrategyOption = None,
 ) -> None:
-    """Print every version of each row, with its span of validity in the source's time; reads raw."""
+    """Print every version of each row.
+
+    Each with its span of validity in the source's time. Reads raw.
+    """
     target = asked.table(table)
     found = target.history(
         key=key,
-        columns=columns or (),
+        columns=columns_of(target, columns),
         where=where,
         limit=limit,
         as_of=as_of,
@@ -157,31 +169,45 @@ def explain(
     key: Annotated[
         str, typer.Option(metavar="JSON", help="The row key as a JSON object; the partition key alone for its statics.")
     ],
-    column: Annotated[str | None, typer.Option(metavar="COLUMN", help="Only this column.")] = None,
+    columns: ColumnsOption = None,
     as_of: AsOfOption = None,
 ) -> None:
-    """Print the candidates for each cell of a row, the winner, the deciding rule, and where each candidate came from."""
-    from cdc_views.operations.explained import CANDIDATE_COLUMNS, candidate_rows, verdict
-    from cdc_views.rules.codec.jsontext import to_json
+    """Show why each cell of a row has its value.
+
+    All candidates of each cell: first the winner, then the ones that it beat, each with the rule that decided. Deletions
+    that cover the row come last. Each line has the places in the source's log that it came from.
+    """
+    from cdc_views.operations.explained import CANDIDATE_COLUMNS, candidate_rows, summary
 
     target = asked.table(table)
-    explanation = target.explain(key, column=column, as_of=as_of)
+    explanation = target.explain(key, column=columns_of(target, columns), as_of=as_of)
     warn_of_quarantine(target)
-    if asked.format == "table":
-        kinds = {column.name: column.type for column in explanation.schema.row_key}
-        shown = ", ".join(f"{name} = {to_json(kinds[name], value)}" for name, value in explanation.key.items())
-        print(f"{target.name}, {shown}: {verdict(explanation)}")
-    asked.print_json(CANDIDATE_COLUMNS, candidate_rows(explanation))
+    if asked.is_for_people:
+        print(summary(explanation))
+    asked.print_json(CANDIDATE_COLUMNS, candidate_rows(explanation), _candidates_of(target))
+
+
+def _candidates_of(table: Table) -> Appearance:
+    """The appearance of candidates: whole-row sources order by log position, which is no time."""
+    from cdc_views.formats.base import WriteOrder
+
+    micros = frozenset({"written"} if table.format.order is WriteOrder.MICROS else ())
+    return Appearance(
+        micros, frozenset({"expires_at", "deleted_at"}), frozenset({"path", "ttl", "expires_at", "deleted_at"}), null=""
+    )
 
 
 @shared("project", "select", "format")
 def fidelity(asked: Request) -> None:
-    """Print per column how far to trust the view, and why; exit code 1 on an UNSAFE column without a waiver."""
+    """Print how far each column can be trusted, and why.
+
+    Exit code 1 on an UNSAFE column without a waiver.
+    """
     from cdc_views.formats.base import Verdict
 
     lines = [line for table in asked.tables for line in table.fidelity()]
     is_waived = any(line.waived for line in lines)
-    columns = _FIDELITY_COLUMNS if is_waived or asked.format != "table" else _FIDELITY_COLUMNS[:-1]
+    columns = _FIDELITY_COLUMNS if is_waived or not asked.is_for_people else _FIDELITY_COLUMNS[:-1]
     asked.print(columns, ({**fields_of(line, _FIDELITY_COLUMNS), "waived": line.waived or None} for line in lines))
     unsafe = [line for line in lines if line.verdict is Verdict.UNSAFE and not line.waived]
     for line in unsafe:
@@ -213,7 +239,7 @@ def replicas(
         str, typer.Option(metavar="SPAN", help="A node is silent if it landed nothing for so long before the newest landing.")
     ] = "1d",
 ) -> None:
-    """Print on how many nodes each cell fact was seen, and each node's status; exit code 1 on too few copies."""
+    """Count the copies of each change, by node; exit code 1 on too few."""
     from cdc_views.operations.replication import expected_of, list_partial
     from cdc_views.operations.replication import replicas as count
 
@@ -223,12 +249,13 @@ def replicas(
     warn_of_quarantine(target)
     if missing or only_on is not None:
         facts = list_partial(target, expected, only_on=only_on, incomplete=missing)
-        asked.print_json(_FACT_COLUMNS, _fact_rows(target.schema, facts))
-    elif asked.format == "table":
+        asked.print_json(_FACT_COLUMNS, _fact_rows(target.schema, facts), WRITTEN)
+    elif asked.is_for_people:
         records = list(_records(report))
         print(f"{report.table}: {report.facts} cell facts; {report.factor} copies of each are expected")
         asked.print(_COPIES_COLUMNS, (r for r in records if r["part"] == "copies"))
-        asked.print(_NODE_COLUMNS, (r for r in records if r["part"] == "node"))
+        appearance = Appearance(micros=frozenset({"oldest_missing", "newest_written"}), null="")
+        asked.print(_NODE_COLUMNS, (r for r in records if r["part"] == "node"), appearance)
     else:
         asked.print(_COLUMNS, _records(report))
     if report.incomplete:

@@ -32,11 +32,14 @@ def rebuild(
     back: Annotated[bool, typer.Option("--back", help="Switch back to the state before the last switch.")] = False,
     engine: EngineOption = None,
 ) -> None:
-    """Build a new state beside the old one, compare all cells, print differences, and switch if there are none.
+    """Build a new state beside the old one, compare, and switch.
+
+    Compares all cells, prints differences, and switches if there are none.
 
     Exit code 1 if rows differ and `--accept` is missing; the old state stays.
     """
     target = asked.table(table)
+    table = target.name
     if back:
         if dry_run or accept or with_late or with_state:
             raise UsageError("--back goes with no other option: it switches to a state that is there already")
@@ -78,7 +81,9 @@ def maintain(
     restore_raw: Annotated[Path | None, typer.Option(metavar="DIR", help="Put dropped facts back from their archive.")] = None,
     engine: EngineOption = None,
 ) -> None:
-    """Merge small files and remove files that nothing reads; keeps every event unless you drop raw facts.
+    """Merge small files and remove files that nothing reads.
+
+    Every event is kept, unless you drop raw facts.
 
     `--drop-raw-older-than` drops raw facts that the state provably covers; otherwise exit code 1, and it drops nothing.
     Commands that need all events refuse from then on.
@@ -114,7 +119,9 @@ def forget(
     wait: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another run of the table.")] = 0,
     engine: EngineOption = None,
 ) -> None:
-    """Remove a key from raw, quarantine and state, keep it from landing again, and prove that nothing is left.
+    """Erase a key everywhere, and prove it.
+
+    Removes it from raw, quarantine, state and serving table, keeps it from landing again, and proves that nothing is left.
 
     Exit code 1 if something is left, or if quarantine has events of unknown key.
     """
@@ -124,6 +131,7 @@ def forget(
     if undecodable not in known:
         raise UsageError(f"--undecodable is {undecodable!r}{did_you_mean(undecodable, known)}")
     target = asked.table(table)
+    table = target.name
     if lift and dry_run:
         raise UsageError("--lift and --dry-run do not go together; --lift removes nothing")
     if lift:

@@ -132,7 +132,10 @@ def report(
         Path | None, typer.Option("--from", metavar="FILE", help="Use results of `validate --json`; default: run the tests.")
     ] = None,
 ) -> None:
-    """Write a site: landings, tests, fidelity, cost, and a page per table with SQL, lineage and recent rows."""
+    """Write a static site about every table.
+
+    Landings, tests, fidelity, cost, and a page per table with SQL, lineage and recent rows.
+    """
     from cdc_views.report import report_of, write_site
     from cdc_views.report.wording import counted
 

@@ -32,7 +32,10 @@ _COLORS = ("#b3261e", "#1f5fa8", "#2e7d32")
 
 @shared("project", "select", "format")
 def status(asked: Request) -> None:
-    """Print what landed in each table, how far its state is, and what waits in quarantine; exit code 1 if reads refuse."""
+    """Show what landed, how current each table is, and what is wrong.
+
+    Exit code 1 if reads of a table refuse.
+    """
     if asked.project.is_remote:
         _remote_status(asked)
         return
@@ -85,7 +88,10 @@ def cost(
     offline: Annotated[bool, typer.Option("--offline", help="Contact no service; use the schema and the given numbers.")] = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write cost by reads per day, as SVG.")] = None,
 ) -> None:
-    """Print what a month costs in BigQuery: a view over raw, a state with the events since, or a serving table."""
+    """Estimate what a month costs in BigQuery.
+
+    As a view over raw, a state with the events since, or a serving table.
+    """
     from cdc_views.engines.warehouses import Load
     from cdc_views.operations.generating import taken_away
 

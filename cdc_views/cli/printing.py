@@ -1,19 +1,55 @@
-"""Prints rows on standard output, as a table for people, or as json, jsonl or csv, from JSON texts by column."""
+"""Prints rows on standard output: for people as a table or vertically, else as json, jsonl or csv, from JSON texts by column."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.rules.codec.row_texts import csv_texts, json_texts, jsonl_texts, plain
+from cdc_views.rules.codec.times import instant_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _UNBOUNDED = 1_000_000
 MOST_SHOWN = 100_000
 """Rows of a table for people, which has to hold all of them for the widths of its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appearance:
+    """How people see rows, in a table or vertically; the other formats print every column as it is.
+
+    `micros` and `seconds` are columns of times since the epoch, shown as ISO 8601. `optional` columns are left out if all rows
+    have null there. `null` is what a null looks like. `is_wide_vertical`: a terminal that is too narrow for the table shows the
+    rows vertically.
+    """
+
+    micros: frozenset[str] = frozenset()
+    seconds: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    null: str = "null"
+    is_wide_vertical: bool = False
+
+    def text(self, name: str, value: str) -> str:
+        """Return the text of a JSON value."""
+        if value == "null":
+            return self.null
+        if name in self.micros:
+            return instant_text(int(value))
+        if name in self.seconds:
+            return instant_text(int(value) * 1_000_000).replace(".000000Z", "Z")
+        return _one_line(plain(value))
+
+
+PLAIN = Appearance()
+WRITTEN = Appearance(micros=frozenset({"written", "purged_through"}), optional=frozenset({"path"}), null="")
+"""Parts of facts, which only sources with write times have."""
 
 
 def check_format(name: str) -> str:
@@ -23,9 +59,9 @@ def check_format(name: str) -> str:
     return name
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[JsonRow], *, format: str) -> None:
+def print_rows(columns: Sequence[str], rows: Iterable[JsonRow], *, format: str, appearance: Appearance = PLAIN) -> None:
     """Print the rows; `columns` defines the order."""
-    _PRINTERS[check_format(format)](columns, rows)
+    _PRINTERS[check_format(format)](columns, rows, appearance)
 
 
 def fields_of(found: object, names: Iterable[str]) -> dict[str, Any]:
@@ -38,47 +74,85 @@ def as_json_rows(records: Iterable[Mapping[str, Any]]) -> list[JsonRow]:
     return [{name: json.dumps(value, ensure_ascii=False, default=str) for name, value in record.items()} for record in records]
 
 
-def _print_jsonl(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
+def _print_jsonl(columns: Sequence[str], rows: Iterable[JsonRow], _: Appearance) -> None:
     sys.stdout.writelines(jsonl_texts(columns, rows))
 
 
-def _print_json(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
+def _print_json(columns: Sequence[str], rows: Iterable[JsonRow], _: Appearance) -> None:
     sys.stdout.writelines(json_texts(columns, rows))
 
 
-def _print_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
+def _print_csv(columns: Sequence[str], rows: Iterable[JsonRow], _: Appearance) -> None:
     # exact in a file or a pipe
     sys.stdout.writelines(csv_texts(columns, rows, shown=_one_line if sys.stdout.isatty() else str))
 
 
-def _print_table(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-    from rich import box
+def _print_table(columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appearance) -> None:
     from rich.console import Console
+    from rich.measure import Measurement
+
+    kept = _at_most(rows, MOST_SHOWN)
+    names = [name for name in columns if name not in appearance.optional or any(row[name] != "null" for row in kept)]
+    table = _table(names, kept, appearance)
+    # a file has no edge to wrap at
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else _UNBOUNDED)
+    wanted = Measurement.get(console, console.options.update(max_width=_UNBOUNDED), table).maximum
+    if appearance.is_wide_vertical and wanted > console.width:
+        _print_vertical(names, kept, appearance)
+    else:
+        console.print(table)
+
+
+def _table(columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appearance) -> Table:
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else box.ASCII2)
     for name in columns:
         table.add_column(Text(_one_line(name)), overflow="fold")
-    for number, row in enumerate(rows):
-        if number == MOST_SHOWN:
+    for row in rows:
+        table.add_row(*(Text(appearance.text(name, row[name]), style="dim" if row[name] == "null" else "") for name in columns))
+    return table
+
+
+def _at_most(rows: Iterable[JsonRow], most: int) -> list[JsonRow]:
+    kept: list[JsonRow] = []
+    for row in rows:
+        if len(kept) == most:
             raise UsageError(
-                f"more than {MOST_SHOWN:,} rows are too many to lay out as a table; take --format jsonl, json or csv, or fewer "
-                "rows (--limit, --where); `query` also writes them to a file (--out rows.parquet) or a Delta table (--into)"
+                f"more than {most:,} rows are too many to lay out as a table; take --format vertical, jsonl, json or csv, or "
+                "fewer rows (--limit, --where); `query` also writes them to a file (--out rows.parquet) or a Delta table (--into)"
             )
-        table.add_row(*(Text(_one_line(plain(row[name])), style="dim" if row[name] == "null" else "") for name in columns))
-    # a file has no edge to wrap at
-    width = None if sys.stdout.isatty() else _UNBOUNDED
-    Console(file=sys.stdout, highlight=False, width=width).print(table)
+        kept.append(row)
+    return kept
+
+
+def _print_vertical(columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appearance) -> None:
+    sys.stdout.writelines(_vertical(columns, rows, appearance))
+
+
+def _vertical(columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appearance) -> Iterator[str]:
+    """Yield the lines of each row: its number, then a line a column."""
+    from rich.cells import cell_len, set_cell_size
+
+    names = {name: _one_line(name) for name in columns}
+    width = max(map(cell_len, names.values()), default=0)
+    for number, row in enumerate(rows, start=1):
+        yield f"-[ {number} ]".ljust(width + 1, "-") + "\n"
+        yield from (f"{set_cell_size(shown, width)} | {appearance.text(name, row[name])}\n" for name, shown in names.items())
 
 
 def _one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
-_PRINTERS: dict[str, Callable[[Sequence[str], Iterable[JsonRow]], None]] = {
+_PRINTERS: dict[str, Callable[[Sequence[str], Iterable[JsonRow], Appearance], None]] = {
     "table": _print_table,
+    "vertical": _print_vertical,
     "json": _print_json,
     "jsonl": _print_jsonl,
     "csv": _print_csv,
 }
+FORMATS = "|".join(_PRINTERS)
+"""The names of the formats, for help texts."""

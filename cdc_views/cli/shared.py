@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cdc_views.cli.completion import column_names, engine_names, one_of, strategy_names, table_names
 from cdc_views.cli.log import log
-from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.printing import FORMATS, PLAIN, Appearance, as_json_rows, check_format, print_rows
 from cdc_views.errors import UsageError
 from cdc_views.rules.codec.jsontext import JsonRow
 
@@ -25,7 +26,7 @@ DEFAULT_PROJECT = Path("cdc_views.yml")
 
 @dataclass
 class RunningCommand:
-    """The project file of the running command, to look for damage after a failure; None until it is known."""
+    """The project file of the running command, to appearance for damage after a failure; None until it is known."""
 
     project_file: Path | None = None
 
@@ -46,18 +47,49 @@ ProjectOption = Annotated[Path, typer.Option("--project", metavar="FILE", help="
 LogFormatOption = Annotated[
     str, typer.Option("--log-format", metavar="text|json", help="The format of the log.", callback=_use_log, is_eager=True)
 ]
-TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="keyspace.table, as in the project file.")]
-EngineOption = Annotated[str | None, typer.Option(metavar="ENGINE", help="duckdb, spark or bigquery; default: the project's.")]
+_TABLE = "keyspace.table, as in the project file; its last part is enough where no other table ends so."
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help=_TABLE, autocompletion=table_names)]
+TableOption = Annotated[str, typer.Option(metavar="TABLE", help=_TABLE, autocompletion=table_names)]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ENGINE", help="duckdb, spark or bigquery; default: the project's.", autocompletion=one_of(engine_names)
+    ),
+]
 StrategyOption = Annotated[
     str | None,
-    typer.Option(metavar="STRATEGY", help="auto, aggregate, window, self_join or, on Spark, kernel; default: the view's."),
+    typer.Option(
+        metavar="STRATEGY",
+        help="auto, aggregate, window, self_join or, on Spark, kernel; default: the view's.",
+        autocompletion=one_of(strategy_names),
+    ),
 ]
 AsOfOption = Annotated[
     str | None, typer.Option(metavar="INSTANT", help="The clock cells expire by: epoch seconds or ISO 8601; default: now.")
 ]
 
-_SelectOption = Annotated[list[str] | None, typer.Option(metavar="TABLE", help="Only this table; may be repeated.")]
-_FormatOption = Annotated[str, typer.Option(metavar="table|json|jsonl|csv", help="The format of rows.", callback=check_format)]
+ColumnsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        "--column",
+        metavar="COLUMN,…",
+        help="Only these columns, in this order; may be repeated.",
+        autocompletion=column_names,
+    ),
+]
+
+_SelectOption = Annotated[
+    list[str] | None, typer.Option(metavar="TABLE", help="Only this table; may be repeated.", autocompletion=table_names)
+]
+_HiddenSelectOption = Annotated[list[str] | None, typer.Option(metavar="TABLE", hidden=True)]
+"""Of a command that names its table: it changes nothing there, and is taken since every command takes it."""
+_FormatOption = Annotated[
+    str,
+    typer.Option(
+        metavar=FORMATS, help="The format of rows.", callback=check_format, autocompletion=one_of(lambda: FORMATS.split("|"))
+    ),
+]
 _OPTIONS: Mapping[str, tuple[Any, Any]] = {
     "project": (ProjectOption, DEFAULT_PROJECT),
     "select": (_SelectOption, None),
@@ -89,17 +121,28 @@ class Request:
 
     def table(self, name: str) -> Table:
         """Return one table; raises `UsageError` if `--select` names only others."""
-        if self.select and name not in self.select:
-            raise UsageError(f"{name} is not among the tables of --select ({', '.join(self.select)}); leave --select out")
-        return self.project.table(name)
+        found = self.project.table(name)
+        if self.select and not any(found.is_called(name) for name in self.select):
+            raise UsageError(f"{found.name} is not among the tables of --select ({', '.join(self.select)}); leave --select out")
+        return found
 
-    def print(self, columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> None:
+    @property
+    def is_for_people(self) -> bool:
+        """Whether rows are laid out for people."""
+        return self.format in ("table", "vertical")
+
+    def print(self, columns: Sequence[str], records: Iterable[Mapping[str, Any]], appearance: Appearance = PLAIN) -> None:
         """Print records of plain values; `columns` defines the order."""
-        self.print_json(columns, as_json_rows(records))
+        self.print_json(columns, as_json_rows(records), appearance)
 
-    def print_json(self, columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
+    def print_json(self, columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appearance = PLAIN) -> None:
         """Print rows of JSON texts; `columns` defines the order."""
-        print_rows(columns, rows, format=self.format)
+        print_rows(columns, rows, format=self.format, appearance=appearance)
+
+
+def columns_of(table: Table, given: Sequence[str] | None) -> list[str]:
+    """Return the columns of `--columns a,b --columns c`; a column whose own name has a comma is given by itself."""
+    return [name for one in given or () for name in ([one] if table.schema.has(one) else map(str.strip, one.split(",")))]
 
 
 Command = Callable[..., None]
@@ -110,7 +153,8 @@ def shared(*names: Literal["project", "select", "format"]) -> Callable[[Command]
 
     def decorate(command: Command) -> Command:
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        more = [keyword(name, *_OPTIONS[name]) for name in _OPTIONS if name in (*names, "log_format")]
+        options = {**_OPTIONS, "select": (_HiddenSelectOption, None)} if any(one.name == "table" for one in own) else _OPTIONS
+        more = [keyword(name, *options[name]) for name in options if name in (*names, "log_format")]
 
         @wraps(command)
         def run(**given: Any) -> None:

@@ -72,7 +72,7 @@ class ProjectContext:
             name, title = self.engine_plugin.name, self.engine_plugin.title
             raise UnsupportedError(
                 f"{self.file}: with `engine: {name}` raw tables live in {title}, and this works on Delta tables alone",
-                remedy=f"use engine {others} for it; docs/{name}.md lists what runs in {title}",
+                remedy=f"use engine {others} for it; docs/how-to/tools/{name}.md lists what runs in {title}",
             )
 
     @cached_property
@@ -179,6 +179,10 @@ class TableContext:
     def name(self) -> str:
         """Full name, as in the project file."""
         return self.config.name
+
+    def is_called(self, name: str) -> bool:
+        """Whether `name` is its full name, or the end of it after a dot."""
+        return f".{self.name}".endswith(f".{name}")
 
     @cached_property
     def schema(self) -> TableSchema:

@@ -10,8 +10,11 @@ from typing import Any
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import LogicalType, Udt
 from cdc_views.operations.explaining import Candidate, CellPlace, DeletionSeen, Explanation
+from cdc_views.operations.notebook import html_table
 from cdc_views.rules.cells import Cell, Liveness
 from cdc_views.rules.codec.jsontext import JsonRow, quote, to_json
+from cdc_views.rules.codec.row_texts import plain
+from cdc_views.rules.codec.times import instant_text
 from cdc_views.rules.facts import Bound, Origin
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import element_value_type
@@ -66,16 +69,31 @@ def part_row(schema: TableSchema, part: FactPart) -> JsonRow:
 
 def verdict(explanation: Explanation) -> str:
     """Return a sentence: whether the row exists at the explanation's instant."""
-    return f"the row {'exists' if explanation.is_row else 'does not exist'} at {explanation.now}"
+    at = instant_text(explanation.now * 1_000_000).replace(".000000Z", "Z")
+    return f"the row {'exists' if explanation.is_row else 'does not exist'} at {at}"
+
+
+def summary(explanation: Explanation) -> str:
+    """Return one line: the table, the key, and whether the row exists."""
+    kinds = {column.name: column.type for column in explanation.schema.row_key}
+    shown = ", ".join(f"{name} = {to_json(kinds[name], value)}" for name, value in explanation.key.items())
+    return f"{explanation.schema.full_name}, {shown}: {verdict(explanation)}"
+
+
+def explanation_html(explanation: Explanation) -> str:
+    """Return the candidates as a table of a notebook."""
+    rows = [{name: None if text == "null" else plain(text) for name, text in row.items()} for row in candidate_rows(explanation)]
+    used = [name for name in CANDIDATE_COLUMNS if any(row[name] is not None for row in rows)]
+    return html_table(used, rows, title=summary(explanation))
 
 
 def candidate_rows(explanation: Explanation) -> Iterator[JsonRow]:
-    """Yield one row per deletion in scope, then one per candidate; see `CANDIDATE_COLUMNS`."""
-    for seen in explanation.deletions:
-        yield _deletion_row(explanation.schema, seen)
+    """Yield one row per candidate, of each place the winner first, then one per deletion in scope; see `CANDIDATE_COLUMNS`."""
     for place in explanation.places:
         for candidate in place.candidates:
             yield _candidate_row(place, candidate)
+    for seen in explanation.deletions:
+        yield _deletion_row(explanation.schema, seen)
 
 
 def _deletion_row(schema: TableSchema, seen: DeletionSeen) -> JsonRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from operator import attrgetter
@@ -137,7 +137,7 @@ class CellPlace:
         return found.cell if found is not None and found.outcome is Outcome.SHOWN and isinstance(found.cell, Cell) else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """Everything that concerns one row at one instant.
 
@@ -153,6 +153,17 @@ class Explanation:
     places: tuple[CellPlace, ...]
     deletions: tuple[DeletionSeen, ...]
     is_row: bool
+
+    def __repr__(self) -> str:
+        from cdc_views.operations.explained import summary
+
+        candidates = sum(len(place.candidates) for place in self.places)
+        return f"Explanation({summary(self)}, by {candidates} candidates and {len(self.deletions)} deletions)"
+
+    def _repr_html_(self) -> str:
+        from cdc_views.operations.explained import explanation_html
+
+        return explanation_html(self)
 
     def value(self, column: str) -> Any:
         """Return the native value that a read of the column shows, None for null."""
@@ -170,26 +181,27 @@ def explain(
     *,
     key: tuple[tuple[Any, ...], tuple[Any, ...] | None],
     now: int,
-    column: str | None = None,
+    columns: Collection[str] = (),
 ) -> Explanation:
     """Explain one row from the facts that concern it (`relation_read.KeyFacts.of_row`), at `now` (epoch seconds).
 
-    `key` has the values of the partition and of the clustering columns, or None: the static row. `column`: only this one.
+    `key` has the values of the partition and of the clustering columns, or None: the static row. Only `columns`; empty: all.
     """
     found = explain_facts(schema, facts, key=key, now=now)
-    if column is None:
+    if not columns:
         return found
-    places = tuple(place for place in found.places if place.column is not None and place.column.name == column)
-    is_static = schema.column(column).role is Role.STATIC
+    places = tuple(place for place in found.places if place.column is not None and place.column.name in columns)
+    is_static = all(schema.column(column).role is Role.STATIC for column in columns)
     beside = {Scope.RANGE, Scope.ROW} if is_static else set()  # rule D2: they do not reach static columns
-    deletions = tuple(seen for seen in found.deletions if seen.column in ("", column) and seen.scope not in beside)
+    deletions = tuple(seen for seen in found.deletions if seen.column in ("", *columns) and seen.scope not in beside)
     return replace(found, places=places, deletions=deletions)
 
 
-def check_column(schema: TableSchema, column: str | None) -> None:
+def check_columns(schema: TableSchema, columns: Collection[str]) -> None:
     """Raise `UsageError` for a column of the key, which has no cells, and `UnknownColumnError` for one that is not there."""
-    if column is not None and schema.column(column).is_key:
-        raise UsageError(f"{schema.full_name}: column {column!r} is part of the key and has no cells; name another column")
+    for column in columns:
+        if schema.column(column).is_key:
+            raise UsageError(f"{schema.full_name}: column {column!r} is part of the key and has no cells; name another column")
 
 
 def explain_facts(

@@ -52,7 +52,7 @@ class Version:
         return self.valid_to is None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class History(Answer):
     """The versions of a table's rows; `json_rows` and `shown_rows` add the span (`span_names`). Grain: one row per version, in
     the order of a query, and the versions of a row by time.

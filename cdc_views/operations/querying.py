@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -11,7 +11,7 @@ from typing import Any
 from cdc_views.engines.base import Engine, Read, ValueForm
 from cdc_views.engines.plugin import plugin_of_session
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.explaining import Explanation, check_column, explain
+from cdc_views.operations.explaining import Explanation, check_columns, explain
 from cdc_views.operations.ingest import check_raw_is_whole, readable
 from cdc_views.operations.keyed import facts_about
 from cdc_views.operations.reading import condition_errors, read_of
@@ -87,15 +87,16 @@ def reading_of_frame(table: TableContext, *, raw_only: bool = False, **asked: An
 
 
 def explain_row(
-    table: TableContext, key: Mapping[str, Any] | str, *, column: str | None = None, as_of: Instant | None = None
+    table: TableContext, key: Mapping[str, Any] | str, *, column: str | Sequence[str] | None = None, as_of: Instant | None = None
 ) -> Explanation:
     """Return every candidate for the cells of one row, and the rule that decided against each loser.
 
     `key` is the row's key as in `query`'s JSON, a text or a mapping of parsed values; the partition key alone asks for the static
-    row. `column`: only this one; None: all. `as_of` is the clock that cells expire by; None: now.
+    row. `column`: only this one, or these; None or empty: all. `as_of` is the clock that cells expire by; None: now.
     """
-    check_column(table.schema, column)
+    columns = (column,) if isinstance(column, str) else tuple(column or ())
+    check_columns(table.schema, columns)
     place = parse_key(table.schema, key)
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
     rows = facts_about(table, KeyFacts.of_row(table.schema, *place), what="what `explain` says of losers")
-    return explain(table.schema, facts_of(table.relation, rows), key=place, now=clock, column=column)
+    return explain(table.schema, facts_of(table.relation, rows), key=place, now=clock, columns=columns)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
+from typing import TypedDict
 
 from pyarrow import ArrowException
 
@@ -17,6 +18,32 @@ from cdc_views.model.strategy import Strategy
 from cdc_views.model.style import Style
 from cdc_views.operations.context import TableContext
 from cdc_views.rules.instants import Instant, epoch_micros, epoch_seconds
+
+
+class ReadOptions(TypedDict, total=False):
+    """The arguments that every read takes; see `Table.query`."""
+
+    as_of: Instant | None
+    where: str | None
+    columns: Sequence[str]
+    limit: int | None
+    strategy: str | Strategy | None
+    landed_as_of: Instant | None
+    written_as_of: Instant | None
+
+
+class FrameOptions(ReadOptions, total=False):
+    """The arguments of `Table.dataframe`."""
+
+    raw_only: bool
+
+
+class QueryOptions(FrameOptions, total=False):
+    """The arguments of `Table.query`."""
+
+    engine: str | None
+    confirmed: bool
+
 
 _CALLERS_FAULT = {
     "BinderException", "CatalogException", "ConversionException", "ParserException",  # DuckDB

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as default
@@ -15,7 +14,9 @@ from cdc_views.engines.base import BATCH_ROWS
 from cdc_views.engines.exact import rows_in
 from cdc_views.model.extras import needs
 from cdc_views.model.types import LogicalType
+from cdc_views.operations.notebook import html_table
 from cdc_views.rules.codec.jsontext import to_json, to_shown
+from cdc_views.rules.codec.row_texts import plain
 from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class AnswerRows:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield each row as a dict of native values (see `cdc_views.model.types`), None for null."""
         return rows_in(self.relation, self.columns, self._batches())
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self.rows()
 
     def json_rows(self) -> Iterator[dict[str, str]]:
         """Yield each row as a dict of JSON texts, in the form of `SELECT JSON`."""
@@ -72,7 +76,7 @@ class StreamedAnswer(AnswerRows):
         return self.batches
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answer(AnswerRows):
     """The result of a read: the rows of a query, or the versions of a history.
 
@@ -90,11 +94,22 @@ class Answer(AnswerRows):
     def __len__(self) -> int:
         return int(self.exact.num_rows)
 
+    def __repr__(self) -> str:
+        rows = f"{len(self):,} {'row' if len(self) == 1 else 'rows'}"
+        return f"{type(self).__name__}({self.relation.schema.full_name!r}, {rows} of {', '.join(self.columns)})"
+
+    def _repr_html_(self) -> str:
+        shown = list(islice(self.shown_rows(), _SHOWN_ROWS))
+        rows = ({name: None if text == "null" else plain(text) for name, text in row.items()} for row in shown)
+        more = f", the first {_SHOWN_ROWS} shown" if len(self) > _SHOWN_ROWS else ""
+        names = tuple(shown[0]) if shown else self.columns
+        return html_table(names, rows, note=f"{len(self):,} {'row' if len(self) == 1 else 'rows'}{more}")
+
     def _batches(self) -> Iterable[pa.RecordBatch]:
         yield from self.exact.to_batches(max_chunksize=BATCH_ROWS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result(Answer):
     """The rows of one query; `overrides` are friendly types by column, from the project file."""
 
@@ -153,13 +168,6 @@ class Result(Answer):
             if pa.types.is_time(field.type):
                 table = table.set_column(index, field.name, table.column(index).cast(pa.string()))
         return session.createDataFrame(table)
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        shown = islice(self.shown_rows(), _SHOWN_ROWS)
-        lines = ["<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>" for row in shown]
-        more = f"<p>{len(self):,} rows" + (f", the first {_SHOWN_ROWS} shown</p>" if len(self) > _SHOWN_ROWS else "</p>")
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"
 
 
 def pandas_frame(table: pa.Table) -> pandas.DataFrame:

@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 from cdc_views.errors import UsageError
 from cdc_views.model.schema import Column
 from cdc_views.model.severity import Severity
+from cdc_views.operations.notebook import html_table
 from cdc_views.rules.codec.jsontext import quote, to_json
 
 MOST_PLACES = 5
@@ -83,7 +84,7 @@ class Check:
         return f"does not hold for {self.broken:,} {self.unit}{first}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """All tests of one table, in the order they ran, at the clock `as_of` (epoch seconds, rule C4), on version `raw_version` of
     the raw table; None if nothing has landed.
@@ -95,6 +96,17 @@ class Report:
     raw_version: int | None
     seconds: float
     checks: tuple[Check, ...]
+
+    def __repr__(self) -> str:
+        return f"Report({self.table!r}, {self._counts()})"
+
+    def _repr_html_(self) -> str:
+        rows = [{"test": c.name, "result": c.status.value, "why": c.line(), "rule": c.rule} for c in self.checks]
+        return html_table(("test", "result", "why", "rule"), rows, title=f"{self.table}: {self._counts()}")
+
+    def _counts(self) -> str:
+        ended = Counter(check.status.value for check in self.checks)
+        return ", ".join(f"{count} {status}" for status, count in ended.items()) or "no tests"
 
     def failed(self, at_least: Severity = Severity.WARNING) -> tuple[Check, ...]:
         """Return the tests that failed with at least this severity, and all that could not be evaluated."""

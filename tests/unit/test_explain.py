@@ -313,7 +313,7 @@ def test_the_command_prints_candidates(
         ("done", "lost", "C2.6", ["n1 1:2"]),
     ]
     assert main([*arguments, "--as-of", "0"]) == 0
-    assert "the row exists at 0" in capsys.readouterr().out
+    assert "the row exists at 1970-01-01T00:00:00Z" in capsys.readouterr().out
     assert main(["explain", "shop.orders", "--key", '{"id": 1, "line": 0}', "--column", "id"]) == 2
     assert main(["explain", "shop.orders", "--key", '{"id": 1, "lin": 0}']) == 2
     assert "did you mean 'line'?" in capsys.readouterr().err

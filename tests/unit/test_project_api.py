@@ -50,9 +50,45 @@ def test_arrow_pandas_and_html(orders: Table) -> None:
     pytest.importorskip("pandas")
     assert list(result.to_pandas()["id"]) == [1, 2]
     shown = result._repr_html_()
-    assert "<th>state</th>" in shown
-    assert "<td>&quot;&lt;b&gt;done&lt;/b&gt;&quot;</td>" in shown
+    assert ">state</th>" in shown
+    assert ">&lt;b&gt;done&lt;/b&gt;</td>" in shown
     assert "<p>2 rows</p>" in shown
+
+
+def test_what_a_notebook_shows_is_short_and_escaped(orders: Table) -> None:
+    project = orders.project
+    assert isinstance(project, Project)
+    assert repr(orders) == "Table('shop.orders', duckdb, cassandra-mutation)"
+    assert repr(project) == f"Project('shop', duckdb, 1 table, {str(project.file)!r})"
+    assert repr(orders.query()) == "Result('shop.orders', 2 rows of id, line, state, note)"
+    explanation, report = orders.explain({"id": 2, "line": 0}, as_of=NOW), orders.validate(as_of=NOW)
+    assert repr(explanation).startswith("Explanation(shop.orders, id = 2, line = 0: the row exists at ")
+    assert repr(report).startswith("Report('shop.orders', ")
+    assert repr(orders.history()).startswith("History('shop.orders', 2 rows of ")
+    shown = [one._repr_html_() for one in (project, orders, orders.query(), explanation, report, orders.history())]  # type: ignore[attr-defined]
+    assert all(text.startswith(("<p>", "<table>")) and "</table>" in text for text in shown)
+    assert not [text for text in shown if "<b>done" in text]
+    assert "&lt;b&gt;done&lt;/b&gt;" in shown[3]
+
+
+def test_a_project_is_a_collection_of_its_tables(orders: Table) -> None:
+    project = orders.project
+    assert isinstance(project, Project)
+    assert project["shop.orders"] == project["orders"] == orders
+    assert (len(project), list(project), project._ipython_key_completions_()) == (1, [orders], ["shop.orders"])
+    with pytest.raises(UsageError, match=r"has no table 'order'; did you mean 'shop\.orders'"):
+        project["order"]
+
+
+def test_a_short_name_that_two_tables_have_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.cql").write_text("CREATE TABLE a.t (k int PRIMARY KEY, v int); CREATE TABLE b.t (k int PRIMARY KEY, v int);")
+    table = "{{name: {0}.t, schema: s.cql, raw: {{format: cassandra-mutation}}}}"
+    tables = ", ".join(table.format(keyspace) for keyspace in "ab")
+    (tmp_path / "cdc_views.yml").write_text(f"name: x\nengine: duckdb\nwarehouse: ./w\ntables: [{tables}]\n")
+    project = Project.load(tmp_path / "cdc_views.yml")
+    assert project["b.t"].name == "b.t"
+    with pytest.raises(UsageError, match=r"'t' may be a\.t and b\.t; give the whole name"):
+        project["t"]
 
 
 def test_paths_are_relative_to_the_project_file(orders: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
