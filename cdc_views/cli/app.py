@@ -66,6 +66,7 @@ _INSPECT, _QUALITY, _TOOLS = "Read and explain", "Quality", "Other tools"
 
 app.command("init", rich_help_panel=_PROJECT)(commands_project.init)
 app.command("status", rich_help_panel=_PROJECT)(commands_warehouse.status)
+app.command("doctor", rich_help_panel=_PROJECT)(commands_warehouse.doctor)
 app.command("plan", rich_help_panel=_PROJECT)(commands_project.plan)
 app.command("cost", rich_help_panel=_PROJECT)(commands_warehouse.cost)
 app.command("completion", rich_help_panel=_PROJECT)(completion)

@@ -1,4 +1,4 @@
-"""`status` and `cost`: the status of each table, and what reading it costs in a warehouse."""
+"""`status`, `doctor` and `cost`: the status of each table, of the installation, and what reading costs in a warehouse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.printing import fields_of
-from cdc_views.cli.shared import Request, TableArgument, shared
+from cdc_views.cli.shared import DEFAULT_PROJECT, Request, TableArgument, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _WAREHOUSE = ("raw", "raw_rows", "raw_bytes", "view", "view_state")
 _STATE = ("state", "state_rows", "state_bytes", "state_landed", "state_ran_at")
 _STANDING = ("table", "raw_version", "raw_facts", "changed_at", "quarantined", "state", "state_version", "unmerged", "problem")
 _COSTS = ("way", "query_bytes", "run_bytes", "kept_bytes", "query_money", "run_money", "kept_money", "money", "currency")
+_FINDINGS = ("what", "health", "found", "remedy")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 420, 70, 110, 40, 50
 _QUERIES = tuple(round(10 ** (step / 4)) for step in range(17))
 """1 to 10,000 reads per day."""
@@ -48,6 +49,29 @@ def status(asked: Request) -> None:
         if one.problem:
             log.error(one.problem)
     if any(one.problem for one in found):
+        raise typer.Exit(1)
+
+
+@shared("project", "format")
+def doctor(asked: Request) -> None:
+    """Show what this installation lacks for the project, and the remedy.
+
+    Python, packages, engine, Java, warehouse, schemas and tables. Without a project file, packages alone. Exit code 1 if
+    something that the project needs is missing.
+    """
+    from cdc_views.operations.doctor import Health, examine
+
+    is_there = asked.project_file.is_file()
+    if not is_there and asked.project_file != DEFAULT_PROJECT:
+        raise UsageError(f"there is no project file {asked.project_file}; correct --project")
+    found = list(examine(asked.project if is_there else None))
+    asked.print(_FINDINGS, ({**fields_of(one, _FINDINGS), "health": one.health.value} for one in found))
+    if not is_there:
+        log.info(f"no {asked.project_file} here; `cdc-views init --from SCHEMA` writes one")
+    broken = [one for one in found if one.health is Health.BROKEN]
+    for one in broken:
+        log.error(f"{one.what}: {one.found}{f'; {one.remedy}' if one.remedy else ''}")
+    if broken:
         raise typer.Exit(1)
 
 

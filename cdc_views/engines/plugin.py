@@ -54,6 +54,12 @@ class EnginePlugin(ABC):
     def open(self, config: ProjectConfig, *, folder: Place) -> Engine:
         """Return the open engine; its own files are under `folder`."""
 
+    def runs_on(self) -> str:
+        """Return what the engine runs on here besides Python's packages, without starting it; raises `UnsupportedError` where
+        that is missing, `ImportError` for a package.
+        """
+        return ""
+
     def on(self, session: Any) -> FrameEngine:  # noqa: ANN401  # of the engine's own package
         """Return the engine on a user's own session, which it never stops."""
         raise UnsupportedError(f"engine {self.name} takes no session", remedy="use `query`")

@@ -33,6 +33,13 @@ class SparkPlugin(EnginePlugin):
 
         return open_spark(warehouse=folder, config=config.options_of(self.name))
 
+    def runs_on(self) -> str:
+        import pyspark
+
+        from cdc_views_spark.java import cache_folder, java_home
+
+        return f"Spark {pyspark.__version__}, Java in {java_home(cache_folder())}; jars are kept in {cache_folder()}"
+
     def on(self, session: SparkSession) -> SparkEngine:
         from cdc_views_spark.engine import SparkEngine
 

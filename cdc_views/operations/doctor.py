@@ -1,0 +1,142 @@
+"""`doctor`: what this installation has and lacks for a project, and whether its files and places can be read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from cdc_views.engines.plugin import EnginePlugin
+from cdc_views.errors import CdcViewsError
+from cdc_views.model.extras import EXTRA_OF, needs
+from cdc_views.operations.context import ProjectContext, TableContext
+from cdc_views.operations.generating import definition_of
+from cdc_views.operations.status import status_of
+from cdc_views.storage.places import Place
+from cdc_views.storage.stores import is_url
+
+_PACKAGES = ("cdc-views", "duckdb", "deltalake", "pyarrow", "sqlglot")
+
+
+class Health(str, Enum):
+    """How a finding matters: `ABSENT` is not there, and nothing of the project needs it; `BROKEN` needs a remedy."""
+
+    OK = "ok"
+    ABSENT = "absent"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at, what was found, and the remedy; empty: none is needed."""
+
+    what: str
+    health: Health
+    found: str
+    remedy: str = ""
+
+
+def examine(project: ProjectContext | None) -> Iterator[Finding]:
+    """Yield what was found: the installation, then the project's engine, places and tables, if there is a project."""
+    yield Finding("python", Health.OK, f"{sys.version.split()[0]}, {sys.executable}")
+    for name in _PACKAGES:
+        yield Finding(name, Health.OK, version(name))
+    yield from _extras(None if project is None else project.engine_plugin)
+    if project is None:
+        return
+    yield from _engine(project)
+    yield _warehouse(project)
+    for table in project.tables:
+        yield _schema(table)
+        yield _raw(table)
+
+
+def _extras(engine: EnginePlugin | None) -> Iterator[Finding]:
+    needed = None if engine is None else engine.extra
+    for extra in sorted(set(EXTRA_OF.values())):
+        lacking = [module for module, of in EXTRA_OF.items() if of == extra and not _is_there(module)]
+        what, remedy = f"extra {extra}", f"pip install 'cdc-views[{extra}]'"
+        if not lacking:
+            yield Finding(what, Health.OK, "installed")
+        else:
+            health = Health.BROKEN if extra == needed else Health.ABSENT
+            yield Finding(what, health, f"without {', '.join(lacking)}", remedy)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # a package above it is missing, or half there
+        return False
+
+
+def _engine(project: ProjectContext) -> Iterator[Finding]:
+    plugin = project.engine_plugin
+    what = f"engine {plugin.name}"
+    try:
+        with needs(what, extra=plugin.extra):
+            yield Finding(what, Health.OK, plugin.runs_on() or "installed")
+    except CdcViewsError as error:
+        yield _broken(what, error)
+
+
+def _warehouse(project: ProjectContext) -> Finding:
+    what = f"warehouse {project.config.warehouse}"
+    if project.is_remote:
+        return Finding(what, Health.OK, "its tables are below")
+    try:
+        place = project.warehouse
+        if is_url(project.config.warehouse):
+            return Finding(what, Health.OK, "answers" if any(True for _ in place.glob("*")) else "answers; empty")
+        return _folder(what, place)
+    except (CdcViewsError, OSError) as error:
+        return _broken(what, error)
+
+
+def _folder(what: str, place: Place) -> Finding:
+    there = place
+    while not there.exists():
+        there = there.parent
+    if not os.access(str(there), os.W_OK):
+        return Finding(what, Health.BROKEN, f"{there} cannot be written", "change its permissions, or `warehouse:`")
+    return Finding(what, Health.OK, "a folder" if there == place else "not there yet; the first landing makes it")
+
+
+def _schema(table: TableContext) -> Finding:
+    what = f"{table.name}: schema"
+    try:
+        return Finding(
+            what, Health.OK, f"{len(table.schema.columns)} columns, key {', '.join(c.name for c in table.schema.row_key)}"
+        )
+    except CdcViewsError as error:
+        return _broken(what, error)
+
+
+def _raw(table: TableContext) -> Finding:
+    what = f"{table.name}: tables"
+    try:
+        if table.project.is_remote:
+            return _remote(what, table)
+        found = status_of(table)
+    except CdcViewsError as error:
+        return _broken(what, error)
+    if found.problem:
+        return Finding(what, Health.BROKEN, found.problem)
+    if found.raw_facts is None:
+        return Finding(what, Health.OK, "nothing has landed yet")
+    waiting = f"; {found.quarantined:,} events wait in quarantine" if found.quarantined else ""
+    return Finding(what, Health.OK, f"{found.raw_facts:,} changes landed{waiting}")
+
+
+def _remote(what: str, table: TableContext) -> Finding:
+    with table.project.remote() as engine:
+        found = engine.standing(definition_of(table))
+    return Finding(what, Health.OK, "nothing has landed yet" if found.raw_rows is None else f"{found.raw_rows:,} changes landed")
+
+
+def _broken(what: str, error: Exception) -> Finding:
+    return Finding(what, Health.BROKEN, " ".join(str(error).split()))
