@@ -64,6 +64,7 @@ def _options(
 _PROJECT, _INGEST, _VIEWS = "Project", "Ingest", "Views and compacted state"
 _INSPECT, _QUALITY, _TOOLS = "Read and explain", "Quality", "Other tools"
 
+app.command("demo", rich_help_panel=_PROJECT)(commands_project.demo)
 app.command("init", rich_help_panel=_PROJECT)(commands_project.init)
 app.command("status", rich_help_panel=_PROJECT)(commands_warehouse.status)
 app.command("doctor", rich_help_panel=_PROJECT)(commands_warehouse.doctor)

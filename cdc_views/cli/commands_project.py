@@ -1,4 +1,4 @@
-"""`init`, `generate`, `plan` and `apply`: the project file and the views it makes."""
+"""`demo`, `init`, `generate`, `plan` and `apply`: the project file and the views it makes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_views.cli.completion import one_of
 from cdc_views.cli.log import log, warn_of_quarantine
 from cdc_views.cli.printing import fields_of
 from cdc_views.cli.shared import EngineOption, Request, StrategyOption, shared
 from cdc_views.errors import UsageError
+from cdc_views.operations.examples import EXAMPLES
 
 if TYPE_CHECKING:
     from cdc_views.operations.applying import TablePlan
@@ -76,6 +78,27 @@ def init(
     records = [{"project": str(started.file), "table": table} for table in started.tables]
     asked.print(("project", "table"), records)
     log.info(f"wrote {started.file}; next: cdc-views land {started.raw_format} FILE… --table {started.tables[0]}")
+
+
+@shared("format")
+def demo(
+    asked: Request,
+    *,
+    example: Annotated[
+        str, typer.Argument(metavar="|".join(EXAMPLES), help="Which events.", autocompletion=one_of(lambda: EXAMPLES))
+    ] = "postgres",
+    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="A new folder for the files.")] = Path("shop"),
+) -> None:
+    """Write an example's files into a new folder, to try the commands on.
+
+    The events are real: captured from a PostgreSQL by Debezium, or from the commit logs of three Cassandra nodes.
+    """
+    from cdc_views.operations.examples import write_example
+
+    found = write_example(example, folder)
+    asked.print(("file", "bytes", "lines"), (fields_of(one, ("file", "bytes", "lines")) for one in found))
+    schema = next(one.file for one in found if one.file.stem == "schema")
+    log.info(f"{EXAMPLES[example]}; next: cd {folder}, then cdc-views init --from {schema.name}")
 
 
 @shared("project", "select", "format")

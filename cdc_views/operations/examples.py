@@ -1,0 +1,45 @@
+"""`demo`: example files that the package brings, written into a new folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdc_views.errors import ConfigError, UsageError, did_you_mean
+
+EXAMPLES: Mapping[str, str] = {
+    "postgres": "a shop's events as Debezium posted them from a PostgreSQL",
+    "cassandra": "a shop's mutations as three Cassandra nodes logged them, and what Cassandra answered",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleFile:
+    """A file that was written, its size in bytes, and its number of lines."""
+
+    file: Path
+    bytes: int
+    lines: int
+
+
+def write_example(name: str, folder: Path) -> list[ExampleFile]:
+    """Write an example's files into `folder`, which must be new or empty; raises `UsageError` for an unknown example, and
+    `ConfigError` if something is there.
+    """
+    if name not in EXAMPLES:
+        raise UsageError(f"there is no example {name!r}{did_you_mean(name, EXAMPLES)}")
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise ConfigError(f"{folder}: is there already; remove it, or name another folder with --dir")
+    from cdc_views.sql.statements import template_folder
+
+    found = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for source in sorted((Path(template_folder()) / "examples" / name).iterdir()):
+            content = source.read_bytes()
+            (folder / source.name).write_bytes(content)
+            found.append(ExampleFile(folder / source.name, len(content), content.count(b"\n")))
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written ({error}); name another folder with --dir") from error
+    return found

@@ -1,0 +1,1 @@
+"""Captures of real servers' events, for the examples of `cdc-views demo`."""
