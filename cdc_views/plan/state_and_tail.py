@@ -2,7 +2,7 @@
 
 Its text outlives the versions that it was made of: it names no files and no versions, and holds for whatever lands later. So it
 reduces all facts by one group-by, as a view of raw alone does, and nothing that lands needs a case of its own. A plan that lets
-untouched rows pass has twice the text, and Spark spends on it what it saves (docs/how-to/tools/spark.md).
+untouched rows pass has twice the text, and Spark spends on it what it saves (docs/internals/spark.md).
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def test_grouping_by_a_label_that_is_not_there_is_noticed(known: Exposed) -> Non
 
 
 def test_documents_have_each_metric(running: Watched) -> None:
-    pages = ("docs/how-to/sources/produce.md", "docs/how-to/sources/http.md", "docs/how-to/operate.md")
+    pages = ("docs/how-to/sources/producers.md", "docs/how-to/sources/http.md", "docs/how-to/operate.md")
     text = "".join((ROOT / page).read_text() for page in pages)
     families = [family for scraped in running.scraped() for family in text_string_to_metric_families(scraped)]
     names = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
