@@ -42,7 +42,7 @@ def blocks(language: str) -> list[str]:
 
 
 def land_example(run: CommandLine, *, backwards: bool = False) -> None:
-    lines = blocks("json")[0].splitlines()
+    lines = blocks("sh")[0].split("<<'END'\n")[1].split("\nEND\n")[0].splitlines()
     for line in lines[::-1] if backwards else lines:
         assert run.land(ORDERS, line, format="cassandra-mutation").code == 0
 

@@ -48,9 +48,25 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
-def example() -> str:
-    (code,) = [code for code in re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.S) if "suite_of" in code]
+def command(*words: str, folder: Path) -> str:
+    program = [sys.executable, "-m", "cdc_views", *words]
+    return subprocess.run(program, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def example(naming: str = "suite_of") -> str:
+    (code,) = [code for code in re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.S) if naming in code]
     return str(code)
+
+
+@pytest.mark.slow
+def test_the_documented_expectation_of_ones_own_is_added_and_listed(tmp_path: Path) -> None:
+    make_project(tmp_path)
+    Project.load(tmp_path / "cdc_views.yml").table("shop.orders").land(write_lines(tmp_path / "events.jsonl", event(1)))
+    assert ",custom." not in command("validate", "--format", "csv", folder=tmp_path)
+    (tmp_path / "orders.jsonl").write_text(command("query", "shop.orders", "--format", "jsonl", folder=tmp_path))
+    assert run(example("shop.orders.custom"), tmp_path).splitlines()[-1] == "True"
+    again = command("validate", "--format", "csv", folder=tmp_path)
+    assert "shop.orders,custom.column_values_to_be_in_set.state,passed" in again
 
 
 @pytest.mark.slow
