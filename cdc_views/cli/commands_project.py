@@ -87,9 +87,9 @@ def demo(
     example: Annotated[
         str, typer.Argument(metavar="|".join(EXAMPLES), help="Which events.", autocompletion=one_of(lambda: EXAMPLES))
     ] = "postgres",
-    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="A new folder for the files.")] = Path("shop"),
+    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write the files.")] = Path("."),
 ) -> None:
-    """Write an example's files into a new folder, to try the commands on.
+    """Write an example's schema and events, to try the commands on.
 
     The events are real: captured from a PostgreSQL by Debezium, or from the commit logs of three Cassandra nodes.
     """
@@ -97,8 +97,8 @@ def demo(
 
     found = write_example(example, folder)
     asked.print(("file", "bytes", "lines"), (fields_of(one, ("file", "bytes", "lines")) for one in found))
-    schema = next(one.file for one in found if one.file.stem == "schema")
-    log.info(f"{EXAMPLES[example]}; next: cd {folder}, then cdc-views init --from {schema.name}")
+    schema = next(one.file for one in found if one.file.stem == "schema").as_posix()
+    log.info(f"{EXAMPLES[example]}; next: cdc-views init --from {schema}")
 
 
 @shared("project", "select", "format")

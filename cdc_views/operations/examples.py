@@ -1,4 +1,4 @@
-"""`demo`: example files that the package brings, written into a new folder."""
+"""`demo`: example files that the package brings, written into a folder."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class ExampleFile:
 
 
 def write_example(name: str, folder: Path) -> list[ExampleFile]:
-    """Write an example's files into `folder`, which must be new or empty; raises `UsageError` for an unknown example, and
-    `ConfigError` if something is there.
-    """
+    """Write an example's files into `folder`. Raises `UsageError` for an unknown example, `ConfigError` if one is there."""
     if name not in EXAMPLES:
         raise UsageError(f"there is no example {name!r}{did_you_mean(name, EXAMPLES)}")
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise ConfigError(f"{folder}: is there already; remove it, or name another folder with --dir")
     from cdc_views.sql.statements import template_folder
 
+    sources = sorted((Path(template_folder()) / "examples" / name).iterdir())
+    for there in (folder / source.name for source in sources):
+        if there.exists():
+            raise ConfigError(f"{there}: is there already and is not overwritten; name another folder with --dir")
     found = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for source in sorted((Path(template_folder()) / "examples" / name).iterdir()):
+        for source in sources:
             content = source.read_bytes()
             (folder / source.name).write_bytes(content)
             found.append(ExampleFile(folder / source.name, len(content), content.count(b"\n")))
