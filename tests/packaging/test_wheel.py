@@ -12,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers.document_runs import run_document
+from helpers.document_shell import Shell, environment
 
 pytestmark = pytest.mark.heavy
 
@@ -141,3 +143,19 @@ print(template_folder())
     assert re.search(r"^shop\.orders,shop_orders\.html,[1-9]\d*,0,", out, re.MULTILINE)
     assert "<style>:root" in (tmp_path / "site" / "index.html").read_text("utf-8")
     assert Path(out.splitlines()[-1]).is_relative_to(unpacked)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        *(
+            pytest.param(f"docs/tutorials/{name}.md", marks=pytest.mark.slow)
+            for name in ("postgres", "cassandra", "bronze-table")
+        ),
+    ],
+)
+def test_a_first_page_works_word_for_word_from_the_wheel(page: str, unpacked: Path, tmp_path: Path) -> None:
+    shell = Shell(tmp_path, {**environment(ROOT), "PYTHONPATH": str(unpacked)}, is_in_process=False)
+    assert shell.run('python -c "import cdc_views; print(cdc_views.__file__)"').out.startswith(str(unpacked))
+    assert run_document((ROOT / page).read_text(encoding="utf-8"), shell) == ""
