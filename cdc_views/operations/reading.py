@@ -45,12 +45,27 @@ class QueryOptions(FrameOptions, total=False):
     confirmed: bool
 
 
+class StatementOptions(TypedDict, total=False):
+    """The arguments of `Project.sql`."""
+
+    as_of: Instant | None
+    engine: str | None
+    landed_as_of: Instant | None
+    written_as_of: Instant | None
+    raw_only: bool
+
+
 _CALLERS_FAULT = {
     "BinderException", "CatalogException", "ConversionException", "ParserException",  # DuckDB
     "AnalysisException", "NumberFormatException", "ParseException",  # Spark
     "InvalidQueryError",  # BigQuery
 }  # fmt: skip
 """Errors of engines for a condition that they cannot evaluate."""
+_STATEMENTS_FAULT = _CALLERS_FAULT | {
+    "InvalidInputException", "OutOfRangeException", "PermissionException", "NotImplementedException", "SyntaxException",
+    "ArithmeticException", "DateTimeException", "IllegalArgumentException", "ArrayIndexOutOfBoundsException",
+}  # fmt: skip
+"""And for a statement that they cannot run, or not on these rows."""
 
 
 @contextmanager
@@ -62,6 +77,18 @@ def condition_errors(where: str | None) -> Iterator[None]:
         if where is None or type(error.__cause__).__name__ not in _CALLERS_FAULT:
             raise
         raise UsageError(f"--where {where!r} cannot be evaluated: {error}") from error
+
+
+@contextmanager
+def statement_errors() -> Iterator[None]:
+    """Turn an engine's error about a user's statement, such as an unknown column, into a `UsageError`."""
+    try:
+        yield
+    except EngineError as error:
+        if type(error.__cause__).__name__ not in _STATEMENTS_FAULT:
+            raise
+        told = " ".join(str(error.__cause__).partition("\n\n")[0].split("\n'")[0].split())
+        raise UsageError(f"the query cannot be run: {told}") from error
 
 
 @contextmanager
