@@ -89,8 +89,8 @@ class Project(ProjectContext):
     def sql(self, statement: str, **asked: Unpack[StatementOptions]) -> StatementResult:
         """Return the rows of one query over merged tables, as joins and aggregates; needs neither views nor states.
 
-        The query is in the engine's own SQL, DuckDB's or Spark's, and runs as it is written. It names tables by their whole names,
-        or by the last part where no other table ends so, and reads nothing else. Columns have the types of views.
+        The query is in the engine's own SQL, DuckDB's or Spark's, and runs as it is written. It names tables by their whole
+        names, or by the last part where no other table ends so, and reads nothing else. Columns have the types of views.
 
         Args:
             statement: A query that begins with SELECT, WITH or FROM.

@@ -48,7 +48,7 @@ def print_statement(asked: Request, text: str, given: Mapping[str, Any], *, form
     from cdc_views.operations.statements import streamed_statement
 
     for name, value in given.items():
-        if name not in _WORKS and value not in (None, False, (), []):
+        if name not in _WORKS and value is not None and value is not False and value not in ((), []):
             told = _INSTEAD.get(name, "query that table alone, by its name")
             raise UsageError(f"--{name} is of one table, and this is SQL; leave it out: {told}")
     format = check_format(format or "table")

@@ -17,13 +17,11 @@ from cdc_views.errors import UsageError
 
 EXPECTED = "one query was expected, which begins with SELECT, WITH or FROM and reads the project's tables alone"
 _BEGINNING = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|FROM)\b", re.IGNORECASE | re.DOTALL)
-TABLE_FUNCTIONS = frozenset(
-    "range generate_series unnest explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple".split()
-)
+_MADE = "range generate_series unnest explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple"
+TABLE_FUNCTIONS = frozenset(_MADE.split())
 """Functions that make rows of the query's own values."""
-_FORBIDDEN_FUNCTIONS = frozenset(
-    "reflect try_reflect java_method getenv current_setting getvariable from_protobuf to_protobuf write_log".split()
-)
+_OUTSIDE = "reflect try_reflect java_method getenv current_setting getvariable from_protobuf to_protobuf write_log"
+_FORBIDDEN_FUNCTIONS = frozenset(_OUTSIDE.split())
 """Functions that run code, or read something else than their arguments."""
 _ACTIONS = (
     exp.DDL, exp.DML, exp.Command, exp.Into, exp.Show, exp.Describe, exp.Summarize, exp.Pragma, exp.Attach, exp.Detach, exp.Set,
@@ -186,7 +184,11 @@ def _qualifiers(columns: Iterator[exp.Column], references: tuple[TableReference,
     for column in columns:
         parts = column.parts
         for name in known:
-            if len(parts) > len(name) and "start" in parts[0].meta and _folded(tuple(part.name for part in parts[: len(name)])) == name:
+            if (
+                len(parts) > len(name)
+                and "start" in parts[0].meta
+                and _folded(tuple(part.name for part in parts[: len(name)])) == name
+            ):
                 yield parts[0].meta["start"], parts[len(name) - 1].meta["start"]
 
 
@@ -209,5 +211,3 @@ def _place(error: ParseError) -> str:
     if not line or not found:
         return ""
     return f" at {found!r} (line {line}, column {(column or 0) - len(found) + 1})"
-
-

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cdc_views.engines.base import BATCH_ROWS, StatementRead
+from cdc_views.engines.base import BATCH_ROWS, Read, StatementRead
 from cdc_views.engines.plugin import engine_plugin, engines_that
 from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
 from cdc_views.model.types import Kind, contains
@@ -18,7 +18,7 @@ from cdc_views.model.user_statements import EXPECTED, TableReference, UserStatem
 from cdc_views.operations.context import ProjectContext, TableContext
 from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.querying import reading_as_shown
-from cdc_views.operations.reading import statement_errors
+from cdc_views.operations.reading import BINDING, RUNNING, statement_errors
 from cdc_views.operations.result import ArrowForms, counted, html_of
 from cdc_views.rules.codec.arrow_texts import ArrowTexts
 from cdc_views.rules.instants import Instant, epoch_seconds
@@ -98,7 +98,7 @@ class StatementResult(StatementTexts, ArrowForms):
         return self.exact
 
     def _batches(self) -> Iterable[pa.RecordBatch]:
-        return self.exact.to_batches(max_chunksize=BATCH_ROWS)  # type: ignore[no-any-return]
+        return self.exact.to_batches(max_chunksize=BATCH_ROWS)
 
     def __len__(self) -> int:
         return int(self.exact.num_rows)
@@ -132,10 +132,11 @@ def streamed_statement(
     tables = {one.name: _table(project, one) for one in statement.references}
     named = {table.name: table for table in tables.values()}
     now = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-    reads, notes = {}, {}
+    reads, notes = dict[str, Read](), dict[str, str]()
     with ExitStack() as stack:
+        stack.enter_context(statement_errors(RUNNING))
         stack.enter_context(naming_damage(*named.values()))
-        stack.enter_context(statement_errors())
+        stack.enter_context(statement_errors(BINDING))
         for name, table in named.items():
             read, note = stack.enter_context(reading_as_shown(table, as_of=as_of, raw_only=raw_only, **asked))
             reads[name] = replace(read, as_of=now)
@@ -156,7 +157,7 @@ def _dialect(engine: str) -> str:
 
 
 def _table(project: ProjectContext, one: TableReference) -> TableContext:
-    """The table of a name: of that name, or, since SQL ignores case, the only one that differs in it; the whole name goes first."""
+    """The table that is called so, or, since SQL ignores case, the only one that differs in it; whole names go first."""
     name = one.name.casefold()
     exact = [table for table in project.tables if table.is_called(one.name)]
     like = exact or [table for table in project.tables if f".{table.name}".casefold().endswith(f".{name}")]
@@ -166,7 +167,9 @@ def _table(project: ProjectContext, one: TableReference) -> TableContext:
     if found:
         raise UsageError(f"the query reads {one.name!r}, which may be {' and '.join(t.name for t in found)}; give the whole name")
     known = [table.name for table in project.tables]
-    raise UsageError(f"the query reads {one.name!r}, which {project.file} does not have{did_you_mean(one.name, known)}; {EXPECTED}")
+    raise UsageError(
+        f"the query reads {one.name!r}, which {project.file} does not have{did_you_mean(one.name, known)}; {EXPECTED}"
+    )
 
 
 def _check_names(names: list[str]) -> None:
@@ -176,4 +179,6 @@ def _check_names(names: list[str]) -> None:
 
 
 def _have_millis(tables: Iterable[TableContext]) -> bool:
-    return any(contains(column.type, Kind.TIMESTAMP) for table in tables for column in table.schema.columns)
+    """Whether instants look as those of Cassandra: unless only instants of another source are among the columns."""
+    kinds = [column.type for table in tables for column in table.schema.columns]
+    return any(contains(kind, Kind.TIMESTAMP) for kind in kinds) or not any(contains(kind, Kind.INSTANT) for kind in kinds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -17,6 +17,9 @@ from cdc_views.engines.snapshot import Snapshot
 from cdc_views.errors import UsageError
 from cdc_views.model.user_statements import EXPECTED, TABLE_FUNCTIONS
 from cdc_views.sql import check_names
+
+if TYPE_CHECKING:
+    from duckdb.sqltypes import DuckDBPyType
 
 _INEXACT = frozenset({"uhugeint", "bit", "bignum", "time with time zone", "union", "variant", "geometry"})
 """Types whose values Arrow changes, or has no type for."""
@@ -59,7 +62,9 @@ def _check(connection: duckdb.DuckDBPyConnection, text: str, *, known: frozenset
     tree = json.loads(told)
     if len(one) != 1 or one[0].type != StatementType.SELECT or tree["error"]:
         why = tree.get("error_message", "it has more than one statement")
-        raise UsageError(f"DuckDB does not take the query as one: {why}; {EXPECTED}, and PIVOT names its values: ON column IN (…)")
+        raise UsageError(
+            f"DuckDB does not take the query as one: {why}; {EXPECTED}, and PIVOT names its values: ON column IN (…)"
+        )
     nodes = list(_nodes(tree))
     ours = {node["key"].casefold() for node in nodes if isinstance(node.get("key"), str)}  # of WITH
     for node in nodes:
@@ -79,7 +84,7 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
         yield from _nodes(part)
 
 
-def _check_exact(name: str, kind: duckdb.DuckDBPyType) -> None:
+def _check_exact(name: str, kind: DuckDBPyType) -> None:
     if kind.id in _INEXACT:
         raise UsageError(f"column {name!r} is of type {kind}, whose values are not exact here; cast it, as CAST(… AS VARCHAR)")
     for _, part in kind.children if kind.id in ("list", "array", "struct", "map") else ():

@@ -37,11 +37,11 @@ class ArrowTexts:
         if pa.types.is_fixed_size_list(kind) or pa.types.is_list_view(kind) or pa.types.is_large_list(kind):
             return self.of(array.cast(pa.list_(kind.value_type)))
         if pa.types.is_list(kind):
-            return self._lists(array, self.of(array.values), "[]")
+            return self._lists(array, self.of(array.values), "[", "]")
         if pa.types.is_map(kind):
             keys = (text if text.startswith('"') else quote(text) for text in self.of(array.keys))
             pairs = [f"{key}: {item}" for key, item in zip(keys, self.of(array.items), strict=True)]
-            return self._lists(array, pairs, "{}")
+            return self._lists(array, pairs, "{", "}")
         if pa.types.is_struct(kind):
             names = [quote(kind.field(i).name) for i in range(kind.num_fields)]
             rows = zip(*map(self.of, array.flatten()), strict=True)
@@ -50,8 +50,8 @@ class ArrowTexts:
         text = self._scalar(kind)
         return ["null" if value is None else text(value) for value in _plain(array).to_pylist()]
 
-    def _lists(self, array: pa.Array, items: list[str], brackets: str) -> list[str]:
-        places, (left, right) = array.offsets.to_pylist(), brackets
+    def _lists(self, array: pa.Array, items: list[str], left: str, right: str) -> list[str]:
+        places = array.offsets.to_pylist()
         ranges = zip(places, places[1:], array.is_valid().to_pylist(), strict=False)
         return [f"{left}{', '.join(items[a:b])}{right}" if is_there else "null" for a, b, is_there in ranges]
 
