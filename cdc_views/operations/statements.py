@@ -89,7 +89,7 @@ class StatementResult(StatementTexts, ArrowForms):
     notes: Mapping[str, str]
 
     @property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         """The columns and their types."""
         return self.exact.schema
 
@@ -98,7 +98,7 @@ class StatementResult(StatementTexts, ArrowForms):
         return self.exact
 
     def _batches(self) -> Iterable[pa.RecordBatch]:
-        return self.exact.to_batches(max_chunksize=BATCH_ROWS)
+        yield from self.exact.to_batches(max_chunksize=BATCH_ROWS)
 
     def __len__(self) -> int:
         return int(self.exact.num_rows)

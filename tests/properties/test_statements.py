@@ -10,18 +10,17 @@ import pytest
 from helpers.histories import NOW, histories
 from helpers.projects import add, project_of
 from helpers.reading import SEED
-from helpers.schemas import BIGINT, BOOLEAN, INT, NARROW, TEXT, TIMESTAMP, UUID, Subject
+from helpers.schemas import BIGINT, BOOLEAN, FLOAT, INT, TEXT, TIMESTAMP, UUID, Subject
 from helpers.schemas import table as schema_of
 
 from cdc_views.formats.base import WriteOrder
-from cdc_views.model.types import EMPTY, is_text
+from cdc_views.model.types import EMPTY, LogicalType, is_text
 from cdc_views.operations.statements import run_statement
 from cdc_views.table import Table
 
-REGULARS = {"n": BIGINT, "t": TEXT, "at": TIMESTAMP, "b": BOOLEAN, "u": UUID}
+REGULARS = {"n": BIGINT, "t": TEXT, "at": TIMESTAMP, "b": BOOLEAN, "u": UUID, "f": FLOAT}
 SUBJECTS = (
-    NARROW,
-    Subject(schema_of("simple", partition={"case": INT}, clustering={"c": INT}, statics={"s": TEXT}, regulars=REGULARS)),
+    Subject(schema_of("cells", partition={"case": INT}, clustering={"c": INT}, statics={"s": TEXT}, regulars=REGULARS)),
     Subject(schema_of("rows", partition={"case": INT, "k": TEXT}, regulars={"n": BIGINT, "t": TEXT}), WriteOrder.LOG_POSITION),
 )
 """Columns that a view shows in the types that `query` prints."""
@@ -32,10 +31,14 @@ def shown(rows: Any) -> list[str]:
 
 
 def as_viewed(made: Table, rows: Any, texts: Any) -> Iterator[dict[str, str]]:
-    """Yield the texts of rows; a view has no value of 0 bytes but a text's."""
+    """Yield the texts of rows; a view has no value of 0 bytes but a text's, and no time that is out of its type's range."""
     for row, text in zip(rows, texts, strict=True):
-        empty = {name for name, value in row.items() if value is EMPTY and not is_text(made.schema.column(name).type)}
-        yield {name: "null" if name in empty else shown for name, shown in text.items()}
+        gone = {name for name, value in row.items() if is_null(made.schema.column(name).type, value)}
+        yield {name: "null" if name in gone else shown for name, shown in text.items()}
+
+
+def is_null(kind: LogicalType, value: Any) -> bool:
+    return (value is EMPTY and not is_text(kind)) or (kind == TIMESTAMP and value is not None and abs(value) * 1000 >= 1 << 63)
 
 
 def check(made: Table, *engine: str) -> None:

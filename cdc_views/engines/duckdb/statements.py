@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -89,7 +89,7 @@ def _check_exact(name: str, kind: DuckDBPyType) -> None:
         raise UsageError(f"column {name!r} is of type {kind}, whose values are not exact here; cast it, as CAST(… AS VARCHAR)")
     for _, part in kind.children if kind.id in ("list", "array", "struct", "map") else ():
         if not isinstance(part, int):  # the size of an array
-            _check_exact(name, part)
+            _check_exact(name, cast("DuckDBPyType", part))
 
 
 def _batches(reader: pa.RecordBatchReader, connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch]:
