@@ -29,7 +29,7 @@ def run_over(session: SparkSession, asked: StatementRead, frames: Mapping[str, D
                 check_names(asked.reads[table].raw.relation, "spark")
                 frame.createOrReplaceTempView(views[table])
             rows = session.sql(asked.text(views))
-            schema = to_arrow_schema(rows.schema)
+            schema = to_arrow_schema(rows.schema, timezone="UTC")
         finally:
             for view in views.values():
                 session.catalog.dropTempView(view)

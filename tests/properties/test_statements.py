@@ -10,7 +10,7 @@ import pytest
 from helpers.histories import NOW, histories
 from helpers.projects import add, project_of
 from helpers.reading import SEED
-from helpers.schemas import BIGINT, BOOLEAN, FLOAT, INT, TEXT, TIMESTAMP, UUID, Subject
+from helpers.schemas import BIGINT, BOOLEAN, INT, TEXT, TIMESTAMP, UUID, Subject
 from helpers.schemas import table as schema_of
 
 from cdc_views.formats.base import WriteOrder
@@ -18,7 +18,7 @@ from cdc_views.model.types import EMPTY, LogicalType, is_text
 from cdc_views.operations.statements import run_statement
 from cdc_views.table import Table
 
-REGULARS = {"n": BIGINT, "t": TEXT, "at": TIMESTAMP, "b": BOOLEAN, "u": UUID, "f": FLOAT}
+REGULARS = {"n": BIGINT, "t": TEXT, "at": TIMESTAMP, "b": BOOLEAN, "u": UUID}
 SUBJECTS = (
     Subject(schema_of("cells", partition={"case": INT}, clustering={"c": INT}, statics={"s": TEXT}, regulars=REGULARS)),
     Subject(schema_of("rows", partition={"case": INT, "k": TEXT}, regulars={"n": BIGINT, "t": TEXT}), WriteOrder.LOG_POSITION),
