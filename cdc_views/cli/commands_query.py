@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 _QueriedArgument = Annotated[
     str,
     typer.Argument(
-        metavar="TABLE|SQL", help="As elsewhere, or a query that begins with SELECT, WITH or FROM.", autocompletion=table_names
+        metavar="TABLE|SQL",
+        help="keyspace.table, or its last part; or SQL that begins with SELECT, WITH or FROM.",
+        autocompletion=table_names,
     ),
 ]
 _WhereOption = Annotated[str | None, typer.Option(metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]

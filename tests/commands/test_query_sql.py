@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from helpers.command_line import CommandLine, table, write_project
+from helpers.found_tables import as_records, find, found
 from helpers.tiny_project import event, write_lines
 
 from cdc_views import Project
@@ -103,8 +104,8 @@ def test_spark_answers_alike(run: CommandLine) -> None:
     assert run.query("SELECT `orders`.id FROM `shop`.`orders` WHERE id = 1", "--engine", "spark") == [{"id": 1}]
     both = "SELECT id, line, state, note, id / 2 AS half, CAST(id AS DECIMAL(20, 3)) AS d FROM orders ORDER BY id"
     assert run("query", both, "--format", "csv").out == run("query", both, "--format", "csv", "--engine", "spark").out
-    found = Project.load().sql(JOINED, engine="spark")
-    assert found.to_arrow().to_pylist() == Project.load().sql(JOINED).to_arrow().to_pylist()
+    joined = Project.load().sql(JOINED, engine="spark")
+    assert joined.to_arrow().to_pylist() == Project.load().sql(JOINED).to_arrow().to_pylist()
 
 
 FILES = {
@@ -316,14 +317,14 @@ def test_formats(run: CommandLine) -> None:
 
 
 def test_a_result_has_the_forms_of_one(run: CommandLine) -> None:
-    found = Project.load().sql("SELECT id, CAST(id AS DECIMAL(20, 2)) AS d FROM orders WHERE id > 3 ORDER BY id")
-    assert (len(found), repr(found), found.columns) == (2, "StatementResult(2 rows of id, d)", ("id", "d"))
-    assert list(found) == [{"id": 4, "d": Decimal("4.00")}, {"id": 5, "d": Decimal("5.00")}]
-    assert found.to_arrow().to_pylist() == list(found)
-    assert found.to_pandas()["id"].tolist() == [4, 5]
-    assert [row[0] for row in found.to_duckdb().fetchall()] == [4, 5]
-    assert "<td" in found._repr_html_()
-    assert "5.00" in found._repr_html_()
+    rows = Project.load().sql("SELECT id, CAST(id AS DECIMAL(20, 2)) AS d FROM orders WHERE id > 3 ORDER BY id")
+    assert (len(rows), repr(rows), rows.columns) == (2, "StatementResult(2 rows of id, d)", ("id", "d"))
+    assert list(rows) == [{"id": 4, "d": Decimal("4.00")}, {"id": 5, "d": Decimal("5.00")}]
+    assert rows.to_arrow().to_pylist() == list(rows)
+    assert rows.to_pandas()["id"].tolist() == [4, 5]
+    assert [row[0] for row in rows.to_duckdb().fetchall()] == [4, 5]
+    assert "<td" in rows._repr_html_()
+    assert "5.00" in rows._repr_html_()
 
 
 def test_nothing_landed_is_told(run: CommandLine) -> None:
@@ -334,6 +335,15 @@ def test_nothing_landed_is_told(run: CommandLine) -> None:
     )
     assert (answer.code, answer.rows) == (0, [{"n": 5, "c": 0}])
     assert "nothing has landed for new.customers yet" in answer.err
+
+
+def test_a_table_that_somebody_else_lands_is_one_as_well(run: CommandLine) -> None:
+    find(as_records([{"value": event(n, table="customers", state=f"found {n}"), "topic": "t"} for n in (1, 2)]))
+    write_project(table("shop.orders", "schema.cql", FORMAT), found("shop.customers", "schema.cql", FORMAT))
+    sql = "SELECT c.state AS name FROM orders JOIN customers c USING (id) ORDER BY id"
+    assert run.query(sql) == [{"name": "found 1"}, {"name": "found 2"}]
+    find(as_records([{"value": event(3, table="customers", state="found 3"), "topic": "t"}], first=2))
+    assert [row["name"] for row in run.query(sql)] == ["found 1", "found 2", "found 3"]
 
 
 def test_an_ambiguous_name_is_told(run: CommandLine) -> None:
