@@ -21,6 +21,10 @@ from cdc_views.rules.instants import Instant
 from cdc_views.table import Table
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from cdc_views.operations.reading import StatementOptions
+    from cdc_views.operations.statements import StatementResult
     from cdc_views.report import RunReport
 
 
@@ -81,6 +85,25 @@ class Project(ProjectContext):
     def select(self, names: Sequence[str]) -> tuple[Table, ...]:
         """Return the tables of these names, in this order; all tables if no name is given."""
         return tuple(self.table(name) for name in dict.fromkeys(names)) if names else self.tables
+
+    def sql(self, statement: str, **asked: Unpack[StatementOptions]) -> StatementResult:
+        """Return the rows of one query over merged tables, as joins and aggregates; needs neither views nor states.
+
+        The query is in the engine's own SQL, DuckDB's or Spark's, and runs as it is written. It names tables by their whole
+        names, or by the last part where no other table ends so, and reads nothing else. Columns have the types of views.
+
+        Args:
+            statement: A query that begins with SELECT, WITH or FROM.
+            asked: `as_of`, `landed_as_of`, `written_as_of`, `raw_only` and `engine`, as in `Table.query`, for all tables at once.
+
+        Raises:
+            UsageError: No single query, an unknown table, something else than tables to read, or the engine refuses it.
+            UnsupportedError: The engine runs no such queries (BigQuery).
+            EngineError: The engine failed.
+        """
+        from cdc_views.operations.statements import run_statement
+
+        return run_statement(self, statement, **asked)
 
     def report(
         self,

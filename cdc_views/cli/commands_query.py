@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_views.cli.completion import table_names
 from cdc_views.cli.log import log, warn_of_quarantine
-from cdc_views.cli.printing import FORMATS, WRITTEN, Appearance, check_format, fields_of
+from cdc_views.cli.printing import FORMATS, ROWS, WRITTEN, Appearance, check_format, fields_of
 from cdc_views.cli.shared import (
     AsOfOption,
     ColumnsOption,
@@ -21,6 +22,7 @@ from cdc_views.cli.shared import (
     columns_of,
     shared,
 )
+from cdc_views.cli.statements import is_statement, print_statement
 from cdc_views.errors import UsageError
 from cdc_views.rules.codec.jsontext import JsonRow
 
@@ -31,6 +33,14 @@ if TYPE_CHECKING:
     from cdc_views.operations.result import AnswerRows
     from cdc_views.table import Table
 
+_QueriedArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE|SQL",
+        help="keyspace.table, or its last part; or SQL that begins with SELECT, WITH or FROM.",
+        autocompletion=table_names,
+    ),
+]
 _WhereOption = Annotated[str | None, typer.Option(metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
 _LandedOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Without what landed later.")]
 _WrittenOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Without what was written later.")]
@@ -55,7 +65,6 @@ _IntoOption = Annotated[
     str | None, typer.Option(metavar="TABLE", help="Write to a Delta table, a path or URL; rows have no order.")
 ]
 _OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what --out or --into wrote before.")]
-_ROWS = Appearance(is_wide_vertical=True)
 _CHOICE_COLUMNS = ("strategy", "why")
 _FIDELITY_COLUMNS = ("table", "column", "verdict", "reason", "case", "waived")
 _COPIES_COLUMNS = ("copies", "facts", "verdict")
@@ -68,7 +77,7 @@ _FACT_COLUMNS = ("key", "what", "column", "path", "written", "nodes", "missing_o
 def query(
     asked: Request,
     *,
-    table: TableArgument,
+    table: _QueriedArgument,
     engine: EngineOption = None,
     strategy: StrategyOption = None,
     where: _WhereOption = None,
@@ -87,22 +96,34 @@ def query(
     overwrite: _OverwriteOption = False,
     format: _FormatOption = None,
 ) -> None:
-    """Print or write the rows of a merged table; needs no `apply`."""
-    target = asked.table(table)
-    read: QueryOptions = {
-        "as_of": as_of, "where": where, "columns": columns_of(target, columns), "limit": limit, "engine": engine,
-        "strategy": strategy, "landed_as_of": landed_as_of, "written_as_of": written_as_of, "raw_only": raw_only,
-        "confirmed": confirmed,
+    """Print or write the rows of a merged table; needs no `apply`.
+
+    SQL in the place of TABLE joins and aggregates tables, in the engine's own dialect: "SELECT … FROM shop.orders o JOIN …".
+    """
+    read = {
+        "as_of": as_of, "where": where, "columns": columns, "limit": limit, "engine": engine, "strategy": strategy,
+        "landed_as_of": landed_as_of, "written_as_of": written_as_of, "raw_only": raw_only, "confirmed": confirmed,
     }  # fmt: skip
-    if out is None and into is None:
-        if overwrite:
+    target = {"out": out, "into": into, "overwrite": overwrite}
+    if is_statement(asked.project, table):
+        print_statement(asked, table, {**read, **target, "explain": explain, "select": asked.select}, format=format)
+    else:
+        _query_table(asked, asked.table(table), read, target, is_explained=explain, format=format)
+
+
+def _query_table(
+    asked: Request, table: Table, given: dict[str, Any], target: dict[str, Any], *, is_explained: bool, format: str | None
+) -> None:
+    read: Any = {**given, "columns": columns_of(table, given["columns"])}
+    if target["out"] is None and target["into"] is None:
+        if target["overwrite"]:
             raise UsageError("--overwrite is of --out or --into; name one, or leave it out")
-        _print_answer(replace(asked, format=check_format(format or "table")), target, read, is_explained=explain)
-    elif explain:
+        _print_answer(replace(asked, format=check_format(format or "table")), table, read, is_explained=is_explained)
+    elif is_explained:
         raise UsageError("--explain reads no rows, so there are none for --out or --into; leave one of them out")
     else:
-        written = target.write(out=out, into=into, overwrite=overwrite, format=format, **read)
-        _log_note(target, written.note)
+        written = table.write(format=format, **target, **read)
+        _log_note(table, written.note)
         log.info(written.line())
 
 
@@ -124,7 +145,7 @@ def _log_note(table: Table, note: str) -> None:
 def _print_rows(asked: Request, table: Table, found: AnswerRows, columns: Sequence[str], *, note: str) -> None:
     _log_note(table, note)
     is_json = asked.format in ("json", "jsonl")  # JSON has neither NaN nor infinities
-    asked.print_json(columns, found.json_rows() if is_json else found.shown_rows(), _ROWS)
+    asked.print_json(columns, found.json_rows() if is_json else found.shown_rows(), ROWS)
 
 
 @shared("project", "select", "format")

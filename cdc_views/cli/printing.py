@@ -48,6 +48,8 @@ class Appearance:
 
 
 PLAIN = Appearance()
+ROWS = Appearance(is_wide_vertical=True)
+"""Rows of merged tables."""
 WRITTEN = Appearance(micros=frozenset({"written", "purged_through"}), optional=frozenset({"path"}), null="")
 """Parts of facts, which only sources with write times have."""
 

@@ -28,7 +28,7 @@ def shown_progress() -> Iterator[Progress]:
         yield _log_line
         return
     with closing(_Bars()) as bars:
-        yield bars.of_file
+        yield _FileBars(bars)
 
 
 @contextmanager
@@ -84,13 +84,22 @@ class _Bars:
             if not self._tasks:
                 self.close()
 
-    def of_file(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
-        self(file.name, done=done_bytes, total=total_bytes)
-
     def close(self) -> None:
         if self._bars is not None:
             self._bars.stop()
         self._bars, self._tasks = None, {}
+
+
+class _FileBars:
+    """A bar for each file, which moves while a batch is read."""
+
+    def __init__(self, bars: _Bars) -> None:
+        self._bars = bars
+
+    def __call__(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
+        self._bars(file.name, done=done_bytes, total=total_bytes)
+
+    read = __call__
 
 
 def _log_line(file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:

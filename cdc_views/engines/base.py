@@ -15,6 +15,7 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.model.conditions import Condition
 from cdc_views.model.strategy import Strategy
 from cdc_views.model.style import Style
+from cdc_views.model.user_statements import UserStatement
 from cdc_views.plan.build import Ask
 from cdc_views.plan.compact import Step
 from cdc_views.plan.nodes import Node
@@ -163,6 +164,31 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class StatementRead:
+    """A user's query over merged tables, in the engine's own SQL.
+
+    `tables` has the full name of the table for each name in the statement (`TableReference.name`), `reads` the read of each
+    table by its full name, in form `SHOWN` and without an order.
+    """
+
+    statement: UserStatement
+    tables: Mapping[str, str]
+    reads: Mapping[str, Read]
+
+    def text(self, views: Mapping[str, str]) -> str:
+        """Return the statement over views, in SQL by the full name of their table."""
+        return self.statement.over({name: views[table] for name, table in self.tables.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class StatementRows:
+    """The rows of a statement: its columns, whose names may repeat, and its batches, which come while they are taken."""
+
+    columns: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
 class FollowedState:
     """A state that a view reads in its newest version, beside the raw facts since a bound.
 
@@ -260,6 +286,11 @@ class Engine(Protocol):
 
     def sql(self, read: Read) -> str:
         """Return the SQL text that `read` runs."""
+
+    def run_statement(self, asked: StatementRead) -> StatementRows:
+        """Run a user's query, which reads nothing but `asked.reads`; see `EnginePlugin.statement_dialect`."""
+        told = f"engine {self.name} runs no SQL over merged tables by itself"
+        raise UnsupportedError(told, remedy="run `cdc-views apply`, and query the views with the engine's own tools")
 
     def choice(self, read: Read) -> Choice:
         """Return the strategy that `read` takes, with the reason."""

@@ -33,6 +33,7 @@ class EnginePlugin(ABC):
         streams: It notices new events: `open` returns a `StreamingEngine`.
         spread_from: Bytes of work from which on its engine's tasks are worth their start; None: it has none. See `Engine.spread`.
         session_package: The package of the sessions that `on` takes; None: it takes none.
+        statement_dialect: sqlglot's name of the SQL that `Engine.run_statement` takes; None: it takes none.
     """
 
     name: ClassVar[str]
@@ -46,6 +47,7 @@ class EnginePlugin(ABC):
     streams: ClassVar[bool] = False
     spread_from: ClassVar[int | None] = None
     session_package: ClassVar[str | None] = None
+    statement_dialect: ClassVar[str | None] = None
 
     def check_warehouse(self, warehouse: str) -> None:  # noqa: B027  # most engines take any folder
         """Raise `ValueError` if the engine cannot use `warehouse:` of a project file."""

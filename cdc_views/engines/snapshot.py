@@ -19,16 +19,21 @@ from cdc_views.storage.table_log import TableLog
 
 _OF_STATE = "build the state anew with `materialize --full`"
 _OF_RAW = "restore this file of the raw table"
+REGISTERED = "raw_events"
+"""What SQL calls a snapshot without files, if it reads no other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One version of a table. `arrow` replaces files that are not plain Parquet; `stored` is the files' schema, perhaps older."""
+    """One version of a table. `arrow` replaces files that are not plain Parquet; `stored` is the files' schema, perhaps older.
+    `arrow_name` is what SQL calls `arrow`.
+    """
 
     version: int
     files: tuple[str, ...] = ()
     stored: pa.Schema | None = None
     arrow: pa.Table | None = None
+    arrow_name: str = REGISTERED
 
 
 def snapshot_of(raw: RawTable, *, version: int | None = None) -> Snapshot:

@@ -14,6 +14,8 @@ from cdc_views.rules.codec.jsonread import parse_json
 
 BATCH_ROWS = 20_000  # facts per commit; limits memory only
 _BATCH_BYTES = 64 << 20
+_STEP_BYTES = 1 << 20
+"""What is read between two steps of the progress: less than a second's work of the slowest format."""
 UNFINISHED = "the file ends inside this event (no newline, and not whole JSON); if the file grows, land it again"
 
 
@@ -47,12 +49,21 @@ class FileBatch(Batch):
         return 0 if self.end.size - start >= _BATCH_BYTES else batch_rows - max(self.facts, len(self.rejected))
 
 
-def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[Prefix], FileBatch]) -> Iterator[FileBatch]:
+def batches(
+    file: EventFile,
+    start: Prefix,
+    *,
+    batch_rows: int,
+    new: Callable[[Prefix], FileBatch],
+    passed: Callable[[int], None] | None = None,
+) -> Iterator[FileBatch]:
     """Yield the batches after a landed prefix; the last may end before an unfinished line.
 
     A batch holds `batch_rows` facts, give or take one event; twice as many if each event gives two. `new` makes an empty batch.
+    `passed` is called with the offset of the reading now and then.
     """
     batch, digest, begun = new(start), start.digest.copy(), start.size
+    step = begun if passed is not None else None
     for line in file.lines(start):
         digest = digest if line.is_terminated else digest.copy()  # the batch may have to end before this line
         digest.update(line.content + b"\n" * line.is_terminated)
@@ -63,6 +74,9 @@ def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[P
         if not line.is_blank:
             batch.take(event)
         batch.end = Prefix(line.end, line.number if line.is_terminated else line.number - 1, digest)
+        if step is not None and passed is not None and line.end >= step:
+            step = line.end + _STEP_BYTES
+            passed(line.end)
         if len(batch.waiting) >= batch.room(batch_rows, begun):
             batch.decode_waiting()
         if batch.room(batch_rows, begun) <= 0:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypedDict
@@ -31,7 +32,7 @@ from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import commit
 from cdc_views.landing.quarantine import put, resolve_fragment
 from cdc_views.landing.raw_table import landing_log, raw_log
-from cdc_views.landing.report import FileReport, LandingReport, Progress
+from cdc_views.landing.report import FileReport, LandingReport, Progress, ReadingProgress
 from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
 from cdc_views.landing.spreading import Tasks
 from cdc_views.rules.instants import micros
@@ -159,13 +160,19 @@ class _FileLanding:
         line = next(iter(self.file.lines(start)), None)
         if line is not None and not is_unfinished(line):
             known.resolve_fragment(line)
-        read = batches(self.file, start, batch_rows=self.batch_rows, new=lambda after: self.target.batch(decoder, after))
+        passed = self._passed if isinstance(self.progress, ReadingProgress) else None
+        new = partial(self.target.batch, decoder)
+        read = batches(self.file, start, batch_rows=self.batch_rows, new=new, passed=passed)
         for batch in read:
             rows = batch.rows()
             batch.rejected.sort(key=lambda one: one.event.offset)
             known.commit(batch, rows)
             self._count(batch, rows.num_rows, size=batch.end.size - start.size)
             start = batch.end
+
+    def _passed(self, offset: int) -> None:
+        assert isinstance(self.progress, ReadingProgress)
+        self.progress.read(self.report, done_bytes=offset, total_bytes=self.file.size)
 
     def _count(self, batch: FileBatch, facts: int, *, size: int) -> None:
         self.report = with_batch(self.report, batch, facts=facts, size=size)

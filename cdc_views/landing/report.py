@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 SHOWN_REJECTIONS = 5  # per file; the quarantine table has all
 
@@ -102,3 +102,11 @@ class Progress(Protocol):
 
     def __call__(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
         """Show the progress of the file."""
+
+
+@runtime_checkable
+class ReadingProgress(Progress, Protocol):
+    """A progress that is also called while a batch is read."""
+
+    def read(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
+        """Show how far the file has been read; what the report counts has landed."""

@@ -77,13 +77,20 @@ def frame_of(table: TableContext, session: Any, **asked: Any) -> Any:
 @contextmanager
 def reading_of_frame(table: TableContext, *, raw_only: bool = False, **asked: Any) -> Iterator[Read]:
     """Yield the read of a frame, in the types of a view, without an order. Passes `asked` on to `read_of`."""
+    with reading_as_shown(table, raw_only=raw_only, **asked) as (read, _):
+        yield read
+
+
+@contextmanager
+def reading_as_shown(table: TableContext, *, raw_only: bool = False, **asked: Any) -> Iterator[tuple[Read, str]]:
+    """Yield what `reading_of_frame` does, and a note for the reader."""
     read = replace(read_of(table, **asked), is_ordered=False, form=ValueForm.SHOWN)
     as_of = None if asked.get("as_of") is None else read.as_of
     if raw_only:
         check_raw_is_whole(table, what="what raw alone shows")
-    with readable(table) as (raw, _), condition_errors(read.where):
+    with readable(table) as (raw, note), condition_errors(read.where):
         read = replace(read, raw=raw)
-        yield read if raw_only else replace(read, sources=sources_for(table, read, as_of=as_of))
+        yield read if raw_only else replace(read, sources=sources_for(table, read, as_of=as_of)), note
 
 
 def explain_row(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -45,12 +45,27 @@ class QueryOptions(FrameOptions, total=False):
     confirmed: bool
 
 
-_CALLERS_FAULT = {
+class StatementOptions(TypedDict, total=False):
+    """The arguments of `Project.sql`."""
+
+    as_of: Instant | None
+    engine: str | None
+    landed_as_of: Instant | None
+    written_as_of: Instant | None
+    raw_only: bool
+
+
+BINDING = {
     "BinderException", "CatalogException", "ConversionException", "ParserException",  # DuckDB
     "AnalysisException", "NumberFormatException", "ParseException",  # Spark
     "InvalidQueryError",  # BigQuery
 }  # fmt: skip
 """Errors of engines for a condition that they cannot evaluate."""
+RUNNING = {
+    "InvalidInputException", "OutOfRangeException", "PermissionException", "NotImplementedException", "SyntaxException",
+    "ArithmeticException", "DateTimeException", "IllegalArgumentException", "ArrayIndexOutOfBoundsException",
+}  # fmt: skip
+"""Errors of engines for a statement that fails while it runs. DuckDB's for damaged files are among them."""
 
 
 @contextmanager
@@ -59,9 +74,21 @@ def condition_errors(where: str | None) -> Iterator[None]:
     try:
         yield
     except EngineError as error:
-        if where is None or type(error.__cause__).__name__ not in _CALLERS_FAULT:
+        if where is None or type(error.__cause__).__name__ not in BINDING:
             raise
         raise UsageError(f"--where {where!r} cannot be evaluated: {error}") from error
+
+
+@contextmanager
+def statement_errors(causes: Collection[str]) -> Iterator[None]:
+    """Turn an engine's error about a user's statement into a `UsageError`; `causes` are the engine's classes of such errors."""
+    try:
+        yield
+    except EngineError as error:
+        if type(error.__cause__).__name__ not in causes:
+            raise
+        told = " ".join(str(error.__cause__).partition("\n\n")[0].split("\n'")[0].split())
+        raise UsageError(f"the query cannot be run: {told}") from error
 
 
 @contextmanager

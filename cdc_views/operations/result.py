@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default
 from itertools import islice
@@ -95,33 +95,36 @@ class Answer(AnswerRows):
         return int(self.exact.num_rows)
 
     def __repr__(self) -> str:
-        rows = f"{len(self):,} {'row' if len(self) == 1 else 'rows'}"
-        return f"{type(self).__name__}({self.relation.schema.full_name!r}, {rows} of {', '.join(self.columns)})"
+        return f"{type(self).__name__}({self.relation.schema.full_name!r}, {counted(len(self))} of {', '.join(self.columns)})"
 
     def _repr_html_(self) -> str:
-        shown = list(islice(self.shown_rows(), _SHOWN_ROWS))
-        rows = ({name: None if text == "null" else plain(text) for name, text in row.items()} for row in shown)
-        more = f", the first {_SHOWN_ROWS} shown" if len(self) > _SHOWN_ROWS else ""
-        names = tuple(shown[0]) if shown else self.columns
-        return html_table(names, rows, note=f"{len(self):,} {'row' if len(self) == 1 else 'rows'}{more}")
+        return html_of(self.columns, self.shown_rows(), count=len(self))
 
     def _batches(self) -> Iterable[pa.RecordBatch]:
         yield from self.exact.to_batches(max_chunksize=BATCH_ROWS)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Result(Answer):
-    """The rows of one query; `overrides` are friendly types by column, from the project file."""
+def counted(rows: int) -> str:
+    """Return a number of rows in words."""
+    return f"{rows:,} {'row' if rows == 1 else 'rows'}"
 
-    overrides: Mapping[str, str] = default(default_factory=dict)
+
+def html_of(columns: Sequence[str], rows: Iterable[Mapping[str, str]], *, count: int) -> str:
+    """Return the first rows of JSON texts as a notebook's table; the names of the first row stand before `columns`."""
+    shown = list(islice(rows, _SHOWN_ROWS))
+    texts = ({name: None if text == "null" else plain(text) for name, text in row.items()} for row in shown)
+    more = f", the first {_SHOWN_ROWS} shown" if count > _SHOWN_ROWS else ""
+    return html_table(tuple(shown[0]) if shown else columns, texts, note=f"{counted(count)}{more}")
+
+
+class ArrowForms:
+    """The forms that follow from `to_arrow`, which a subclass has."""
+
+    __slots__ = ()
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows with friendly types: timestamps, dates, maps; values that would lose digits stay text. The value of 0
-        bytes (`EMPTY`) becomes null. See `cdc_views.storage.friendly`.
-        """
-        from cdc_views.storage.friendly import friendly_table
-
-        return friendly_table(self.relation.schema, self.rows(), columns=self.columns, overrides=self.overrides)
+        """Return the rows as an Arrow table."""
+        raise NotImplementedError
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return `to_arrow()` as a DataFrame; every number is exact.
@@ -168,6 +171,21 @@ class Result(Answer):
             if pa.types.is_time(field.type):
                 table = table.set_column(index, field.name, table.column(index).cast(pa.string()))
         return session.createDataFrame(table)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result(Answer, ArrowForms):
+    """The rows of one query; `overrides` are friendly types by column, from the project file."""
+
+    overrides: Mapping[str, str] = default(default_factory=dict)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows with friendly types: timestamps, dates, maps; values that would lose digits stay text. The value of 0
+        bytes (`EMPTY`) becomes null. See `cdc_views.storage.friendly`.
+        """
+        from cdc_views.storage.friendly import friendly_table
+
+        return friendly_table(self.relation.schema, self.rows(), columns=self.columns, overrides=self.overrides)
 
 
 def pandas_frame(table: pa.Table) -> pandas.DataFrame:

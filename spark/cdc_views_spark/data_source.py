@@ -18,14 +18,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from cdc_views.api import Project
-from cdc_views.engines.base import Read, ask_of
-from cdc_views.engines.duckdb.engine import files_read, pinned, sql_over
-from cdc_views.engines.duckdb.types import quoted
+from cdc_views.engines.base import Read
+from cdc_views.engines.duckdb.engine import files_read, pinned, shown_sql
 from cdc_views.engines.snapshot import Snapshot
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.operations.querying import reading_of_frame
-from cdc_views.plan.build import output_names
-from cdc_views.storage.shown_relation import casts_of
 from cdc_views_spark.executors import is_local
 from cdc_views_spark.in_place import schema_of
 from cdc_views_spark.kernel import in_task
@@ -93,24 +90,13 @@ class Scan(DataSourceReader):  # type: ignore[misc]
         snapshot = pinned(read)
         files = tuple(sorted(files_read(snapshot, read.sources)))
         size = _size(name, snapshot, files)
-        sql = f"SELECT {_shown(read)} FROM ({sql_over(snapshot, read, is_pretty=False)}) AS merged"
+        sql = shown_sql(snapshot, read)
         threads = min(os.cpu_count() or 1, 1 + size // _BYTES_PER_THREAD)
         return cls(sql, schema_of(sql, files), files, threads)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         once = pa.RecordBatch.from_pydict({"once": [1]})
         return in_task(self.sql, self.columns, files=self.files, threads=self.threads)([once])
-
-
-def _shown(read: Read) -> str:
-    """The view's columns, in the types that the project file gives them."""
-    casts = casts_of(read.raw.relation)
-    columns = []
-    for user, stored in output_names(ask_of(read)):
-        value = quoted(stored)
-        value = f"CAST({value} AS {casts[user].sql(dialect='duckdb')})" if user in casts else value
-        columns.append(f"{value} AS {quoted(user)}")
-    return ", ".join(columns)
 
 
 def _size(name: str, snapshot: Snapshot, files: tuple[str, ...]) -> int:

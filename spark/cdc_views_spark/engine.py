@@ -17,6 +17,8 @@ from cdc_views.engines.base import (
     FrameEngine,
     Read,
     Sources,
+    StatementRead,
+    StatementRows,
     StateWrite,
     StreamingEngine,
     ValueForm,
@@ -50,6 +52,7 @@ from cdc_views_spark.reading import parts_of_sources, raw_facts
 from cdc_views_spark.row_batches import batches_of, in_small_partitions
 from cdc_views_spark.session import configured
 from cdc_views_spark.spreading import spread
+from cdc_views_spark.statements import run_over
 from cdc_views_spark.streaming import follow
 from cdc_views_spark.tables import delta_sql
 from cdc_views_spark.writing import in_its_words, write_files, write_serving, write_state
@@ -106,6 +109,12 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine, CatalogEngine):
         casts = {user: kind.sql(dialect="spark") for user, kind in casts_of(read.raw.relation).items()}
         columns = ((user, column_of(name)) for user, name in output_names(ask))
         return shown.select(*((c.cast(casts[user]) if user in casts else c).alias(user) for user, c in columns))
+
+    def run_statement(self, asked: StatementRead) -> StatementRows:
+        # Spark pushes the statement's filters and columns into a plan, not into the kernel
+        reads = [replace(one, strategy=Strategy.AUTO) if one.strategy is Strategy.KERNEL else one for one in asked.reads.values()]
+        frames = dict(zip(asked.reads, map(self.frame, reads), strict=True))
+        return run_over(self._session, asked, frames)
 
     def _kernel_frame(self, facts: Facts, read: Read) -> DataFrame:
         self._choice(facts, read)  # raises if executors cannot run it

@@ -27,6 +27,7 @@ class SparkPlugin(EnginePlugin):
     streams = True
     spread_from = 64 << 20
     session_package = "pyspark"
+    statement_dialect = "spark"
 
     def open(self, config: ProjectConfig, *, folder: Place) -> SparkEngine:
         from cdc_views_spark.engine import open_spark

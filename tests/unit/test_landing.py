@@ -351,3 +351,23 @@ def test_a_new_column_is_added_and_a_changed_type_refused(raw: RawTable, tmp_pat
     changed = TableSchema("shop", "orders", (*SCHEMA.columns[:2], Column("state", Scalar(Kind.INT)), SCHEMA.columns[3]))
     with pytest.raises(UsageError, match="column state is stored as"):
         land(RawTable(raw.location, Relation(changed)), append_lines(file, event(4)))
+
+
+def test_a_progress_that_asks_for_it_is_told_of_the_reading(raw: RawTable, tmp_path: Path) -> None:
+    """A bar moves while a batch is read; what is told never goes back, and commits are told as to any other."""
+    events = write_lines(tmp_path / "events.jsonl", *(event(n, state="x" * 5_000) for n in range(700)))
+    seen: list[tuple[str, int]] = []
+
+    class Bar:
+        """Takes both."""
+
+        def __call__(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
+            seen.append(("landed", done_bytes))
+
+        def read(self, file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
+            assert total_bytes == events.stat().st_size
+            seen.append(("read", done_bytes))
+
+    land(raw, events, progress=Bar())
+    assert [what for what, _ in seen] == ["read"] * 4 + ["landed"]
+    assert [done for _, done in seen] == sorted(done for _, done in seen)

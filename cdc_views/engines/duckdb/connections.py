@@ -93,6 +93,11 @@ def streamed(connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.Rec
     """Yield the rows of `sql` as DuckDB finds them; raises `EngineError` with DuckDB's message."""
     with in_its_words():
         reader = with_stores(connection, sql).sql(sql).to_arrow_reader(BATCH_ROWS)
+    yield from batches_in(reader)
+
+
+def batches_in(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield what DuckDB's reader has; raises `EngineError` with DuckDB's message."""
     while True:
         with in_its_words():
             try:

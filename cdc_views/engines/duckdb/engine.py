@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
 
-from cdc_views.engines.base import Engine, EventsRead, Read, Sources, StateWrite, ValueForm, ViewDefinition, Written, ask_of
+from cdc_views.engines.base import (
+    Engine,
+    EventsRead,
+    Read,
+    Sources,
+    StatementRead,
+    StatementRows,
+    StateWrite,
+    ValueForm,
+    ViewDefinition,
+    Written,
+    ask_of,
+)
 from cdc_views.engines.duckdb.connections import connect, connect_locked, in_its_words, streamed, with_stores
 from cdc_views.engines.duckdb.masks import mask_of
 from cdc_views.engines.duckdb.state import write_serving, write_state
-from cdc_views.engines.duckdb.tables import REGISTERED, files_clause, snapshot_of_sources, tables_of
+from cdc_views.engines.duckdb.statements import run_over
+from cdc_views.engines.duckdb.tables import files_clause, snapshot_of_sources, tables_of
 from cdc_views.engines.duckdb.types import quoted, type_text
 from cdc_views.engines.footers import with_footers
 from cdc_views.engines.serving import ServingWrite, held_fields
-from cdc_views.engines.snapshot import Snapshot, snapshot_of
+from cdc_views.engines.snapshot import REGISTERED, Snapshot, snapshot_of
 from cdc_views.errors import EngineError
 from cdc_views.landing.external.table import ExternalTable
+from cdc_views.plan.build import output_names
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import lowered
@@ -28,6 +43,7 @@ from cdc_views.sql.dialects.writing import identifier
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.places import Place, on_this_machine
+from cdc_views.storage.shown_relation import casts_of
 
 
 class DuckDbEngine(Engine):
@@ -56,7 +72,7 @@ class DuckDbEngine(Engine):
         snapshot = pinned(read)
         connection, sql = self._connection_of(read, snapshot), sql_over(snapshot, read, is_pretty=False)
         if snapshot.arrow is not None:
-            connection.register(REGISTERED, snapshot.arrow)
+            connection.register(snapshot.arrow_name, snapshot.arrow)
         if read.form is ValueForm.HELD:
             sql = _held(read, sql)
         yield from streamed(connection, sql)
@@ -80,6 +96,15 @@ class DuckDbEngine(Engine):
     def sql(self, read: Read) -> str:
         return sql_over(pinned(read), read)
 
+    def run_statement(self, asked: StatementRead) -> StatementRows:
+        pins = {table: pinned(read) for table, read in asked.reads.items()}
+        tables, files = dict[str, str](), set[str]()
+        for number, (table, read) in enumerate(asked.reads.items()):
+            pins[table] = replace(pins[table], arrow_name=f"{REGISTERED}_{number}")
+            tables[table] = shown_sql(pins[table], read)
+            files |= files_read(pins[table], read.sources)
+        return run_over(asked, tables, connect_locked(sorted(files)), [pin for pin in pins.values() if pin.arrow is not None])
+
     def write_state(self, write: StateWrite) -> Written:
         return write_state(self.connection, write, tables=self._tables(write.sources))
 
@@ -96,7 +121,7 @@ class DuckDbEngine(Engine):
     def _tables(self, sources: Sources) -> dict[Source, str]:
         snapshot = snapshot_of_sources(sources)
         if snapshot.arrow is not None:
-            self.connection.register(REGISTERED, snapshot.arrow)
+            self.connection.register(snapshot.arrow_name, snapshot.arrow)
         return tables_of(sources.raw, sources, snapshot, drops_empty=True)
 
     def apply(self, view: ViewDefinition) -> str:
@@ -134,7 +159,7 @@ def _held(read: Read, rows: str) -> str:
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str, snapshot: Snapshot) -> pa.Table:
     with in_its_words():
         if snapshot.arrow is not None:
-            connection.register(REGISTERED, snapshot.arrow)
+            connection.register(snapshot.arrow_name, snapshot.arrow)
         return with_stores(connection, sql).sql(sql).to_arrow_table()
 
 
@@ -203,6 +228,16 @@ def sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
         is_pretty=is_pretty,
         holds_any_field=read.form is not ValueForm.HELD,
     )
+
+
+def shown_sql(snapshot: Snapshot, read: Read) -> str:
+    """Return the SQL of a read's rows over its snapshot as a view shows them: the user's names, the project file's types."""
+    casts, columns = casts_of(read.raw.relation), []
+    for user, stored in output_names(ask_of(read)):
+        value = quoted(stored)
+        value = f"CAST({value} AS {casts[user].sql(dialect='duckdb')})" if user in casts else value
+        columns.append(f"{value} AS {quoted(user)}")
+    return f"SELECT {', '.join(columns)} FROM ({sql_over(snapshot, read, is_pretty=False)}) AS merged"
 
 
 def files_read(snapshot: Snapshot, sources: Sources | None) -> frozenset[str]:

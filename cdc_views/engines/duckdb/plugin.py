@@ -23,6 +23,7 @@ class DuckDbPlugin(EnginePlugin):
     name = "duckdb"
     title = "DuckDB"
     views_name_files = True
+    statement_dialect = "duckdb"
 
     def open(self, config: ProjectConfig, *, folder: Place) -> DuckDbEngine:
         from cdc_views.engines.duckdb.engine import DuckDbEngine

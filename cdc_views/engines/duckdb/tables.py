@@ -21,8 +21,6 @@ from cdc_views.sql.render import Renderer
 from cdc_views.storage.places import arrow_source, at_once
 from cdc_views.storage.relation import RawTable
 
-REGISTERED = "raw_events"
-"""The table name of a snapshot without files."""
 Schemas = dict[str, pa.Schema]
 """Schemas of files, by path."""
 
@@ -128,11 +126,11 @@ def _reading(files: Sequence[str], *, are_alike: bool = False) -> str:
 
 
 def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
-    """Return a FROM clause: `read_parquet` of the snapshot's files, or the name `REGISTERED` for a snapshot without files.
+    """Return a FROM clause: `read_parquet` of the snapshot's files, or the name of a snapshot without files.
 
     A column or struct field that is newer than the files is null.
     """
-    return REGISTERED if snapshot.arrow is not None else _in_layout(_reading(snapshot.files), snapshot.stored, raw)
+    return snapshot.arrow_name if snapshot.arrow is not None else _in_layout(_reading(snapshot.files), snapshot.stored, raw)
 
 
 def files_clause(files: Sequence[str]) -> str:
