@@ -78,6 +78,7 @@ class DbtProject:
             "CDC_VIEWS_DBT_PACKAGE": str(PACKAGE),
             "CDC_VIEWS_DBT_DATABASE": str(self.folder / "dbt.duckdb"),
             "CDC_VIEWS_PROJECT": str(self.folder / "cdc_views.yml"),
+            "CDC_VIEWS_ROOT": str(self.folder),
         }
         before, here = {name: os.environ.get(name) for name in ours}, Path.cwd()
         os.environ.update(ours)

@@ -21,8 +21,10 @@ from cdc_views.project.dbt_options import DbtMaterialization
 if TYPE_CHECKING:
     from cdc_views.table import Table
 
-FOLDERS = ("models/cdc_views", "macros/cdc_views")
-"""Our folders in the dbt project; other files in them stay."""
+FOLDERS = ("models/cdc_views", "macros/cdc_views", f"models/cdc_views/{SOURCE}")
+"""Our folders in the dbt project; other files in them stay. A source has a folder of its name, as dbt-project-evaluator asks
+(fct_source_directories).
+"""
 _STATE = """\
 {{#- {title}: the facts that still matter; {mark}, do not edit; plan {plan} -#}}
 {{{{ config(**cdc_views.state_config({keep})) }}}}
@@ -44,10 +46,10 @@ def export(project: str, tables: Sequence[Table], out: Path) -> Exported:
 def files_of(name: str, tables: Sequence[Table]) -> dict[str, str]:
     """Return the text of every file by its path in the dbt project; it is the same on every run."""
     check_names_differ(table.name for table in tables)
-    models, macros = FOLDERS
+    models, macros, raw = FOLDERS
     texts = {
         f"{macros}/cdc_views__tables.sql": registry(table.relation for table in tables),
-        f"{models}/_cdc_views__sources.yml": sources_yaml(tables),
+        f"{raw}/_cdc_views__sources.yml": sources_yaml(tables),
         f"{models}/_cdc_views__models.yml": models_yaml(tables),
         f"{models}/_cdc_views__exposures.yml": exposures_yaml(name, tables),
     }
