@@ -19,6 +19,7 @@ def grain(schema: TableSchema) -> str:
     statics = ", and one per partition without a row that has live static columns" if schema.statics else ""
     return f"One row per ({', '.join(column.name for column in schema.row_key)}){statics}."
 
+
 _SEAL = re.compile(r"\(digest ([0-9a-f]{12})\)")
 _EDITED = "put what you added into the project file (`dbt:` of a table), then delete the file"
 

@@ -22,8 +22,8 @@ class DbtConfig(ConfigPart):
 
     materialized: DbtMaterialization = Field(
         default=DbtMaterialization.INCREMENTAL,
-        description="What dbt keeps. `incremental`: the facts that still matter, incrementally, and a view of the rows over them; "
-        "`table`: these facts, and the rows as a table; `view`: nothing, the rows are a view of raw.",
+        description="What dbt keeps. `incremental`: the facts that still matter, brought up to date, and a view of the rows over "
+        "them; `table`: these facts, and the rows as a table; `view`: nothing, the rows are a view of raw.",
     )
     tags: tuple[Name, ...] = Field(default=(), description="Tags of the table's models.")
     group: Name | None = Field(default=None, description="The group of the table's models; your dbt project declares it.")

@@ -16,8 +16,10 @@ from cdc_views.cli import main
 from cdc_views.errors import ConfigError
 from cdc_views.export.dbt import check_names_differ, files_of
 from cdc_views.export.dbt.jinja import filled, literal
+from cdc_views.export.dbt.sources import freshness_of
 from cdc_views.operations.raw_files import plain_name
 from cdc_views.plan.build import Ask
+from cdc_views.project.models import DataTest
 from cdc_views.sql import rows_sql
 
 pytestmark = pytest.mark.heavy
@@ -138,3 +140,38 @@ def test_names_that_dbt_cannot_tell_apart_are_refused() -> None:
     assert plain_name("shop.Orders") != plain_name("shop.orders")
     with pytest.raises(ConfigError, match=r"a.b__c and a__b.c would both have the dbt model a__b__c"):
         check_names_differ(["a.b__c", "a__b.c"])
+
+
+@pytest.mark.parametrize(
+    ("tests", "limits"),
+    [
+        ([], {"warn_after": {"count": 1, "period": "day"}}),
+        ([{"column": "a", "not_null": True}], {"warn_after": {"count": 1, "period": "day"}}),
+        ([{"fresh_within": "2d"}], {"error_after": {"count": 2, "period": "day"}}),
+        ([{"fresh_within": "90m"}, {"fresh_within": "120m"}], {"error_after": {"count": 90, "period": "minute"}}),
+        ([{"fresh_within": "7205s", "severity": "warning"}], {"warn_after": {"count": 121, "period": "minute"}}),
+    ],
+)
+def test_limits_of_freshness_are_the_narrowest_of_each_severity(tests: list[dict[str, Any]], limits: dict[str, Any]) -> None:
+    assert freshness_of([DataTest.model_validate(test) for test in tests]) == limits
+
+
+def test_an_unknown_column_that_is_described_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    text = yaml.safe_load(Path("cdc_views.yml").read_text())
+    text["tables"][0]["dbt"] = {"columns": {"sate": "Where it is."}}
+    Path("cdc_views.yml").write_text(yaml.safe_dump(text))
+    assert main(["dbt", "export", "--out", "dbt"]) == 2
+    error = capsys.readouterr().err
+    assert "dbt.columns" in error
+    assert "state" in error
+
+
+def test_raw_tables_are_told_relative_to_the_project_unless_it_says_otherwise(project: Project) -> None:
+    text = yaml.safe_load(Path("cdc_views.yml").read_text())
+    for raw, place in (("../else/raw", '"/../else/raw"'), ("/data/raw", '"/data/raw"'), ("s3://bucket/raw", '"s3://bucket/raw"')):
+        text["tables"][0]["raw"]["table"] = raw
+        Path("cdc_views.yml").write_text(yaml.safe_dump(text))
+        sources = files_of("shop", Project.load("cdc_views.yml").tables)["models/cdc_views/cdc_views_raw/_cdc_views__sources.yml"]
+        identifier = yaml.safe_load(sources)["sources"][0]["tables"][0]["identifier"]
+        assert place in identifier
+        assert ("CDC_VIEWS_ROOT" in identifier) is raw.startswith("..")

@@ -24,7 +24,7 @@ _OF_MODELS = """\
 # a table. dbt takes one entry a model, so no second file can add to these. An export does not replace a file that was edited.
 """
 _OF_SOURCES = """\
-# On Spark the folder of cdc_views.yml is told by the variable `cdc_views_root`, or CDC_VIEWS_ROOT in the environment: one must be set.
+# On Spark, dbt's variable `cdc_views_root`, or CDC_VIEWS_ROOT in the environment, tells the folder of cdc_views.yml.
 # The limits of freshness are those of `fresh_within` in cdc_views.yml.
 """
 
@@ -48,7 +48,9 @@ def sources_yaml(tables: Sequence[Table]) -> str:
 
 def models_yaml(tables: Sequence[Table]) -> str:
     """Return the models with their docs and tests."""
-    return _text({"version": 2, "models": [model for table in tables for model in (_rows(table), _state(table))]}, about=_OF_MODELS)
+    return _text(
+        {"version": 2, "models": [model for table in tables for model in (_rows(table), _state(table))]}, about=_OF_MODELS
+    )
 
 
 def _rows(table: Table) -> dict[str, Any]:

@@ -83,7 +83,9 @@ def _location(table: Table) -> str:
     """
     location, root = table.raw.location, str(table.project.root)
     written = (table.config.raw.table or "") if not table.is_external else ""
-    is_named = table.catalog_name is not None or any(Path(path).is_absolute() for path in (written, table.project.config.warehouse))
+    is_named = table.catalog_name is not None or any(
+        Path(path).is_absolute() for path in (written, table.project.config.warehouse)
+    )
     if is_url(location) or (is_named and not Path(location).is_relative_to(root)):
         return value(location)
     return f"({ROOT} ~ {value('/' + Path(os.path.relpath(location, root)).as_posix())})"
