@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import jinja2
 import pytest
 import sqlglot
 import yaml
+from helpers.dbt_types import contracted, relation_of, table_of_every_type
 from helpers.tiny_project import CQL
 
 from cdc_views.api import Project
@@ -175,3 +177,14 @@ def test_raw_tables_are_told_relative_to_the_project_unless_it_says_otherwise(pr
         identifier = yaml.safe_load(sources)["sources"][0]["tables"][0]["identifier"]
         assert place in identifier
         assert ("CDC_VIEWS_ROOT" in identifier) is raw.startswith("..")
+
+
+def test_types_of_a_contract_are_those_that_duckdb_gives(tmp_path: Path) -> None:
+    project = table_of_every_type(tmp_path)
+    relation = relation_of(project)
+    sql = rows_sql(Ask(relation), dialect_name="duckdb", strategy="auto", table="raw", clock="0")
+    with duckdb.connect() as connection:
+        connection.register("raw", relation.arrow_schema().empty_table())
+        given = {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE ({sql})").fetchall()}
+        nulls = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in contracted(project, "duckdb").items())
+        assert {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE (SELECT {nulls})").fetchall()} == given
