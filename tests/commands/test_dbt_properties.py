@@ -64,10 +64,11 @@ def test_a_contract_is_enforced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tests", "statuses"),
     [
-        ([], ("warn", "warn", "pass")),
-        ([{"fresh_within": "1h", "severity": "warning"}, {"fresh_within": "40h"}], ("error", "warn", "pass")),
+        pytest.param([], ("warn", "warn", "pass"), marks=pytest.mark.slow, id="default"),
+        pytest.param(
+            [{"fresh_within": "1h", "severity": "warning"}, {"fresh_within": "40h"}], ("error", "warn", "pass"), id="both"
+        ),
     ],
-    ids=["default", "both"],
 )
 def test_freshness_is_the_age_of_the_last_landing(tmp_path: Path, tests: list[Any], statuses: tuple[str, ...]) -> None:
     found, dbt = [], made(tmp_path, orders={"tests": tests})
@@ -80,6 +81,7 @@ def test_freshness_is_the_age_of_the_last_landing(tmp_path: Path, tests: list[An
     assert tuple(found) == statuses
 
 
+@pytest.mark.slow
 def test_what_the_project_file_says_is_in_the_models(tmp_path: Path) -> None:
     """Also the words of dbt that it passes on, as `doc(…)`."""
     of_dbt = {
@@ -106,6 +108,7 @@ def test_what_the_project_file_says_is_in_the_models(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_table_that_is_a_view_keeps_nothing(tmp_path: Path) -> None:
     dbt = made(tmp_path, orders={"dbt": {"materialized": "view"}})
     (tmp_path / "models" / "shown.sql").write_text("{{ config(materialized='table') }} SELECT id FROM {{ ref('shop__orders') }}")

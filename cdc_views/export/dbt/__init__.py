@@ -26,7 +26,7 @@ FOLDERS = ("models/cdc_views", "macros/cdc_views", f"models/cdc_views/{SOURCE}")
 (fct_source_directories).
 """
 _STATE = """\
-{{#- {title}: the facts that still matter; {mark}, do not edit; plan {plan} -#}}
+{{#- {title}: {what}; {mark}, do not edit; plan {plan} -#}}
 {{{{ config(**cdc_views.state_config({keep})) }}}}
 {{{{ cdc_views.state(source({source}, {model}), {table}{kept}) }}}}
 """
@@ -68,6 +68,7 @@ def _models_of(table: Table, *, macros: str) -> dict[str, str]:
     name, keeps = table.name, table.config.dbt.materialized is not DbtMaterialization.VIEW
     places = {
         "title": commented(name),
+        "what": "the facts that still matter" if keeps else "the facts as they landed",
         "mark": MARK,
         "plan": sha256(macros.encode()).hexdigest()[:12],
         "source": value(SOURCE),
