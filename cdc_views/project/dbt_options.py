@@ -29,5 +29,7 @@ class DbtConfig(ConfigPart):
     group: Name | None = Field(default=None, description="The group of the table's models; your dbt project declares it.")
     description: Name | None = Field(default=None, description="What the model is; a default says what one row is.")
     columns: dict[Name, Name] = Field(
-        default_factory=dict, description="Descriptions by column; a column without one is described by its role and type."
+        default_factory=dict,
+        description="Descriptions by column; by default the schema's (Avro's and Connect's `doc`, `description` in YAML), else role "
+        "and type.",
     )

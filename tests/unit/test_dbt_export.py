@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from cdc_views.export.dbt.sources import freshness_of
 from cdc_views.operations.raw_files import plain_name
 from cdc_views.plan.build import Ask
 from cdc_views.project.models import DataTest
+from cdc_views.schemas import read_schema
 from cdc_views.sql import rows_sql
 
 pytestmark = pytest.mark.heavy
@@ -188,3 +191,34 @@ def test_types_of_a_contract_are_those_that_duckdb_gives(tmp_path: Path) -> None
         given = {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE ({sql})").fetchall()}
         nulls = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in contracted(project, "duckdb").items())
         assert {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE (SELECT {nulls})").fetchall()} == given
+
+
+def test_a_column_is_described_by_the_project_file_else_by_its_schema(project: Project) -> None:
+    columns = {"id": {"type": "int", "description": "Its number {{ x }}."}, "line": "int"}
+    columns |= {name: {"type": "text", "description": f"Its {name}."} for name in ("state", "note")}
+    schema = {"table": "shop.orders", "columns": columns, "primary_key": ["id", "line"]}
+    Path("schema.yml").write_text(yaml.safe_dump(schema, sort_keys=False))
+    write_project("shop.orders", schema="schema.yml")
+    text = yaml.safe_load(Path("cdc_views.yml").read_text())
+    text["tables"][0]["dbt"] = {"columns": {"state": "Where it is."}}
+    Path("cdc_views.yml").write_text(yaml.safe_dump(text))
+    models = files_of("shop", Project.load("cdc_views.yml").tables)["models/cdc_views/_cdc_views__models.yml"]
+    found = {one["name"]: jinja2.Template(one["description"]).render() for one in yaml.safe_load(models)["models"][0]["columns"]}
+    assert found == {"id": "Its number {{ x }}.", "line": "clustering key, int", "state": "Where it is.", "note": "Its note."}
+
+
+def test_a_schema_s_comments_decide_nothing(project: Project) -> None:
+    (table,) = project.tables
+    column = table.schema.columns[0]
+    described = replace(column, description="Its number.")
+    assert (described, repr(described)) == (column, repr(column))
+    record = {
+        "type": "record",
+        "name": "orders",
+        "namespace": "shop",
+        "fields": [{"name": "id", "type": "int", "doc": "Its number."}],
+    }
+    Path("orders.avsc").write_text(json.dumps(record))
+    assert read_schema(Path("orders.avsc"), table="shop.orders", keyspace="shop", key_columns=["id"]).columns[0].description == (
+        "Its number."
+    )

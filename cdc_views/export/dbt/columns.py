@@ -72,7 +72,7 @@ def columns_of(table: Table) -> list[dict[str, Any]]:
         one = {
             "name": literal(column.name),
             # the user's may call `doc(…)`, as everywhere in dbt
-            "description": described.get(column.name) or literal(f"{role}, {column.type}"),
+            "description": described.get(column.name) or literal(column.description or f"{role}, {column.type}"),
             "data_type": _data_type(kinds[column.name]),
             "quote": True,
             "config": {"meta": {"cdc_views": meta}},
