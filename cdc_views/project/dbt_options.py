@@ -30,6 +30,6 @@ class DbtConfig(ConfigPart):
     description: Name | None = Field(default=None, description="What the model is; a default says what one row is.")
     columns: dict[Name, Name] = Field(
         default_factory=dict,
-        description="Descriptions by column; by default the schema's (`doc` in Avro and Connect, `description` in YAML), else role "
-        "and type.",
+        description="Descriptions by column; by default the schema's (`doc` in Avro and Connect, `description` in YAML), else "
+        "role and type.",
     )
