@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -22,12 +22,15 @@ class Role(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; `descending` matters for clustering columns only."""
+    """One column; `descending` matters for clustering columns only. `description` is the schema's comment, which decides nothing:
+    columns that differ in it alone are equal, and digests of a schema do not have it.
+    """
 
     name: str
     type: LogicalType
     role: Role = Role.REGULAR
     descending: bool = False
+    description: str = field(default="", compare=False, repr=False)
 
     @property
     def is_key(self) -> bool:

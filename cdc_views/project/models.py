@@ -27,6 +27,7 @@ from cdc_views.model.cron import Cron
 from cdc_views.model.overrides import parse_override
 from cdc_views.model.severity import Severity
 from cdc_views.model.strategy import Strategy
+from cdc_views.project.dbt_options import DbtConfig
 from cdc_views.project.engines import EngineName, FormatName, any_format_options, project_engine
 from cdc_views.project.paths import raw_paths, slug_of, split_name
 
@@ -215,6 +216,7 @@ class TableConfig(ConfigPart):
         default_factory=dict, description="Types in which the view shows columns, as `amount: decimal(18,2)`."
     )
     fidelity: FidelityConfig = FidelityConfig()
+    dbt: DbtConfig = DbtConfig()
 
     @property
     def keyspace(self) -> str:

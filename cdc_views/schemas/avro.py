@@ -93,7 +93,8 @@ class _Record:
         row = self._row()
         fields = {str(field.get("name")): field for field in fields_of(row)}
         roles = with_roles(fields, key=key_columns or self._key(row, fields), table=self.full_name, where=self._where)
-        columns = [Column(name, self._type(fields[name].get("type"), place=name, within=()), role) for name, role in roles]
+        kinds = {name: self._type(fields[name].get("type"), place=name, within=()) for name, _ in roles}
+        columns = [Column(name, kinds[name], role, description=str(fields[name].get("doc") or "")) for name, role in roles]
         return TableSchema(self._keyspace, self._table, tuple(columns))
 
     def _row(self) -> JsonObject:

@@ -159,7 +159,10 @@ class _Message:
                 where=self._where,
             )
         roles = with_roles(fields, key=key, table=name, where=self._where)
-        columns = tuple(Column(column, self._column_type(fields[column]), role) for column, role in roles)
+        columns = tuple(
+            Column(column, self._column_type(fields[column]), role, description=str(fields[column].get("doc") or ""))
+            for column, role in roles
+        )
         return TableSchema(self.keyspace, self.table, columns)
 
     def _row(self) -> JsonObject:

@@ -8,7 +8,7 @@
       tenant: text
       placed: {type: timestamp, order: desc}
       country: {type: text, role: static}
-      total: decimal
+      total: {type: decimal, description: With tax.}
       ship_to: frozen<addr>
     primary_key: [[tenant], placed]     # as in CQL: (partition columns…), clustering columns…
     dropped:                            # columns dropped in the past (rule W6), at in microseconds
@@ -107,16 +107,17 @@ class _Table:
         declared = columns[name]
         if declared.role not in (Role.REGULAR, role):
             raise place.error(f"column {name!r} has `role: {declared.role.value}`, but the key says {role.value}")
-        return Column(name, declared.type, role, declared.descending)
+        return Column(name, declared.type, role, declared.descending, declared.description)
 
 
 def _column(place: _Node, *, name: str, scope: TypeScope) -> Column:
     if place.is_scalar:
         return Column(name, scope.resolve(_written(place)))
-    place.allow({"type", "role", "order"})
+    place.allow({"type", "role", "order", "description"})
     role = place.choice("role", among={role.value: role for role in Role}, default=Role.REGULAR)
     descending = place.choice("order", among={"asc": False, "desc": True}, default=False)
-    return Column(name, scope.resolve(_written(place.child("type"))), role, descending)
+    kind = scope.resolve(_written(place.child("type")))
+    return Column(name, kind, role, descending, place.text("description", default=""))
 
 
 def _dropped(place: _Node, *, scope: TypeScope) -> DroppedColumn:

@@ -1,13 +1,16 @@
 {#- The model that keeps a table's state: incremental, and the same facts whatever was landed in which run. -#}
 
-{% macro keeps_state() -%}
-  {#- Whether the adapter can keep one; where it cannot, the model shows the raw facts, which have the same latest rows. #}
-  {{ return(target.type in ["duckdb", "spark", "databricks"]) }}
+{% macro keeps_state(keep=true) -%}
+  {#-
+    Whether a state is kept: the adapter can, and the table's `dbt: {materialized: view}` does not say otherwise. Where none
+    is, the model shows the raw facts, which have the same latest rows.
+  #}
+  {{ return(keep and target.type in ["duckdb", "spark", "databricks"]) }}
 {%- endmacro %}
 
-{% macro state_config() -%}
+{% macro state_config(keep=true) -%}
   {#- The configuration of a state's model. A run replaces whole parts, so that running it twice changes nothing. #}
-  {%- if not cdc_views.keeps_state() -%}
+  {%- if not cdc_views.keeps_state(keep) -%}
     {{ return({"materialized": "view"}) }}
   {%- elif target.type == "duckdb" -%}
     {{ return({"materialized": "incremental", "incremental_strategy": "delete+insert", "unique_key": "_part"}) }}
@@ -20,14 +23,14 @@
   }) }}
 {%- endmacro %}
 
-{% macro state(relation, schema) -%}
+{% macro state(relation, schema, keep=true) -%}
   {#-
     What a state's model selects: all facts reduced, or in an incremental run what landed since, with the parts it touches.
 
     What landed up to `cdc_views_overlap_hours` (1) before the watermark is read again: landings may commit in another order
     than their clocks say, and a fact that is read twice changes nothing.
   #}
-  {%- if not cdc_views.keeps_state() -%}
+  {%- if not cdc_views.keeps_state(keep) -%}
     SELECT {{ cdc_views.layout(schema) }} FROM {{ relation }}
   {%- elif is_incremental() -%}
     {%- do cdc_views.check_layout(this, schema) -%}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
@@ -27,6 +27,7 @@ class DbtProject:
 
     folder: Path
     target: str = "duckdb"
+    root_variable: ClassVar[str] = "CDC_VIEWS_ROOT"
 
     @classmethod
     def make(cls, folder: Path, *tables: dict[str, Any], target: str = "duckdb") -> DbtProject:
@@ -78,6 +79,7 @@ class DbtProject:
             "CDC_VIEWS_DBT_PACKAGE": str(PACKAGE),
             "CDC_VIEWS_DBT_DATABASE": str(self.folder / "dbt.duckdb"),
             "CDC_VIEWS_PROJECT": str(self.folder / "cdc_views.yml"),
+            self.root_variable: str(self.folder),
         }
         before, here = {name: os.environ.get(name) for name in ours}, Path.cwd()
         os.environ.update(ours)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import jinja2
 import pytest
 import sqlglot
 import yaml
+from helpers.dbt_types import contracted, relation_of, table_of_every_type
 from helpers.tiny_project import CQL
 
 from cdc_views.api import Project
@@ -16,8 +20,11 @@ from cdc_views.cli import main
 from cdc_views.errors import ConfigError
 from cdc_views.export.dbt import check_names_differ, files_of
 from cdc_views.export.dbt.jinja import filled, literal
+from cdc_views.export.dbt.sources import freshness_of
 from cdc_views.operations.raw_files import plain_name
 from cdc_views.plan.build import Ask
+from cdc_views.project.models import DataTest
+from cdc_views.schemas import read_schema
 from cdc_views.sql import rows_sql
 
 pytestmark = pytest.mark.heavy
@@ -138,3 +145,80 @@ def test_names_that_dbt_cannot_tell_apart_are_refused() -> None:
     assert plain_name("shop.Orders") != plain_name("shop.orders")
     with pytest.raises(ConfigError, match=r"a.b__c and a__b.c would both have the dbt model a__b__c"):
         check_names_differ(["a.b__c", "a__b.c"])
+
+
+@pytest.mark.parametrize(
+    ("tests", "limits"),
+    [
+        ([], {"warn_after": {"count": 1, "period": "day"}}),
+        ([{"column": "a", "not_null": True}], {"warn_after": {"count": 1, "period": "day"}}),
+        ([{"fresh_within": "2d"}], {"error_after": {"count": 2, "period": "day"}}),
+        ([{"fresh_within": "90m"}, {"fresh_within": "120m"}], {"error_after": {"count": 90, "period": "minute"}}),
+        ([{"fresh_within": "7205s", "severity": "warning"}], {"warn_after": {"count": 121, "period": "minute"}}),
+    ],
+)
+def test_limits_of_freshness_are_the_narrowest_of_each_severity(tests: list[dict[str, Any]], limits: dict[str, Any]) -> None:
+    assert freshness_of([DataTest.model_validate(test) for test in tests]) == limits
+
+
+def test_an_unknown_column_that_is_described_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    text = yaml.safe_load(Path("cdc_views.yml").read_text())
+    text["tables"][0]["dbt"] = {"columns": {"sate": "Where it is."}}
+    Path("cdc_views.yml").write_text(yaml.safe_dump(text))
+    assert main(["dbt", "export", "--out", "dbt"]) == 2
+    error = capsys.readouterr().err
+    assert "dbt.columns" in error
+    assert "state" in error
+
+
+def test_raw_tables_are_told_relative_to_the_project_unless_it_says_otherwise(project: Project) -> None:
+    text = yaml.safe_load(Path("cdc_views.yml").read_text())
+    for raw, place in (("../else/raw", '"/../else/raw"'), ("/data/raw", '"/data/raw"'), ("s3://bucket/raw", '"s3://bucket/raw"')):
+        text["tables"][0]["raw"]["table"] = raw
+        Path("cdc_views.yml").write_text(yaml.safe_dump(text))
+        sources = files_of("shop", Project.load("cdc_views.yml").tables)["models/cdc_views/cdc_views_raw/_cdc_views__sources.yml"]
+        identifier = yaml.safe_load(sources)["sources"][0]["tables"][0]["identifier"]
+        assert place in identifier
+        assert ("CDC_VIEWS_ROOT" in identifier) is raw.startswith("..")
+
+
+def test_types_of_a_contract_are_those_that_duckdb_gives(tmp_path: Path) -> None:
+    project = table_of_every_type(tmp_path)
+    relation = relation_of(project)
+    sql = rows_sql(Ask(relation), dialect_name="duckdb", strategy="auto", table="raw", clock="0")
+    with duckdb.connect() as connection:
+        connection.register("raw", relation.arrow_schema().empty_table())
+        given = {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE ({sql})").fetchall()}
+        nulls = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in contracted(project, "duckdb").items())
+        assert {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE (SELECT {nulls})").fetchall()} == given
+
+
+def test_a_column_is_described_by_the_project_file_else_by_its_schema(project: Project) -> None:
+    columns = {"id": {"type": "int", "description": "Its number {{ x }}."}, "line": "int"}
+    columns |= {name: {"type": "text", "description": f"Its {name}."} for name in ("state", "note")}
+    schema = {"table": "shop.orders", "columns": columns, "primary_key": ["id", "line"]}
+    Path("schema.yml").write_text(yaml.safe_dump(schema, sort_keys=False))
+    write_project("shop.orders", schema="schema.yml")
+    text = yaml.safe_load(Path("cdc_views.yml").read_text())
+    text["tables"][0]["dbt"] = {"columns": {"state": "Where it is."}}
+    Path("cdc_views.yml").write_text(yaml.safe_dump(text))
+    models = files_of("shop", Project.load("cdc_views.yml").tables)["models/cdc_views/_cdc_views__models.yml"]
+    found = {one["name"]: jinja2.Template(one["description"]).render() for one in yaml.safe_load(models)["models"][0]["columns"]}
+    assert found == {"id": "Its number {{ x }}.", "line": "clustering key, int", "state": "Where it is.", "note": "Its note."}
+
+
+def test_a_schema_s_comments_decide_nothing(project: Project) -> None:
+    (table,) = project.tables
+    column = table.schema.columns[0]
+    described = replace(column, description="Its number.")
+    assert (described, repr(described)) == (column, repr(column))
+    record = {
+        "type": "record",
+        "name": "orders",
+        "namespace": "shop",
+        "fields": [{"name": "id", "type": "int", "doc": "Its number."}],
+    }
+    Path("orders.avsc").write_text(json.dumps(record))
+    assert read_schema(Path("orders.avsc"), table="shop.orders", keyspace="shop", key_columns=["id"]).columns[0].description == (
+        "Its number."
+    )

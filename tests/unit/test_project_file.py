@@ -14,6 +14,7 @@ from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.registry import raw_format
 from cdc_views.operations.starting import new_project
 from cdc_views.project import load_project, project_json_schema, split_name
+from cdc_views.project.dbt_options import DbtMaterialization
 from cdc_views.project.paths import slug_of
 
 FULL = """\
@@ -33,6 +34,7 @@ tables:
     tests: [{column: state, not_null: true}]
     columns: {amount: "decimal(18,2)"}
     fidelity: {waive: {note: we never read it}}
+    dbt: {materialized: table, tags: [daily], group: sales, description: Orders., columns: {note: A note.}}
 """
 
 
@@ -59,6 +61,8 @@ def test_every_key_of_the_interface_is_read(tmp_path: Path) -> None:
     assert (table.materialize.schedule, table.materialize.lateness) == ("*/15 * * * *", "10d")
     assert table.columns == {"amount": "decimal(18,2)"}
     assert table.fidelity.waive == {"note": "we never read it"}
+    assert (table.dbt.materialized, table.dbt.tags, table.dbt.group) == (DbtMaterialization.TABLE, ("daily",), "sales")
+    assert (table.dbt.description, table.dbt.columns) == ("Orders.", {"note": "A note."})
 
 
 def test_defaults(tmp_path: Path) -> None:

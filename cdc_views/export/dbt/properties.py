@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from cdc_views.export.dbt.jinja import literal, value
+from cdc_views.export.dbt.columns import CONTRACT, columns_of, has_map, key_tests, state_key_tests, takes_contract
+from cdc_views.export.dbt.jinja import literal
 from cdc_views.export.dbt.macros import MARK
-from cdc_views.export.exporting import ROLES, grain
-from cdc_views.model.schema import Column
-from cdc_views.model.types import LogicalType, MapOf, children
-from cdc_views.operations.raw_files import plain_name, raw_variable
-from cdc_views.rules.oracle import compares_as_keys
-from cdc_views.storage.stores import is_url
+from cdc_views.export.dbt.sources import SOURCE, source_of
+from cdc_views.export.exporting import grain, sealed
+from cdc_views.operations.raw_files import plain_name
+from cdc_views.project.dbt_options import DbtConfig, DbtMaterialization
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdc_views.table import Table
 
-SOURCE = "cdc_views_raw"
-_ON_SPARK = "target.type in ('spark', 'databricks')"
-_PLUGIN = "cdc_views.export.dbt.duckdb_plugin"
+_OF_MODELS = """\
+# What is yours to say of these models (description, columns, tags, group, materialized) stands in cdc_views.yml, under `dbt:` of
+# a table. dbt takes one entry a model, so no second file can add to these. An export does not replace a file that was edited.
+"""
+_OF_SOURCES = """\
+# On Spark, dbt's variable `cdc_views_root`, or CDC_VIEWS_ROOT in the environment, tells the folder of cdc_views.yml.
+# The limits of freshness are those of `fresh_within` in cdc_views.yml.
+"""
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes a value that occurs twice twice: people read these files."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 def state_name(table: str) -> str:
@@ -32,91 +42,60 @@ def state_name(table: str) -> str:
 
 
 def sources_yaml(tables: Sequence[Table]) -> str:
-    """Return the raw tables as a dbt source: files from the plugin's variables on DuckDB, `delta.<path>` on Spark."""
-    schema = f"{{{{ 'delta' if {_ON_SPARK} else var('cdc_views_raw_schema', '{SOURCE}') }}}}"
-    source = {
-        "name": SOURCE,
-        "description": "Raw tables of cdc-views: one row per fact, append-only.",
-        "schema": schema,
-        "quoting": {"identifier": True},
-        "tables": [_source(table) for table in tables],
-    }
-    return _text({"version": 2, "sources": [source]})
-
-
-def _source(table: Table) -> dict[str, Any]:
-    model, factor = plain_name(table.name), table.config.replication_factor
-    absent = f"cdc_views: no files of {model}; profiles.yml needs the plugin {_PLUGIN}, its project the table"
-    files = f"read_parquet(coalesce(getvariable('{raw_variable(table.name)}'), [error('{absent}')]), union_by_name = true)"
-    found: dict[str, Any] = {
-        "name": model,
-        "description": literal(f"Facts of {table.name} as they landed, {table.config.raw.format}."),
-        "identifier": f"{{{{ {_location(table)} if {_ON_SPARK} else {value(model)} }}}}",
-        "config": {"meta": {"external_location": files, "cdc_views_table": literal(table.name)}},
-    }
-    if factor is not None:
-        arguments = {"table": literal(table.name), "replication_factor": factor}
-        found["data_tests"] = [{"cdc_views.replica_coverage": {"arguments": arguments, "config": {"severity": "warn"}}}]
-    return found
-
-
-def _location(table: Table) -> str:
-    """Return a Jinja expression of the raw table's path; `cdc_views_root` replaces the folder of the project file."""
-    location = table.raw.location
-    root = str(table.project.root)
-    if is_url(location) or not Path(location).is_relative_to(root):
-        return value(location)
-    return f"(var('cdc_views_root', {value(root)}) ~ {value('/' + str(Path(location).relative_to(root)))})"
+    """Return the raw tables as a dbt source, with the limits of their age."""
+    return _text({"version": 2, "sources": [source_of(tables)]}, about=_OF_SOURCES)
 
 
 def models_yaml(tables: Sequence[Table]) -> str:
     """Return the models with their docs and tests."""
-    return _text({"version": 2, "models": [model for table in tables for model in (_rows(table), _state(table))]})
+    return _text(
+        {"version": 2, "models": [model for table in tables for model in (_rows(table), _state(table))]}, about=_OF_MODELS
+    )
 
 
 def _rows(table: Table) -> dict[str, Any]:
-    schema = table.schema
-    unlike = _compared(table, f"ref('{state_name(table.name)}')")
-    tests: list[dict[str, Any]] = [{"cdc_views.no_expired_visible": {"arguments": unlike}}]
-    if compares_as_keys(schema):
-        tests.insert(
-            0, {"cdc_views.one_row_per_key": {"arguments": {"key": [literal(column.name) for column in schema.row_key]}}}
-        )
-    verdicts = {line.column: line.verdict.value for line in table.fidelity()}
+    schema, name, of_dbt = table.schema, plain_name(table.name), table.config.dbt
+    expired = {"name": f"no_expired_visible_{name}", "arguments": _compared(table, f"ref('{state_name(table.name)}')")}
+    config: dict[str, Any] = {"access": "public"}
+    if of_dbt.materialized is not DbtMaterialization.INCREMENTAL:
+        config["materialized"] = of_dbt.materialized.value
+    if takes_contract(schema):
+        config["contract"] = {"enforced": CONTRACT}
     return {
-        "name": plain_name(table.name),
-        "description": literal(f"The latest row of every key of {table.name}. {grain(schema)}"),
-        "data_tests": tests,
-        "columns": [_column(column, fidelity=verdicts.get(column.name)) for column in schema.columns],
+        "name": name,
+        "description": of_dbt.description or literal(f"The latest row of every key of {table.name}. {grain(schema)}"),
+        "config": config | _labels(of_dbt),
+        "data_tests": [*key_tests(schema), {"cdc_views.no_expired_visible": expired}],
+        "columns": columns_of(table),
     }
+
+
+def _labels(of_dbt: DbtConfig) -> dict[str, Any]:
+    tags = {"tags": list(of_dbt.tags)} if of_dbt.tags else {}
+    return tags | ({"group": of_dbt.group} if of_dbt.group else {})
 
 
 def _compared(table: Table, facts: str) -> dict[str, Any]:
-    columns = [literal(column.name) for column in table.schema.columns if not _has_map(column.type)]
+    columns = [literal(column.name) for column in table.schema.columns if not has_map(column.type)]
     return {"facts": facts, "table": literal(table.name), "columns": columns}
 
 
-def _column(column: Column, *, fidelity: str | None) -> dict[str, Any]:
-    role = ROLES[column.role]
-    meta = {"role": role, "type": literal(str(column.type))} | ({"fidelity": fidelity} if fidelity else {})
-    return {
-        "name": literal(column.name),
-        "description": literal(f"{role}, {column.type}"),
-        "quote": True,
-        "config": {"meta": {"cdc_views": meta}},
-    }
-
-
 def _state(table: Table) -> dict[str, Any]:
-    raw = f"source('{SOURCE}', '{plain_name(table.name)}')"
-    return {
-        "name": state_name(table.name),
-        "description": literal(f"Facts of {table.name} that still matter, in the raw layout. One row per fact of the state."),
+    raw, name, of_dbt = f"source('{SOURCE}', '{plain_name(table.name)}')", state_name(table.name), table.config.dbt
+    keeps = of_dbt.materialized is not DbtMaterialization.VIEW
+    tests = state_key_tests(table.schema, table.relation.arrow_schema().names) if keeps else []
+    what = "Facts that still matter, in the raw layout. One row per fact of the state." if keeps else "Facts as they landed."
+    found = {
+        "name": name,
+        "description": literal(f"{table.name}: {what}"),
+        "config": _labels(of_dbt),
         "data_tests": [
-            {"cdc_views.watermark": {"arguments": {"facts": raw}}},
-            {"cdc_views.shows_the_same": {"arguments": _compared(table, raw)}},
+            *tests,
+            {"cdc_views.watermark": {"name": f"watermark_{name}", "arguments": {"facts": raw}}},
+            {"cdc_views.shows_the_same": {"name": f"shows_the_same_{name}", "arguments": _compared(table, raw)}},
         ],
     }
+    return {key: part for key, part in found.items() if part != {}}
 
 
 def exposures_yaml(name: str, tables: Sequence[Table]) -> str:
@@ -132,10 +111,6 @@ def exposures_yaml(name: str, tables: Sequence[Table]) -> str:
     return _text({"version": 2, "exposures": [exposure]})
 
 
-def _text(document: dict[str, Any]) -> str:
-    return f"# {MARK}, do not edit\n" + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
-
-
-def _has_map(kind: LogicalType) -> bool:
-    """Return whether a view's value may contain a MAP, which Spark cannot compare."""
-    return isinstance(kind, MapOf) or any(map(_has_map, children(kind)))
+def _text(document: dict[str, Any], *, about: str = "") -> str:
+    body = about + yaml.dump(document, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110)
+    return sealed(f"# {MARK}, do not edit", body)
