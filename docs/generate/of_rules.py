@@ -12,6 +12,7 @@ from page_text import page, table
 
 ROOT = Path(__file__).parents[2]
 SEMANTICS = ROOT / "docs" / "reference" / "semantics.md"
+CODE = ROOT / "docs" / "internals" / "rules.md"
 TESTS = ROOT / "tests"
 
 
@@ -126,7 +127,7 @@ def _titles() -> dict[str, str]:
 
 
 def rule_tests() -> dict[str, list[str]]:
-    """Rule → its tests, as `file::name`: those under its heading in tests/semantics, then those the semantics page names."""
+    """Rule → its tests, as `file::name`: those under its heading in tests/semantics, then those that docs/internals/rules.md names."""
     found: dict[str, list[str]] = {}
     for path in sorted((TESTS / "semantics").glob("test_*_rules.py")):
         rule = ""
@@ -135,11 +136,11 @@ def rule_tests() -> dict[str, list[str]]:
                 rule = heading[1]
             elif rule and (test := re.match(r"def (test_\w+)", line)):
                 found.setdefault(rule, []).append(f"{path.relative_to(ROOT).as_posix()}::{test[1]}")
-    for section in re.split(r"^### ", SEMANTICS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
-        rule = section[:2]
-        for named in re.findall(r"`(tests/[\w/]+\.py::test_\w+)`", section.split("- Tests:")[-1]):
-            if named not in found.setdefault(rule, []):
-                found[rule].append(named)
+    for line in CODE.read_text(encoding="utf-8").splitlines():
+        if row := re.match(r"\| \[([A-Z]\d)\]", line):
+            for named in re.findall(r"`(tests/[\w/]+\.py::test_\w+)`", line):
+                if named not in found.setdefault(row[1], []):
+                    found[row[1]].append(named)
     return found
 
 
