@@ -205,7 +205,9 @@ def test_every_rule_is_defined_in_order_and_has_its_code_named() -> None:
     text = SEMANTICS.read_text(encoding="utf-8")
     headings = re.findall(r"^### ([A-Z]\d): ", text, re.MULTILINE)
     assert headings == [f"{group}{n}" for group, last in GROUPS.items() for n in range(1, last + 1)]
-    rows = re.findall(r"^\| \[([A-Z]\d)\]\([^)]*\) \| (`cdc_views/.*`.*) \| .*\|$", RULES_CODE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| \[([A-Z]\d)\]\([^)]*\) \| (`cdc_views/.*`.*) \| .*\|$", RULES_CODE.read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert [rule for rule, _ in rows] == headings
 
 
