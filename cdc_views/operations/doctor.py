@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from importlib.metadata import version
+from importlib.metadata import requires, version
 from importlib.util import find_spec
 
 from cdc_views.engines.plugin import EnginePlugin
@@ -19,7 +20,7 @@ from cdc_views.operations.status import status_of
 from cdc_views.storage.places import Place
 from cdc_views.storage.stores import is_url
 
-_PACKAGES = ("cdc-views", "duckdb", "deltalake", "pyarrow", "sqlglot")
+_PROJECT = "cdc-views"
 
 
 class Health(str, Enum):
@@ -43,7 +44,7 @@ class Finding:
 def examine(project: ProjectContext | None) -> Iterator[Finding]:
     """Yield what was found: the installation, then the project's engine, places and tables, if there is a project."""
     yield Finding("python", Health.OK, f"{sys.version.split()[0]}, {sys.executable}")
-    for name in _PACKAGES:
+    for name in _packages():
         yield Finding(name, Health.OK, version(name))
     yield from _extras(None if project is None else project.engine_plugin)
     if project is None:
@@ -53,6 +54,12 @@ def examine(project: ProjectContext | None) -> Iterator[Finding]:
     for table in project.tables:
         yield _schema(table)
         yield _raw(table)
+
+
+def _packages() -> list[str]:
+    """This package, and those that it always needs."""
+    needed = [re.match(r"[\w.-]+", one) for one in requires(_PROJECT) or () if "extra ==" not in one]
+    return [_PROJECT, *sorted(found[0] for found in needed if found)]
 
 
 def _extras(engine: EnginePlugin | None) -> Iterator[Finding]:

@@ -127,7 +127,7 @@ def _titles() -> dict[str, str]:
 
 
 def rule_tests() -> dict[str, list[str]]:
-    """Rule → its tests, as `file::name`: those under its heading in tests/semantics, then those that docs/internals/rules.md names."""
+    """Rule → its tests, as `file::name`: those of tests/semantics, then those that docs/internals/rules.md names."""
     found: dict[str, list[str]] = {}
     for path in sorted((TESTS / "semantics").glob("test_*_rules.py")):
         rule = ""

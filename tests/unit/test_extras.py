@@ -104,7 +104,12 @@ def _base() -> set[str]:
 
 
 def test_every_optional_module_that_is_imported_has_an_extra() -> None:
-    known = _base() | set(sys.stdlib_module_names) | {Path(package).name for package in PACKAGES} | {"click", "pydantic_core"}
+    known = (
+        _base()
+        | set(sys.stdlib_module_names)
+        | {Path(package).name for package in PACKAGES}
+        | {"click", "pydantic_core", "typing_extensions"}
+    )
     roots = {(name.partition(".")[0], file.name) for file, name, _ in _imported()}
     unknown = {(root, file) for root, file in roots if root not in known and root not in {n.partition(".")[0] for n in EXTRA_OF}}
     assert unknown == set()

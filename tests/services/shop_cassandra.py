@@ -1,4 +1,4 @@
-"""What three Cassandra nodes log of a shop's carts: `PYTHONPATH=tests python -m captures.shop_cassandra FOLDER`.
+"""What three Cassandra nodes log of a shop's carts: `PYTHONPATH=tests python -m services.shop_cassandra FOLDER`.
 
 Writes the schema, a file of mutations a node, and what Cassandra answered. The third node is killed halfway: it lacks the later
 half.
@@ -18,9 +18,9 @@ from cdc_producers.cassandra.node_schema import NodeSchema, schema_of_text
 from cdc_producers.cassandra.options import CassandraOptions
 from cdc_producers.cassandra.reader import CommitLogReader, ReadEvents
 from cdc_producers.cassandra.segments import segments_in
-from services.cassandra import Node, running
 
 from cdc_views.cli.log import log
+from services.cassandra import Node, running
 
 KEYSPACE = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
 TABLE = """CREATE TABLE shop.carts (

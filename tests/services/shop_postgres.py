@@ -1,4 +1,4 @@
-"""What a Debezium Server posts of a shop in a real PostgreSQL: `PYTHONPATH=tests python -m captures.shop_postgres FOLDER`.
+"""What a Debezium Server posts of a shop in a real PostgreSQL: `PYTHONPATH=tests python -m services.shop_postgres FOLDER`.
 
 Writes a file of events a table, and what the tables hold in the end. The last events of each file stand twice: that is what
 "at least once" looks like.

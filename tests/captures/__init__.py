@@ -1,1 +1,0 @@
-"""Captures of real servers' events, for the examples of `cdc-views demo`."""
