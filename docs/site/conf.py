@@ -62,7 +62,8 @@ def _with_navigation(app: Any, name: str, text: list[str]) -> None:
     if name != root_doc:
         return
     for section in re.split(r"^## ", text[0], flags=re.MULTILINE)[1:]:
-        pages = re.findall(r"\]\(([\w/-]+)\.md\)", section)
+        listed = re.findall(r"^- .*", section, re.MULTILINE)  # a table of ways through the pages is no list of them
+        pages = [page for line in listed for page in re.findall(r"\]\(([\w/-]+)\.md\)", line)]
         if pages:
             caption = section.splitlines()[0]
             text[0] += "\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""])
