@@ -44,7 +44,7 @@ def of_kind(manifest: Manifest, kind: str) -> list[Manifest]:
     return found
 
 
-def tests_on(manifest: Manifest, node: Manifest) -> list[Manifest]:
+def checked_on(manifest: Manifest, node: Manifest) -> list[Manifest]:
     return [test for test in of_kind(manifest, "test") if test["attached_node"] == node["unique_id"]]
 
 
@@ -56,7 +56,7 @@ def test_every_model_has_a_tested_key(manifest: Manifest) -> None:
     """fct_missing_primary_key_tests: `unique` and `not_null` of dbt on one column, or both on the model; fct_test_coverage."""
     for model in of_kind(manifest, "model"):
         by_column: dict[str | None, set[str]] = {}
-        for test in tests_on(manifest, model):
+        for test in checked_on(manifest, model):
             by_column.setdefault(test["column_name"], set()).update(test["depends_on"]["macros"])
         assert any({"macro.dbt.test_unique", "macro.dbt.test_not_null"} <= macros for macros in by_column.values()), model["name"]
 
