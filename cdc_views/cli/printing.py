@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.rules.codec.row_texts import csv_texts, json_texts, jsonl_texts, plain
-from cdc_views.rules.codec.times import instant_text
+from cdc_views.rules.codec.times import instant_text, second_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,7 +43,7 @@ class Appearance:
         if name in self.micros:
             return instant_text(int(value))
         if name in self.seconds:
-            return instant_text(int(value) * 1_000_000).replace(".000000Z", "Z")
+            return second_text(int(value))
         return _one_line(plain(value))
 
 

@@ -59,9 +59,11 @@ def write_files(out: Path, texts: Mapping[str, str], *, command: str, folders: I
     """
     mark = mark_of(command)
     for name in texts:
-        if (out / name).exists() and not is_marked(out / name, mark):
+        if not (out / name).exists():
+            continue
+        if not is_marked(out / name, mark):
             raise UsageError(f"{out / name} was not written by `{command}`, which would replace it; move it elsewhere")
-        if (out / name).exists() and _is_edited(out / name):
+        if _is_edited(out / name):
             raise UsageError(f"{out / name} was edited since `{command}` wrote it, and would be replaced; {_EDITED}")
     files = [file for folder in folders for file in sorted((out / folder).glob("*")) if file.suffix in (".sql", ".yml", ".yaml")]
     stale = [file for file in files if file.relative_to(out).as_posix() not in texts and is_marked(file, mark)]

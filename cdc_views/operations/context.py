@@ -180,9 +180,10 @@ class TableContext:
         """Full name, as in the project file."""
         return self.config.name
 
-    def is_called(self, name: str) -> bool:
+    def is_called(self, name: str, *, ignores_case: bool = False) -> bool:
         """Whether `name` is its full name, or the end of it after a dot."""
-        return f".{self.name}".endswith(f".{name}")
+        ours, theirs = f".{self.name}", f".{name}"
+        return ours.casefold().endswith(theirs.casefold()) if ignores_case else ours.endswith(theirs)
 
     @cached_property
     def schema(self) -> TableSchema:

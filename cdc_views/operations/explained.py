@@ -10,11 +10,10 @@ from typing import Any
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import LogicalType, Udt
 from cdc_views.operations.explaining import Candidate, CellPlace, DeletionSeen, Explanation
-from cdc_views.operations.notebook import html_table
+from cdc_views.operations.notebook import html_table, plain_row
 from cdc_views.rules.cells import Cell, Liveness
 from cdc_views.rules.codec.jsontext import JsonRow, quote, to_json
-from cdc_views.rules.codec.row_texts import plain
-from cdc_views.rules.codec.times import instant_text
+from cdc_views.rules.codec.times import second_text
 from cdc_views.rules.facts import Bound, Origin
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import element_value_type
@@ -69,8 +68,7 @@ def part_row(schema: TableSchema, part: FactPart) -> JsonRow:
 
 def verdict(explanation: Explanation) -> str:
     """Return a sentence: whether the row exists at the explanation's instant."""
-    at = instant_text(explanation.now * 1_000_000).replace(".000000Z", "Z")
-    return f"the row {'exists' if explanation.is_row else 'does not exist'} at {at}"
+    return f"the row {'exists' if explanation.is_row else 'does not exist'} at {second_text(explanation.now)}"
 
 
 def summary(explanation: Explanation) -> str:
@@ -82,7 +80,7 @@ def summary(explanation: Explanation) -> str:
 
 def explanation_html(explanation: Explanation) -> str:
     """Return the candidates as a table of a notebook."""
-    rows = [{name: None if text == "null" else plain(text) for name, text in row.items()} for row in candidate_rows(explanation)]
+    rows = list(map(plain_row, candidate_rows(explanation)))
     used = [name for name in CANDIDATE_COLUMNS if any(row[name] is not None for row in rows)]
     return html_table(used, rows, title=summary(explanation))
 

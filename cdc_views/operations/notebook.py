@@ -5,6 +5,9 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
+from cdc_views.rules.codec.jsontext import JsonRow
+from cdc_views.rules.codec.row_texts import plain
+
 _LEFT = "text-align:left;vertical-align:top;white-space:pre-wrap"
 """Whole values, in lines as they are: notebooks align cells to the right and fold white space."""
 
@@ -16,6 +19,11 @@ def html_table(columns: Sequence[str], rows: Iterable[Mapping[str, str | None]],
     above = f"<p><b>{html.escape(title)}</b></p>" if title else ""
     below = f"<p>{html.escape(note)}</p>" if note else ""
     return f"{above}<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{below}"
+
+
+def plain_row(row: JsonRow) -> dict[str, str | None]:
+    """Return a row of JSON texts as `html_table` takes it: texts without quotes, None for null."""
+    return {name: None if text == "null" else plain(text) for name, text in row.items()}
 
 
 def _cell(text: str | None) -> str:

@@ -14,9 +14,8 @@ from cdc_views.engines.base import BATCH_ROWS
 from cdc_views.engines.exact import rows_in
 from cdc_views.model.extras import needs
 from cdc_views.model.types import LogicalType
-from cdc_views.operations.notebook import html_table
+from cdc_views.operations.notebook import html_table, plain_row
 from cdc_views.rules.codec.jsontext import to_json, to_shown
-from cdc_views.rules.codec.row_texts import plain
 from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
@@ -112,9 +111,8 @@ def counted(rows: int) -> str:
 def html_of(columns: Sequence[str], rows: Iterable[Mapping[str, str]], *, count: int) -> str:
     """Return the first rows of JSON texts as a notebook's table; the names of the first row stand before `columns`."""
     shown = list(islice(rows, _SHOWN_ROWS))
-    texts = ({name: None if text == "null" else plain(text) for name, text in row.items()} for row in shown)
     more = f", the first {_SHOWN_ROWS} shown" if count > _SHOWN_ROWS else ""
-    return html_table(tuple(shown[0]) if shown else columns, texts, note=f"{counted(count)}{more}")
+    return html_table(tuple(shown[0]) if shown else columns, map(plain_row, shown), note=f"{counted(count)}{more}")
 
 
 class ArrowForms:

@@ -160,7 +160,7 @@ def _table(project: ProjectContext, one: TableReference) -> TableContext:
     """The table that is called so, or, since SQL ignores case, the only one that differs in it; whole names go first."""
     name = one.name.casefold()
     exact = [table for table in project.tables if table.is_called(one.name)]
-    like = exact or [table for table in project.tables if f".{table.name}".casefold().endswith(f".{name}")]
+    like = exact or [table for table in project.tables if table.is_called(one.name, ignores_case=True)]
     found = [t for t in like if t.name == one.name] or [t for t in like if t.name.casefold() == name] or like
     if len(found) == 1:
         return found[0]

@@ -11,6 +11,7 @@ import typer
 from page_text import code, page, table
 
 from cdc_views.cli.app import app
+from cdc_views.cli.groups import summary_of
 
 
 def commands_page() -> str:
@@ -21,7 +22,7 @@ def commands_page() -> str:
         "Options follow the command. Standard output carries only the result; progress and notes go to standard error.\n"
         "What each exit code means: [errors](errors.md).\n"
     )
-    links = "".join(f"- [`{' '.join(path)}`](#{'-'.join(path)}): {_summary(command)}\n" for path, command in found)
+    links = "".join(f"- [`{' '.join(path)}`](#{'-'.join(path)}): {summary_of(command)}\n" for path, command in found)
     own = "## Without a command\n\n" + _options(root.params)
     return page("Commands", intro, links, own, *(_section(path, command) for path, command in found))
 
@@ -33,10 +34,6 @@ def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
             yield from _commands(command, (*path, name))
         elif not command.hidden:
             yield (*path, name), command
-
-
-def _summary(command: Any) -> str:
-    return inspect.cleandoc(command.help).splitlines()[0]
 
 
 def _section(path: tuple[str, ...], command: Any) -> str:

@@ -30,8 +30,7 @@ from cdc_views_spark.kernel import in_task
 NAME = "cdc_views"
 MOST_BYTES = 128_000_000
 """Of a table's files. One task reads all of them, and every row goes through Python. At 97 MB, a million keys, that took about
-half of the CPU of Spark's plan (docs/internals/spark.md); beyond,
-a plan has more tasks, and this one has all rows in memory."""
+half of the CPU of Spark's plan (docs/internals/spark.md). Beyond, a plan has more tasks, and this one has all rows in memory."""
 _BYTES_PER_THREAD = 16_000_000
 _OPTIONS = ("path", "project", "as_of", "where")
 _REMEDY = "use `table.dataframe(spark)`, or the view that `cdc-views apply` makes, which Spark's own plan reads in parallel"

@@ -64,6 +64,12 @@ def instant_text(micros: int) -> str:
     return f"{date_text(days)}T{_clock(rest // 1_000_000)}.{rest % 1_000_000:06d}Z"
 
 
+def second_text(seconds: int) -> str:
+    """Return `YYYY-MM-DDTHH:MM:SSZ`: ISO 8601, in UTC, of seconds since the epoch."""
+    days, rest = divmod(seconds, MICROS_A_DAY // 1_000_000)
+    return f"{date_text(days)}T{_clock(rest)}Z"
+
+
 def time_text(nanos: int) -> str:
     """Return `HH:MM:SS.nnnnnnnnn`; hours may pass 24 and a minus sign may lead (relational TIME)."""
     sign, nanos = ("-", -nanos) if nanos < 0 else ("", nanos)
