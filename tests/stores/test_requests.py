@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.parametrize("store", ["s3"], indire
 RAW_CHECKPOINT, STATE_CHECKPOINT = 20, 10
 BEFORE_CHECKPOINT, AFTER_CHECKPOINT = 17, 20
 MEASURED = {1, BEFORE_CHECKPOINT, AFTER_CHECKPOINT}
-LEAST = {"read of a tail": 22, "tail": 36, "nothing new": 20, "read at rest": 15}
+LEAST = {"read of a tail": 22, "tail": 45, "nothing new": 20, "read at rest": 15}
 """The requests of a command when each log has one entry after its checkpoint."""
 LANDING = 8
 """Those of a stream that goes on."""
