@@ -209,7 +209,7 @@ def test_what_a_refusal_says(run: CommandLine, sql: str, told: str) -> None:
     "option",
     [
         ("--where", "id = 1"), ("--columns", "id"), ("--limit", "1"), ("--limit", "0"), ("--strategy", "window"),
-        ("--confirmed",), ("--explain",), ("--overwrite",), ("--select", "shop.orders"),
+        ("--confirmed",), ("--explain",), ("--select", "shop.orders"),
     ],
 )  # fmt: skip
 def test_options_of_one_table_are_refused(run: CommandLine, option: tuple[str, ...]) -> None:

@@ -77,6 +77,7 @@ WRONG: dict[str, tuple[str, list[str], str]] = {
     "a type of no table": ("SELECT TIME '10:00' AS t", ["--into", "x"], "Delta does not have"),
     "a name of no table": ("SELECT count(*) FROM orders", ["--into", "x"], "give it another, as … AS other"),
     "no ending": ("SELECT 1 AS one", ["--out", "x"], "the name tells no format"),
+    "nothing to replace": ("SELECT 1 AS one", ["--overwrite"], "--overwrite is of --out or --into"),
     "both": ("SELECT 1 AS one", ["--out", "x.csv", "--into", "y"], "one of them"),
     "a value": ("SELECT CAST(state AS INT) AS n FROM orders", ["--out", "x.csv"], "open"),
     "a file": ("SELECT * FROM 'cdc_views.yml'", ["--out", "x.csv"], "cdc_views.yml"),
