@@ -24,7 +24,8 @@ class FidelityLine:
 def fidelity_of(table: TableContext) -> list[FidelityLine]:
     """Return one verdict per column, in schema order; verdicts on whole rows (`*`) come first.
 
-    Columns that are left out come last. For an external table the first one says whether views read its events themselves, or a copy, and which column is why.
+    Columns that are left out come last. For an external table the first one says whether views read its events themselves, or a
+    copy, and which column is why.
     """
     waive = table.config.fidelity.waive
     left_out = {name for name in table.config.policies.columns if table.config.policies.leaves_out(name)}

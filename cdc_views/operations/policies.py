@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
-import pyarrow as pa
+import pyarrow.parquet as pq
 
 from cdc_views.formats.base import Fidelity, Verdict
-from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.model.column_policies import EXTRA, ColumnPolicy, ExtraColumns, Policy
 from cdc_views.model.naming import physical_name
 from cdc_views.operations.context import TableContext
-from cdc_views.storage.delta_tables import opened
+from cdc_views.storage.places import arrow_source
+from cdc_views.storage.table_log import TableLog
 
 REMEDY = "name another `raw: {table: …}`, land the source again, and delete the old raw table and state"
+_MOST_OPENED = 1_000
+"""Files: each is opened."""
 _HEX = re.compile(r"[0-9a-f]{1,64}")
 _SHOWN = {
-    Policy.HASH: "policy hash: the HMAC-SHA-256 of the value, as text; of two writes of a cell at one instant, hashes decide (C2.6)",
+    Policy.HASH: "policy hash: the HMAC-SHA-256 of the value, as text; of two writes of a cell at one instant its order decides",
     Policy.MASK: "policy mask: one text for every value",
-    Policy.LEAVE_OUT: "policy leave_out: nothing of it is stored, and views lack it; a row alive by this column alone is not shown",
+    Policy.LEAVE_OUT: "policy leave_out: nothing of it is stored or shown; a row that is alive by it alone is not shown",
 }
 _EXTRA = {
     ExtraColumns.LEAVE_OUT: "columns that the schema lacks matter to nobody: events land without them (extra_columns)",
@@ -50,26 +51,34 @@ def with_policies(table: TableContext, lines: list[Fidelity]) -> list[Fidelity]:
 
 
 def earlier(table: TableContext) -> list[str]:
-    """Return the columns with a policy of which raw has values from before it, as far as the statistics of its files show.
+    """Return the columns with a policy of which raw has values from before it, as far as the footers of its files show.
 
-    A file that merged files from before and after may hide them; a column that is left out shows as long as raw has it.
+    A file that merged files from before and after may hide them.
     """
     policies = table.config.policies.columns
     if not policies or table.project.is_remote or table.is_external or not is_delta(table.raw.location):
         return []
-    with delta_errors(table.raw.location):
-        files = pa.table(opened(table.raw.location).get_add_actions(flatten=True))
-    return [name for name, one in policies.items() if any(not _is_of(one, found) for found in _extremes(files, name))]
+    found = set[str]()
+    stems = {physical_name(name): name for name in policies}
+    for path in TableLog.open(table.raw.location).paths[:_MOST_OPENED]:
+        footer = pq.read_metadata(arrow_source(path))
+        leaves = [(n, leaf) for n in range(footer.num_columns) if (leaf := _value_of(footer.schema.column(n).path)) in stems]
+        for group in map(footer.row_group, range(footer.num_row_groups)):
+            for index, leaf in leaves:
+                told = group.column(index).statistics
+                if (
+                    told is not None
+                    and told.has_min_max
+                    and not all(_is_of(policies[stems[leaf]], v) for v in (told.min, told.max))
+                ):
+                    found.add(stems[leaf])
+    return [name for name in policies if name in found]
 
 
-def _extremes(files: pa.Table, column: str) -> Iterator[object]:
-    """Yield the smallest and largest values of a column in each file."""
-    stem = physical_name(column)
-    leaves = (stem, f"{stem}.value", f"{stem}.cells")
-    for name in files.column_names:
-        side, _, leaf = name.partition(".")
-        if side in ("min", "max") and any(leaf == one or leaf.startswith(f"{one}.") for one in leaves):
-            yield from (value for value in files.column(name).to_pylist() if value is not None)
+def _value_of(leaf: str) -> str:
+    """Return the column of which a leaf of a raw file holds values; empty for one that holds none."""
+    stem, _, rest = leaf.partition(".")
+    return stem if rest in ("", "value") or rest.startswith(("value.", "cells.")) else ""
 
 
 def _is_of(policy: ColumnPolicy, value: object) -> bool:
