@@ -159,12 +159,12 @@ def test_what_is_posted_leaves_no_value(monkeypatch: pytest.MonkeyPatch, capsys:
     write_project("debezium")
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    with in_thread(Path("cdc_views.yml").absolute()) as (client, _):
+    with in_thread(Path("cdc_views.yml").absolute()) as (client, log):
         client.sign_in()
         bodies = [broken("debezium", name, 1 + n) for n, name in enumerate(BREAKAGES)]
         said = [client("/events", body).body for body in bodies] + [client("/metrics", method="GET").body]
     printed = capsys.readouterr()
-    Path("said.txt").write_text("\n".join([*said, printed.out, printed.err]))
+    Path("said.txt").write_text("\n".join([*said, printed.out, printed.err, repr(vars(log))]))
     letters = next(Path().rglob("dead_letters.jsonl"))
     assert '"withheld": {"bytes"' in letters.read_text()
     assert traces(Path()) == []
