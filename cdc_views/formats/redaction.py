@@ -121,6 +121,11 @@ def marked(content: bytes) -> bytes:
     return b'{"%s":true%s%s' % (_MARK.encode(), b"" if content == b"{}" else b",", content[1:])
 
 
+def is_as_it_came(content: bytes) -> bool:
+    """Whether an event in quarantine was neither redacted nor withheld."""
+    return withheld_size(content) is None and not content.startswith(b'{"%s":' % _MARK.encode())
+
+
 def withheld_size(content: bytes) -> int | None:
     """Return the size of the event that was withheld; None if `content` is an event itself."""
     if not content.startswith(b'{"%s"' % _WITHHELD.encode()):

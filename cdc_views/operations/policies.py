@@ -7,11 +7,15 @@ from dataclasses import replace
 
 import pyarrow.parquet as pq
 
+from cdc_views.engines.snapshot import readable
 from cdc_views.formats.base import Fidelity, Verdict
-from cdc_views.landing.raw_table import is_delta
+from cdc_views.formats.redaction import is_as_it_came
+from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.model.column_policies import EXTRA, ColumnPolicy, ExtraColumns, Policy
 from cdc_views.model.naming import physical_name
 from cdc_views.operations.context import TableContext
+from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import arrow_source
 from cdc_views.storage.table_log import TableLog
 
@@ -61,7 +65,8 @@ def earlier(table: TableContext) -> list[str]:
     found = set[str]()
     stems = {physical_name(name): name for name in policies}
     for path in TableLog.open(table.raw.location).paths[:_MOST_OPENED]:
-        footer = pq.read_metadata(arrow_source(path))
+        with readable(path):
+            footer = pq.read_metadata(arrow_source(path))
         leaves = [(n, leaf) for n in range(footer.num_columns) if (leaf := _value_of(footer.schema.column(n).path)) in stems]
         for group in map(footer.row_group, range(footer.num_row_groups)):
             for index, leaf in leaves:
@@ -73,6 +78,18 @@ def earlier(table: TableContext) -> list[str]:
                 ):
                     found.add(stems[leaf])
     return [name for name in policies if name in found]
+
+
+def earlier_events(table: TableContext) -> int:
+    """Return the number of events in quarantine that came before a column had a policy, and may have its values."""
+    if not table.config.policies.columns or table.project.is_remote or table.is_external:
+        return 0
+    location = quarantine_location(table.raw)
+    if not is_delta(location):
+        return 0
+    with delta_errors(location):
+        batches = opened(location).to_pyarrow_dataset().to_batches(columns=["event"])
+        return sum(is_as_it_came(event) for batch in batches for event in batch.column(0).to_pylist() if event)
 
 
 def _value_of(leaf: str) -> str:

@@ -8,11 +8,13 @@ import json
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from helpers.captured import Said
 from helpers.command_line import CommandLine
 from helpers.http_receiver import ENVIRONMENT, in_thread
 from helpers.sentinels import (
@@ -32,6 +34,8 @@ from helpers.sentinels import (
 )
 
 from cdc_views import Project
+from cdc_views.cli.producing import targets_of
+from cdc_views.landing import Position, StreamEvent
 from cdc_views.model.column_policies import EXTRA
 
 TABLE = "shop.customers"
@@ -170,6 +174,23 @@ def test_what_is_posted_leaves_no_value(monkeypatch: pytest.MonkeyPatch, capsys:
     assert traces(Path()) == []
 
 
+@pytest.mark.parametrize("format", ["debezium", "key-value", "cassandra-mutation"])
+def test_what_is_published_has_no_value(format: str) -> None:
+    publishing = pytest.importorskip("cdc_producers.kafka.publishing")
+    write_project(format)
+    (table,) = targets_of(Path("cdc_views.yml").absolute(), (), format_name=None, log=Said())
+    sent: list[Any] = []
+    publisher = SimpleNamespace(
+        position=lambda name: None, create=lambda *_, **__: None, commit=lambda name, through, messages: sent.extend(messages)
+    )
+    lander = publishing.TopicTarget(table, TABLE, publisher, None).lander("s")
+    contents = [broken(format, name, 1 + n) for n, name in enumerate(BREAKAGES)]
+    events = [StreamEvent(Position(1, n), content) for n, content in enumerate(contents)]
+    report = lander.land(events, through=Position(2, 0), now=NOW)
+    assert min(report.events, report.quarantined) > 3
+    assert not has_word(repr((sent, report)).encode())
+
+
 def test_events_of_a_table_that_is_set_aside_are_kept_without_values() -> None:
     write_project("cassandra-mutation")
     (table,) = Project.load().tables
@@ -225,6 +246,25 @@ def test_raw_from_before_a_policy_is_told(capsys: pytest.CaptureFixture[str]) ->
     assert "from before the policy" in lines["email"]
     assert "from before the policy" in lines["ssn"]
     assert "email, ssn" in run("doctor").out
+
+
+def test_quarantine_from_before_a_policy_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    write_project("debezium", columns={})
+    run = CommandLine(capsys)
+    run.land(TABLE, broken("debezium", "a new column", 1).decode())
+    write_project("debezium")
+    assert "1 events from before the policy" in " ".join(run("doctor", "--format", "jsonl").out.split())
+
+
+def test_the_start_of_an_event_is_known_once_its_file_has_grown() -> None:
+    write_project("debezium")
+    (table,) = Project.load().tables
+    whole, file = json.dumps(event("debezium", 1)).encode(), Path("growing.jsonl")
+    file.write_bytes(whole[:-20])
+    assert table.land(file, now=NOW).files[0].quarantined == 1
+    file.write_bytes(whole + b"\n")
+    assert table.land(file, now=NOW).files[0].events == 1
+    assert table.replay(now=NOW).waiting == 0
 
 
 @pytest.mark.parametrize(
