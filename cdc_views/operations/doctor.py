@@ -15,8 +15,9 @@ from cdc_views.engines.plugin import EnginePlugin
 from cdc_views.errors import CdcViewsError
 from cdc_views.model.extras import EXTRA_OF, needs
 from cdc_views.operations.context import ProjectContext, TableContext
+from cdc_views.operations.earlier_values import earlier, earlier_events
 from cdc_views.operations.generating import definition_of
-from cdc_views.operations.policies import REMEDY, earlier, earlier_events
+from cdc_views.operations.policies import REMEDY
 from cdc_views.operations.status import status_of
 from cdc_views.storage.places import Place
 from cdc_views.storage.stores import is_url
