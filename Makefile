@@ -75,7 +75,7 @@ test-live-bigquery: $(STAMP) ## the same rows and commands in BigQuery itself: C
 
 test-long: $(BENCH_STAMP) ## thousands of random histories, 30 kills, a simulated day; ClickHouse's and GoogleSQL's engines; a Debezium Server
 	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} CDC_VIEWS_KILLS=$${CDC_VIEWS_KILLS:-30} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics tests/unit tests/layout
-	@$(BIN)/python -m pytest -q -m "slow and not live" tests/golden tests/commands tests/producers tests/bigquery tests/stores tests/ops tests/bench
+	@$(BIN)/python -m pytest -q -m "slow and not live" tests/golden tests/commands tests/producers tests/bigquery tests/stores tests/ops tests/bench tests/packaging
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	@$(LINT)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from cdc_views.operations.reading import StatementOptions
     from cdc_views.operations.statements import StatementResult
+    from cdc_views.operations.writing import RowsWritten
     from cdc_views.report import RunReport
 
 
@@ -104,6 +105,29 @@ class Project(ProjectContext):
         from cdc_views.operations.statements import run_statement
 
         return run_statement(self, statement, **asked)
+
+    def write(
+        self,
+        statement: str,
+        *,
+        out: str | Path | None = None,
+        into: str | Path | None = None,
+        format: str | None = None,
+        overwrite: bool = False,
+        **asked: Unpack[StatementOptions],
+    ) -> RowsWritten:
+        """Write the rows of a query of `sql` to a file (`out`) or a Delta table (`into`); the rest is as in `Table.write`.
+
+        Columns have the engine's types. Memory does not grow with the rows, and on Spark this process writes them.
+
+        Raises:
+            UsageError: As `sql`, a type or a name that the format does not have, or something is there that must stay.
+            ConflictError: Somebody else wrote the table meanwhile.
+            EngineError: The engine or the target failed.
+        """
+        from cdc_views.operations.writing_statements import write_statement
+
+        return write_statement(self, statement, out=out, into=into, format=format, overwrite=overwrite, **asked)
 
     def report(
         self,

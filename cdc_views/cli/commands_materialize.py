@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("table", "is_new", "raw_version", "facts", "late", "outcome")
 _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
+"""People read each `outcome` in the log, as it comes; what is printed for them does not say it again."""
 _TriggerOption = Annotated[
     str | None,
     typer.Option(metavar="TRIGGER", help='Follow raw by Spark\'s streams: available-now, or an interval as "30 seconds".'),
@@ -114,7 +115,7 @@ def _run_once(asked: Request, runs: RunMetrics, *, full: bool, wait: float) -> N
         if outcome.late:
             codes.append(CheckFailedError.exit_code)
         records.append({"table": job.name, **_record(outcome)})
-    asked.print(_COLUMNS, records)
+    asked.print(_COLUMNS[:-1] if asked.is_for_people else _COLUMNS, records)
     if is_whole:  # a failure may come from counting the quarantined rows itself
         warn_of_quarantine(*asked.tables)
     if codes:
@@ -159,11 +160,11 @@ def _keep_running(asked: Request, runs: RunMetrics) -> None:
 
     def work(stop: Event) -> None:
         completed = _completed(run_schedule(runs.jobs, clock=SystemClock(stop), stop=stop), runs)
+        records = ({"table": run.table, "tick": _instant(run.tick), **_record(run.outcome)} for run in completed)
         if asked.is_for_people:  # a table's column widths would have to wait for the last row
-            for run in completed:
-                print(f"{run.table}: {_instant(run.tick)}: {run.outcome.line()}", flush=True)
+            for _ in records:
+                pass
         else:
-            records = ({"table": run.table, "tick": _instant(run.tick), **_record(run.outcome)} for run in completed)
             asked.print_json(_SCHEDULED_COLUMNS, (as_json_rows([record])[0] for record in records))
 
     _run_until_stopped(work)
@@ -176,9 +177,7 @@ def _follow(asked: Request, runs: RunMetrics, *, trigger: str, engine: str | Non
     def print_run(name: str, outcome: Materialization) -> None:
         seconds = runs.succeed(name, outcome)
         log.info(f"{name}: {outcome.line()}", **_facts(name, outcome, seconds))
-        if asked.is_for_people:
-            print(f"{name}: {outcome.line()}", flush=True)
-        else:
+        if not asked.is_for_people:
             asked.print(_COLUMNS, [{"table": name, **_record(outcome)}])
             sys.stdout.flush()
 

@@ -22,7 +22,7 @@ from cdc_views.cli.shared import (
     columns_of,
     shared,
 )
-from cdc_views.cli.statements import is_statement, print_statement
+from cdc_views.cli.statements import is_statement, run_statement
 from cdc_views.errors import UsageError
 from cdc_views.rules.codec.jsontext import JsonRow
 
@@ -108,7 +108,7 @@ def query(
     }  # fmt: skip
     target = {"out": out, "into": into, "overwrite": overwrite}
     if is_statement(asked.project, table):
-        print_statement(asked, table, {**read, **target, "explain": explain, "select": asked.select}, format=format)
+        run_statement(asked, table, {**read, "explain": explain, "select": asked.select}, target, format=format)
     else:
         _query_table(asked, asked.table(table), read, target, is_explained=explain, format=format)
 

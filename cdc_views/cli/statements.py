@@ -15,14 +15,10 @@ if TYPE_CHECKING:
     from cdc_views.api import Project
 
 _WORKS = ("as_of", "landed_as_of", "written_as_of", "raw_only", "engine")
-_FILE = "print to a file (--format jsonl > rows.jsonl), or write `Project.sql(…).to_arrow()` in Python"
 _INSTEAD = {
     "where": "write it in the SQL, as WHERE",
     "columns": "write them in the SQL, after SELECT",
     "limit": "write it in the SQL, as LIMIT",
-    "out": _FILE,
-    "into": _FILE,
-    "overwrite": _FILE,
     "select": "the SQL names its tables",
 }
 """What to do instead of an option of one table."""
@@ -43,16 +39,28 @@ def is_statement(project: Project, text: str) -> bool:
     return begins_as_query(text)
 
 
-def print_statement(asked: Request, text: str, given: Mapping[str, Any], *, format: str | None) -> None:
-    """Print the rows of a statement; `given` are the options of `query`, of which some are of one table alone."""
-    from cdc_views.operations.statements import streamed_statement
-
+def run_statement(asked: Request, text: str, given: Mapping[str, Any], target: Mapping[str, Any], *, format: str | None) -> None:
+    """Print or write the rows of a statement; `given` are the options of `query`, of which some are of one table alone."""
     for name, value in given.items():
         if name not in _WORKS and value is not None and value is not False and value not in ((), []):
             told = _INSTEAD.get(name, "query that table alone, by its name")
             raise UsageError(f"--{name} is of one table, and this is SQL; leave it out: {told}")
-    format = check_format(format or "table")
-    with streamed_statement(asked.project, text, **{name: given[name] for name in _WORKS}) as found:
+    read = {name: given[name] for name in _WORKS}
+    if target["out"] is None and target["into"] is None:
+        if target["overwrite"]:
+            raise UsageError("--overwrite is of --out or --into; name one, or leave it out")
+        _print(asked, text, read, format=check_format(format or "table"))
+        return
+    written = asked.project.write(text, format=format, **target, **read)
+    if written.note:
+        log.info(written.note)
+    log.info(written.line())
+
+
+def _print(asked: Request, text: str, read: Mapping[str, Any], *, format: str) -> None:
+    from cdc_views.operations.statements import streamed_statement
+
+    with streamed_statement(asked.project, text, **read) as found:
         for table, note in found.notes.items():
             log.info(f"{table}: {note}" if table not in note else note)
         rows = found.json_rows() if format in ("json", "jsonl") else found.shown_rows()

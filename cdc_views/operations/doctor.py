@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from importlib.metadata import requires, version
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from cdc_views.engines.plugin import EnginePlugin
 from cdc_views.errors import CdcViewsError
@@ -21,6 +24,9 @@ from cdc_views.operations.policies import REMEDY
 from cdc_views.operations.status import status_of
 from cdc_views.storage.places import Place
 from cdc_views.storage.stores import is_url
+
+if TYPE_CHECKING:
+    from cdc_views.engines.warehouses import WarehouseEngine
 
 _PROJECT = "cdc-views"
 
@@ -52,10 +58,20 @@ def examine(project: ProjectContext | None) -> Iterator[Finding]:
     if project is None:
         return
     yield from _engine(project)
-    yield _warehouse(project)
-    for table in project.tables:
-        yield _schema(table)
-        yield _raw(table)
+    if not project.is_remote:
+        yield _warehouse(project)
+        yield from _tables(project, _landed)
+        return
+    what = f"warehouse {project.config.warehouse}"
+    with ExitStack() as stack:
+        try:  # once for all tables, for each opening asks who calls
+            engine = stack.enter_context(project.remote())
+        except CdcViewsError as error:
+            yield _broken(what, error)
+            yield from map(_schema, project.tables)
+        else:
+            yield Finding(what, Health.OK, "its tables are below")
+            yield from _tables(project, partial(_landed_in, engine))
 
 
 def _packages() -> list[str]:
@@ -95,8 +111,6 @@ def _engine(project: ProjectContext) -> Iterator[Finding]:
 
 def _warehouse(project: ProjectContext) -> Finding:
     what = f"warehouse {project.config.warehouse}"
-    if project.is_remote:
-        return Finding(what, Health.OK, "its tables are below")
     try:
         place = project.warehouse
         if is_url(project.config.warehouse):
@@ -125,14 +139,18 @@ def _schema(table: TableContext) -> Finding:
         return _broken(what, error)
 
 
-def _raw(table: TableContext) -> Finding:
-    what = f"{table.name}: tables"
-    try:
-        if table.project.is_remote:
-            return _remote(what, table)
-        found = status_of(table)
-    except CdcViewsError as error:
-        return _broken(what, error)
+def _tables(project: ProjectContext, look: Callable[[str, TableContext], Finding]) -> Iterator[Finding]:
+    for table in project.tables:
+        yield _schema(table)
+        what = f"{table.name}: tables"
+        try:
+            yield look(what, table)
+        except CdcViewsError as error:
+            yield _broken(what, error)
+
+
+def _landed(what: str, table: TableContext) -> Finding:
+    found = status_of(table)
     if found.problem:
         return Finding(what, Health.BROKEN, found.problem)
     if found.raw_facts is None:
@@ -147,9 +165,8 @@ def _raw(table: TableContext) -> Finding:
     return Finding(what, Health.OK, f"{found.raw_facts:,} changes landed{waiting}")
 
 
-def _remote(what: str, table: TableContext) -> Finding:
-    with table.project.remote() as engine:
-        found = engine.standing(definition_of(table))
+def _landed_in(engine: WarehouseEngine, what: str, table: TableContext) -> Finding:
+    found = engine.standing(definition_of(table))
     return Finding(what, Health.OK, "nothing has landed yet" if found.raw_rows is None else f"{found.raw_rows:,} changes landed")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from uuid import uuid4
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from cdc_views.engines.base import BATCH_ROWS, Engine, Read, ValueForm
 from cdc_views.engines.serving import held_schema
 from cdc_views.errors import EngineError, UsageError, did_you_mean
 from cdc_views.operations.result import StreamedAnswer
+from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.rules.codec.row_texts import TEXTS
 from cdc_views.storage.delta_log import DRAFT
 from cdc_views.storage.outputs import is_of_parts, whole_folder
@@ -31,6 +32,20 @@ _FORMATS = (PARQUET, *TEXTS)
 _PIECES = 1_000
 """Lines that go to a file at a time: a store's client takes some microseconds for each call."""
 _T = TypeVar("_T")
+
+
+class FoundRows(Protocol):
+    """Rows as texts: `json_rows`, and `shown_rows` for CSV, which names NaN and the infinities. One of them is taken, once."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The names of the columns, in order."""
+
+    def json_rows(self) -> Iterator[JsonRow]:
+        """Yield each row as JSON texts."""
+
+    def shown_rows(self) -> Iterator[JsonRow]:
+        """Yield each row as texts for people."""
 
 
 @dataclass(slots=True)
@@ -81,20 +96,32 @@ class RowFile:
 
     def write(self, engine: Engine, read: Read) -> int:
         """Write the rows, whole or not at all; return how many."""
+        with self._alone(may_be_folder=engine.writes_files and self.format == PARQUET):
+            if self.format == PARQUET:
+                return self._parquet(engine, read)
+            return self._text(StreamedAnswer(read.raw.relation, read.columns, engine.batches(read), read.as_of))
+
+    def write_found(self, found: FoundRows, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write rows that are found already, as one file, whole or not at all; return how many."""
+        with self._alone(may_be_folder=False):
+            return self._one_file(batches, schema) if self.format == PARQUET else self._text(found)
+
+    @contextmanager
+    def _alone(self, *, may_be_folder: bool) -> Iterator[None]:
         if isinstance(self.place, Path):
             self.place.parent.mkdir(parents=True, exist_ok=True)
-        if self.place.is_dir() and not (engine.writes_files and self.format == PARQUET):
+        if self.place.is_dir() and not may_be_folder:
             raise UsageError(f"{self.place}: is a folder, and one file is to be written; name another, or remove the folder")
         try:
-            return self._parquet(engine, read) if self.format == PARQUET else self._text(engine, read)
+            yield
         except FileExistsError as error:
             raise UsageError(f"{self.place}: somebody else wrote it meanwhile; replace it with --overwrite") from error
 
-    def _text(self, engine: Engine, read: Read) -> int:
-        answer, counted = StreamedAnswer(read.raw.relation, read.columns, engine.batches(read), read.as_of), Count()
+    def _text(self, found: FoundRows) -> int:
+        counted = Count()
         # JSON has neither NaN nor infinities
-        rows = answer.shown_rows() if self.format == "csv" else answer.json_rows()
-        pieces = TEXTS[self.format](read.columns, counted.of(rows))
+        rows = found.shown_rows() if self.format == "csv" else found.json_rows()
+        pieces = TEXTS[self.format](found.columns, counted.of(rows))
         with new_file(self.place, replaces=self.replaces) as stream:
             while some := "".join(islice(pieces, _PIECES)):
                 stream.write(some.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,30 +80,47 @@ class RowTable:
 
         Raises `ConflictError` if somebody else committed meanwhile, and `UsageError` if somebody else created the table.
         """
+        schema = held_schema(read)
+
+        def made(folder: Place) -> list[Place]:
+            if engine.writes_files:
+                return cast("FilesEngine", engine).write_files(read, folder)
+            return _written(engine.batches(read), schema, folder)
+
+        return self._write(made, schema, note, name=read.raw.relation.schema.full_name)
+
+    def write_found(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, note: Mapping[str, Any], *, name: str
+    ) -> tuple[int, int]:
+        """Write rows that are found already; otherwise as `write`. `name` is what the table is called."""
+        return self._write(lambda folder: _written(batches, schema, folder), schema, note, name=name)
+
+    def _write(
+        self, made: Callable[[Place], Sequence[Place]], schema: pa.Schema, note: Mapping[str, Any], *, name: str
+    ) -> tuple[int, int]:
         self.check()
         before, folder = self._standing(), self.place / f"{_FOLDER}{uuid4()}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
-            if engine.writes_files:
-                files = cast("FilesEngine", engine).write_files(read, folder)
-            else:
-                files = _written(engine, read, folder)
+            files = made(folder)
         except BaseException:
             _remove(folder)
             raise
         try:
-            return self._commit(before, read, files, note)
+            return self._commit(before, name, schema, files, note)
         except (ConflictError, UsageError):
             # after any other error the commit may be there, and name the files
             _remove(folder)
             raise
 
-    def _commit(self, before: DeltaTable | None, read: Read, files: Sequence[Place], note: Mapping[str, Any]) -> tuple[int, int]:
-        counts, schema = at_once(rows_in_file, files), held_schema(read)
+    def _commit(
+        self, before: DeltaTable | None, name: str, schema: pa.Schema, files: Sequence[Place], note: Mapping[str, Any]
+    ) -> tuple[int, int]:
+        counts = at_once(rows_in_file, files)
         actions = list(map(_action, files, counts))
         properties = CommitProperties({NOTE: json.dumps(note)})
         if before is None:
-            table = self._created(read, schema, actions, properties)
+            table = self._created(name, schema, actions, properties)
         else:
             table = before
             with delta_errors(self.location):
@@ -113,8 +130,7 @@ class RowTable:
                 table.update_incremental()
         return sum(counts), table.version()
 
-    def _created(self, read: Read, schema: pa.Schema, files: list[AddAction], properties: CommitProperties) -> DeltaTable:
-        name = read.raw.relation.schema.full_name
+    def _created(self, name: str, schema: pa.Schema, files: list[AddAction], properties: CommitProperties) -> DeltaTable:
         try:
             with delta_errors(self.location):
                 told = f"{MARK}: {name}"
@@ -128,10 +144,10 @@ def _remove(folder: Place) -> None:
         remove_tree(folder)
 
 
-def _written(engine: Engine, read: Read, folder: Place) -> list[Place]:
+def _written(batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Place) -> list[Place]:
     """Write the rows to files of the folder, one after the other; return the files."""
-    schema, files = held_schema(read), list[Place]()
-    tables = (pa.Table.from_batches([batch]).cast(schema) for batch in engine.batches(read))
+    files = list[Place]()
+    tables = (pa.Table.from_batches([batch]).cast(schema) for batch in batches)
     folder.mkdir(parents=True, exist_ok=True)
     first = next(tables, None)
     while first is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -66,7 +66,7 @@ class StreamedStatement(StatementTexts):
     """The rows of a statement while it runs: they come once, some at a time.
 
     `as_of` (epoch seconds) is the clock of all tables. `has_millis`: see `ArrowTexts`. `notes` are for the reader, by table;
-    mostly empty.
+    mostly empty. `tables` are the names of the tables that it reads.
     """
 
     schema: pa.Schema
@@ -74,6 +74,7 @@ class StreamedStatement(StatementTexts):
     as_of: int
     has_millis: bool
     notes: Mapping[str, str]
+    tables: Sequence[str] = ()
 
     def _batches(self) -> Iterable[pa.RecordBatch]:
         return self.batches
@@ -144,7 +145,7 @@ def streamed_statement(
         opened = stack.enter_context(project.engine(engine))
         found = opened.run_statement(StatementRead(statement, {name: one.name for name, one in tables.items()}, reads))
         _check_names(found.columns.names)
-        yield StreamedStatement(found.columns, found.batches, now, _have_millis(named.values()), notes)
+        yield StreamedStatement(found.columns, found.batches, now, _have_millis(named.values()), notes, tuple(named))
 
 
 def _dialect(engine: str) -> str:

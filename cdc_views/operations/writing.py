@@ -14,6 +14,7 @@ from cdc_views.operations.context import TableContext, reach
 from cdc_views.operations.querying import reading
 from cdc_views.operations.row_files import RowFile
 from cdc_views.operations.row_tables import RowTable
+from cdc_views.project import ProjectConfig
 from cdc_views.rules.codec.times import datetime_text
 
 
@@ -51,7 +52,7 @@ def write_rows(
     **asked: Any,
 ) -> RowsWritten:
     """Write the rows of a query; see `Table.write`. Passes `asked` on to `querying.reading`."""
-    target = _target(table, out=out, into=into, format=format, overwrite=overwrite)
+    target = target_of(table.project.config, out=out, into=into, format=format, overwrite=overwrite)
     target.check()
     with reading(table, **asked) as (opened, read, note):
         read = _pinned(table, replace(read, form=target.form, is_ordered=read.limit is not None))
@@ -62,14 +63,15 @@ def write_rows(
     return RowsWritten(str(target.place), rows, read.as_of, version, note)
 
 
-def _target(
-    table: TableContext, *, out: str | Path | None, into: str | Path | None, format: str | None, overwrite: bool
+def target_of(
+    config: ProjectConfig, *, out: str | Path | None, into: str | Path | None, format: str | None, overwrite: bool
 ) -> RowFile | RowTable:
+    """Return the file or table to write to; raises `UsageError` unless it is one of them, and one that can be written."""
     if (out is None) == (into is None):
         raise UsageError("a file (--out) or a Delta table (--into) was expected to write to, one of them")
     location = str(out if into is None else into)
     # options hold below a folder
-    reach(table.project.config, location.rstrip("/").rpartition("/")[0])
+    reach(config, location.rstrip("/").rpartition("/")[0])
     if into is None:
         return RowFile.of(location, format=format, replaces=overwrite)
     if format is not None:

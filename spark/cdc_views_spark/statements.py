@@ -16,6 +16,7 @@ from cdc_views_spark.choosing import Facts
 from cdc_views_spark.executors import has_arrow
 from cdc_views_spark.kernel import task_errors
 from cdc_views_spark.row_batches import batches_of, in_small_partitions
+from cdc_views_spark.statement_check import check
 from cdc_views_spark.writing import in_its_words
 
 
@@ -28,7 +29,9 @@ def run_over(session: SparkSession, asked: StatementRead, frames: Mapping[str, D
             for table, frame in frames.items():
                 check_names(asked.reads[table].raw.relation, "spark")
                 frame.createOrReplaceTempView(views[table])
-            rows = session.sql(asked.text(views))
+            text = asked.text(views)
+            check(session, text, views=frozenset(views.values()))
+            rows = session.sql(text)
             schema = to_arrow_schema(rows.schema, timezone="UTC")
         finally:
             for view in views.values():

@@ -257,3 +257,30 @@ def test_the_warehouse_names_project_and_dataset(tmp_path: Path, capsys: Capture
         file.write_text(before)
         assert code == 2
         assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cause", [None, "no credentials"])
+def test_doctor_opens_the_warehouse_once_for_all_tables(
+    server: Served, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, cause: str | None
+) -> None:
+    names = ["shop.orders", "other.orders"]
+    tables = [{"name": one, "schema": f"{one}.cql", "raw": {"format": "cassandra-mutation"}} for one in names]
+    loaded = project(tmp_path, server.url, tables=tables)
+    for one in names:
+        (tmp_path / f"{one}.cql").write_text(CQL.replace("shop.orders", one))
+    loaded.table("shop.orders").apply()
+    opened, real = list[str](), type(loaded.warehouse_plugin).open
+
+    def counted(plugin: Any, config: Any, **asked: Any) -> Any:
+        opened.append(config.warehouse)
+        if cause:
+            raise EngineError(cause)
+        return real(plugin, config, **asked)
+
+    monkeypatch.setattr(type(loaded.warehouse_plugin), "open", counted)
+    code, out, _ = command(capsys, loaded, "doctor", "--format", "json")
+    found = {row["what"]: (row["health"], row["found"]) for row in json.loads(out)}
+    assert (code, opened) == (1 if cause else 0, [WAREHOUSE])
+    assert found[f"warehouse {WAREHOUSE}"] == (("broken", cause) if cause else ("ok", "its tables are below"))
+    told = [found.get(f"{name}: tables") for name in names]
+    assert told == ([None, None] if cause else [("ok", "0 changes landed"), ("ok", "nothing has landed yet")])

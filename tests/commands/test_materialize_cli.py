@@ -112,9 +112,14 @@ def test_the_formats_have_the_same_rows(run: CommandLine) -> None:
     assert json.loads(run("materialize", "--format", "json").out) == rows
     written = list(csv.DictReader(io.StringIO(run("materialize", "--format", "csv").out)))
     assert [row["table"] for row in written] == [row["table"] for row in rows]
-    shown = run("materialize").out
-    assert ORDERS in shown
-    assert ITEMS in shown
+
+
+@pytest.mark.parametrize("layout", ["table", "vertical"])
+def test_people_are_told_of_a_run_once(run: CommandLine, layout: str) -> None:
+    land(run)
+    answer = run("materialize", "--format", layout)
+    assert [answer.out.count(name) for name in (ORDERS, ITEMS)] == [1, 1]
+    assert (answer.err.count("state built from"), "state built from" in answer.out) == (2, False)
 
 
 def test_the_log_is_json_when_asked(run: CommandLine) -> None:
@@ -193,14 +198,15 @@ def test_a_schedule_runs_each_table_at_each_minute(run: CommandLine, monkeypatch
 def test_a_schedule_logs_failures_and_goes_on(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     land(run, 1, ITEMS)
     answer = by_our_clock(run, monkeypatch, "--log-format", "json", minutes=2)
-    failures = [line for line in map(json.loads, answer.err.splitlines()) if line["level"] == "error"]
+    told = list(map(json.loads, answer.err.splitlines()))
+    failures = [line for line in told if line["level"] == "error"]
     assert [(line["table"], line["tick"]) for line in failures] == [(ORDERS, "2026-11-21T10:01Z"), (ORDERS, "2026-11-21T10:02Z")]
     assert "nothing has landed" in failures[0]["message"]
-    assert [line.split(": ")[:2] for line in answer.out.splitlines()] == [
-        [ITEMS, "2026-11-21T10:01Z"],
-        [ITEMS, "2026-11-21T10:02Z"],
+    assert [(line["table"], line["tick"]) for line in told if " ended: " in line["message"]] == [
+        (ITEMS, "2026-11-21T10:01Z"),
+        (ITEMS, "2026-11-21T10:02Z"),
     ]
-    assert answer.code == 0
+    assert (answer.code, answer.out) == (0, ""), "the log has told it"
 
 
 _SLOW = """

@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 from helpers.command_line import CommandLine
 from helpers.stopped_writes import kill_at
+from helpers.tiers import often
 from helpers.tiny_project import event, make_project
 
 pytestmark = pytest.mark.heavy
@@ -39,8 +40,8 @@ def visible(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if not path.name.startswith(".")}
 
 
-@pytest.mark.parametrize("moment", BY_DUCKDB)
-@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+@pytest.mark.parametrize("moment", often(BY_DUCKDB, "some rows are written"))
+@pytest.mark.parametrize("name", often(["rows.csv", "rows.parquet"], "rows.parquet"))
 def test_a_file_is_whole_or_not_there(run: CommandLine, tmp_path: Path, name: str, moment: str) -> None:
     before = visible(tmp_path)
     kill_at(moment, "query", NAME, "--out", name)
@@ -52,7 +53,7 @@ def test_a_file_is_whole_or_not_there(run: CommandLine, tmp_path: Path, name: st
     assert ids_in(Path(name)) == ROWS
 
 
-@pytest.mark.parametrize("moment", BY_DUCKDB)
+@pytest.mark.parametrize("moment", often(BY_DUCKDB, "all rows are written"))
 def test_a_table_has_all_rows_or_those_of_before(run: CommandLine, moment: str) -> None:
     kill_at(moment, "query", NAME, "--into", "rows")
     assert not DeltaTable.is_deltatable("rows")
@@ -64,6 +65,7 @@ def test_a_table_has_all_rows_or_those_of_before(run: CommandLine, moment: str) 
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [("--out", "rows.parquet"), ("--into", "rows")], ids=["out", "into"])
 def test_spark_shows_all_rows_or_none(run: CommandLine, tmp_path: Path, target: tuple[str, str]) -> None:
     before = visible(tmp_path)

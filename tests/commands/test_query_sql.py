@@ -170,6 +170,18 @@ def test_what_spark_refuses(run: CommandLine) -> None:
         "SELECT TRANSFORM(id) USING 'cat' FROM orders",
         "FROM orders INSERT INTO x SELECT *",
         "SELECT * FROM IDENTIFIER('orders')",
+        "SELECT (SELECT max(value) FROM json.`cdc_views.yml`) AS x",
+        "SELECT try_reflect('java.lang.System', 'getenv', 'HOME') AS h",
+        "SELECT transform(array(1), x -> java_method('java.lang.System', 'getenv', 'HOME')) AS h",
+        "SELECT from_xml('<a/>', 'a INT', map('rowValidationXSDPath', '/etc/passwd')) AS x",
+        "SELECT system.builtin.reflect('java.lang.System', 'getenv', 'HOME') AS h",
+        "SELECT input_file_name() AS f FROM orders",
+        "SELECT made_here(id) AS x FROM orders",
+        "SELECT * FROM read_files('cdc_views.yml')",
+        "SELECT * FROM sql_keywords()",
+        "SELECT t.x FROM orders LATERAL VIEW made_there(id) t AS x",
+        "SELECT * FROM STREAM orders",
+        "SELECT * FROM orders WITH (path = 'x')",
         "SELECT stat FROM orders",
         "SELECT CAST(state AS INT) AS n FROM orders",
     ):
@@ -197,7 +209,7 @@ def test_what_a_refusal_says(run: CommandLine, sql: str, told: str) -> None:
     "option",
     [
         ("--where", "id = 1"), ("--columns", "id"), ("--limit", "1"), ("--limit", "0"), ("--strategy", "window"),
-        ("--confirmed",), ("--explain",), ("--out", "x.csv"), ("--into", "x"), ("--overwrite",), ("--select", "shop.orders"),
+        ("--confirmed",), ("--explain",), ("--select", "shop.orders"),
     ],
 )  # fmt: skip
 def test_options_of_one_table_are_refused(run: CommandLine, option: tuple[str, ...]) -> None:

@@ -82,10 +82,11 @@ class Followed:
         """The view's rows."""
         return shown(engine.session.sql(f"SELECT * FROM {SCHEMA}.{self.subject.name}"), self.subject.schema)
 
-    def check(self, engine: SparkEngine, facts: Sequence[Fact] | None = None) -> None:
-        """Compare the view's rows with the oracle's."""
-        landed = self.landed if facts is None else facts
-        assert_shows(self.subject.schema, self.rows(engine), landed, now=int(time.time()))
+    def check(self, engine: SparkEngine, facts: Sequence[Fact] | None = None) -> list[Record]:
+        """Compare the view's rows with the oracle's; return them."""
+        landed, found = self.landed if facts is None else facts, self.rows(engine)
+        assert_shows(self.subject.schema, found, landed, now=int(time.time()))
+        return found
 
 
 class RandomlyFollowed:

@@ -10,4 +10,8 @@ import pytest
 
 def often(values: Iterable[Any], *kept: Any) -> list[Any]:
     """Return parameters of which `make test` takes `kept`, and `make test-long` all."""
-    return [value if value in kept else pytest.param(value, marks=pytest.mark.slow) for value in values]
+    return [value if value in kept else _of_long(value) for value in values]
+
+
+def _of_long(value: Any) -> Any:
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.slow)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -52,52 +53,64 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(site: Path, folder: Path, *arguments: str, code: int = 0) -> str:
-    """What a command prints; its exit code is `code`."""
+_EACH = """
+import contextlib, io, json, sys
+from cdc_views.cli import main
+told = []
+for arguments in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(arguments)
+    told.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(told))
+"""
+
+
+def run(site: Path, folder: Path, *commands: str, code: int = 0) -> list[str]:
+    """What each command prints, of one process that has the package; their exit codes are 0, that of the last one `code`."""
     environment = {**os.environ, "PYTHONPATH": str(site)}
-    command = [sys.executable, "-m", "cdc_views", *arguments]
+    command = [sys.executable, "-c", _EACH, json.dumps([shlex.split(one) for one in commands])]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    return done.stdout if code == 0 else done.stderr
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    expected = [1 if one == LAND else 0 for one in commands[:-1]] + [code]
+    assert [each[0] for each in told] == expected, told
+    return [out if code == 0 else err for code, out, err in told]
 
 
-def land(site: Path, folder: Path) -> None:
-    told = run(site, folder, "land", "acme-lines", "events.txt", "--table", "shop.orders", code=1)
-    assert "at=POSITION;NAME=VALUE;… was expected" in told
-    assert "1 events are in quarantine" in told
+LAND = "land acme-lines events.txt --table shop.orders"
+"""One of the events is none, so that it ends with 1."""
+QUERY = "query shop.orders --format jsonl"
 
 
-def test_its_format_lands_and_its_engine_answers(site: Path, folder: Path) -> None:
-    land(site, folder)
-    rows = [json.loads(line) for line in run(site, folder, "query", "shop.orders", "--format", "jsonl").splitlines()]
-    assert [(row["id"], row["state"]) for row in rows] == ROWS
+def rows_of(answer: str) -> list[tuple[int, str]]:
+    return [(row["id"], row["state"]) for row in map(json.loads, answer.splitlines())]
 
 
-def test_its_engine_keeps_a_state_applies_views_and_is_validated(site: Path, folder: Path) -> None:
-    land(site, folder)
-    run(site, folder, "apply")
+def test_its_format_lands_and_its_engine_keeps_a_state_applies_views_and_is_validated(site: Path, folder: Path) -> None:
+    told = run(site, folder, LAND, QUERY, "apply", "materialize", QUERY, "validate --no-docs")
+    assert "at=POSITION;NAME=VALUE;… was expected" in told[0]
+    assert "1 events are in quarantine" in told[0]
+    assert rows_of(told[1]) == rows_of(told[4]) == ROWS
     with duckdb.connect(str(folder / "warehouse" / "acme.duckdb"), read_only=True) as views:
         assert views.sql("SELECT id, state FROM shop.orders ORDER BY id").fetchall() == ROWS
-    run(site, folder, "materialize")
-    rows = [json.loads(line) for line in run(site, folder, "query", "shop.orders", "--format", "jsonl").splitlines()]
-    assert [(row["id"], row["state"]) for row in rows] == ROWS
-    run(site, folder, "validate", "--no-docs")
 
 
 def test_its_engine_s_options_are_checked_with_their_line(site: Path, folder: Path) -> None:
     (folder / "cdc_views.yml").write_text(PROJECT.replace("threads: 2", "threds: 2"))
-    told = run(site, folder, "query", "shop.orders", code=2)
-    assert "cdc_views.yml:3: unknown key 'threds' in acme; did you mean 'threads'?" in told
-    (folder / "cdc_views.yml").write_text(PROJECT.replace("engine: acme", "engine: duckdb"))
     # `--engine acme` may be asked for, too
-    assert "paid" not in run(site, folder, "query", "shop.orders")
-    assert "AcmeOptions" in run(site, folder, "init", "--json-schema")
+    (folder / "other.yml").write_text(PROJECT.replace("engine: acme", "engine: duckdb"))
+    known, other, told = run(
+        site, folder, "init --json-schema", "query shop.orders --project other.yml", "query shop.orders", code=2
+    )
+    assert "cdc_views.yml:3: unknown key 'threds' in acme; did you mean 'threads'?" in told
+    assert "paid" not in other
+    assert "AcmeOptions" in known
 
 
 def test_its_dialect_is_printed_and_runs(site: Path, folder: Path) -> None:
-    assert "there is no dialect 'acmee'; did you mean 'acme'?" in run(site, folder, "generate", "--dialect", "acmee", code=2)
-    land(site, folder)
-    text = run(site, folder, "generate", "--dialect", "acme")
+    _, text, told = run(site, folder, LAND, "generate --dialect acme", "generate --dialect acmee", code=2)
+    assert "there is no dialect 'acmee'; did you mean 'acme'?" in told
     raw = DeltaTable(folder / "warehouse/raw/shop_orders").to_pyarrow_table()
     with duckdb.connect() as connection:
         connection.execute("CREATE SCHEMA shop; CREATE TABLE shop_orders AS SELECT * FROM raw")
@@ -107,15 +120,15 @@ def test_its_dialect_is_printed_and_runs(site: Path, folder: Path) -> None:
 
 
 def test_its_producer_lands_what_its_log_has_and_goes_on_after_a_stop(site: Path, folder: Path) -> None:
-    assert "--file FILE" in run(site, folder, "produce", "acme", "--help")
     log = folder / "acme.log"
     log.write_text("at=1;id=1;state=open\n")
     produced(site, folder, facts=1)
     with log.open("a") as file:
         file.write("at=2;id=1;state=paid\nat=3;id=2;state=open\n")
     produced(site, folder, facts=3)
-    rows = [json.loads(line) for line in run(site, folder, "query", "shop.orders", "--format", "jsonl").splitlines()]
-    assert [(row["id"], row["state"]) for row in rows] == ROWS
+    told, answer = run(site, folder, "produce acme --help", QUERY)
+    assert "--file FILE" in told
+    assert rows_of(answer) == ROWS
 
 
 def produced(site: Path, folder: Path, *, facts: int) -> None:

@@ -132,6 +132,7 @@ def test_the_unpacked_wheel_generates_sql_and_pages_from_its_own_templates(unpac
     code = """
 from cdc_views.cli import main
 from cdc_views.sql.statements import template_folder
+assert main(["demo", "--dir", "demo"]) == 0
 assert main(["init", "--from", "s.cql"]) == 0
 assert main(["land", "cassandra-mutation", "e.jsonl", "--table", "shop.orders"]) == 0
 assert main(["generate", "--dialect", "spark"]) == 0
@@ -141,19 +142,14 @@ print(template_folder())
     out = run(code, site=unpacked, cwd=tmp_path)
     assert "CREATE OR REPLACE VIEW shop.orders" in out
     assert re.search(r"^shop\.orders,shop_orders\.html,[1-9]\d*,0,", out, re.MULTILINE)
+    assert (tmp_path / "demo" / "orders.jsonl").is_file()
     assert "<style>:root" in (tmp_path / "site" / "index.html").read_text("utf-8")
     assert Path(out.splitlines()[-1]).is_relative_to(unpacked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        *(
-            pytest.param(f"docs/tutorials/{name}.md", marks=pytest.mark.slow)
-            for name in ("postgres", "cassandra", "bronze-table")
-        ),
-    ],
+    "page", ["README.md", *(f"docs/tutorials/{name}.md" for name in ("postgres", "cassandra", "bronze-table"))]
 )
 def test_a_first_page_works_word_for_word_from_the_wheel(page: str, unpacked: Path, tmp_path: Path) -> None:
     shell = Shell(tmp_path, {**environment(ROOT), "PYTHONPATH": str(unpacked)}, is_in_process=False)

@@ -157,7 +157,7 @@ def test_tasks_that_fail_leave_nothing(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named_and_the_others_land(tmp_path: Path) -> None:
     whole = [str(write_lines(tmp_path / f"{n}.jsonl", event(n))) for n in range(2)]
     cut = tmp_path / "cut.jsonl.gz"
-    cut.write_bytes(gzip.compress("\n".join(event(n) for n in range(10, 4000)).encode())[:-2000])
+    cut.write_bytes(gzip.compress("\n".join(event(n) for n in range(10, 300)).encode())[:-500])
     raw = raw_table(tmp_path)
     with pytest.raises(SourceFileError, match=r"cut\.jsonl\.gz: cannot be read"):
         landed(raw, [*whole, str(cut)], spread=twice)

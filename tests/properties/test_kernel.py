@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from helpers.histories import LATE_LANDING, NOW, Histories, histories
 from helpers.kernels import TRUNCATES, through_spark
 from helpers.reading import CASES, SEED, Row, assert_same, land, read_rows
 from helpers.schemas import LOGGED, NARROW, SUBJECTS, WIDE, Subject
+from helpers.tiers import often
 from helpers.timeline import read_versions, told, written_by
 
 from cdc_views.engines.base import Read, Strategy, ask_of
@@ -92,8 +94,13 @@ def landed_of(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return make
 
 
+FEW = (*product(["in place"], SUBJECTS), ("one", NARROW), *product(["several"], [NARROW, LOGGED]))
+
+
+@pytest.mark.parametrize(
+    ("way", "subject"), often(product(WAYS, SUBJECTS), *FEW), ids=lambda v: getattr(v, "name", v), indirect=["way"]
+)
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
 def test_the_kernel_shows_what_the_oracle_shows(kernel_engine: SparkEngine, landed_of: Any, subject: Subject) -> None:
     landed_of(subject).check(kernel_engine)
 

@@ -18,6 +18,7 @@ from helpers.kernels import TRUNCATES, through_spark
 from helpers.reading import SEED, one_spelled, read_rows
 from helpers.schemas import LOGGED, NARROW, WIDE, Subject
 from helpers.state_sizes import set_sizes
+from helpers.tiers import often
 
 from cdc_views.engines.base import Engine, Read, Sources, Strategy
 from cdc_views.engines.duckdb.engine import DuckDbEngine
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("subject", [UNSHARED, WIDE], ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", often([UNSHARED, WIDE], WIDE), ids=lambda s: s.name)
 def test_the_kernel_reads_state_and_tail(
     kernel_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,12 +201,11 @@ def test_a_real_history_is_what_the_oracle_shows_at_each_instant(
 
 SPARK_RUNS: list[Any] = [(name, "late", Strategy.AGGREGATE) for name in CASES]
 SPARK_RUNS += [
-    pytest.param(name, "early", Strategy.AGGREGATE, marks=pytest.mark.slow if name in WIDEST else []) for name in CASES
-]
-SPARK_RUNS += [
-    pytest.param(name, "late", strategy, marks=[] if number == 0 else pytest.mark.slow)
-    for number, name in enumerate(NARROW)
-    for strategy in (Strategy.WINDOW, Strategy.SELF_JOIN)
+    pytest.param(name, instant, strategy, marks=[] if (name, strategy) == (NARROW[0], Strategy.WINDOW) else pytest.mark.slow)
+    for name, instant, strategy in [
+        *((name, "early", Strategy.AGGREGATE) for name in CASES),
+        *((name, "late", strategy) for name in NARROW for strategy in (Strategy.WINDOW, Strategy.SELF_JOIN)),
+    ]
 ]
 
 

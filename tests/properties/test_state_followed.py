@@ -5,6 +5,7 @@ CDC_VIEWS_HISTORIES and CDC_VIEWS_SEED as in test_state.py.
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from helpers.histories import NOW
 from helpers.lateness import Ages
 from helpers.reading import CASES, SEED
 from helpers.schemas import BIGINT, DECIMAL, INT, LOGGED, NARROW, SUBJECTS, TEXT, Subject, table
-from helpers.spark_views import SCHEMA, Followed, RandomlyFollowed, now
+from helpers.spark_views import SCHEMA, Followed, RandomlyFollowed, assert_shows, now
 from helpers.state_sizes import set_sizes
 from helpers.tiers import often
 from helpers.writing import cell
@@ -45,9 +46,11 @@ SCOPED = Subject(
 """Every scope of deletion, statics, and a collection."""
 TURNS = (("base", True), ("", False), ("runs", True), ("merge", False), ("", True))
 """What becomes of the runs after a landing, and whether the view is made again, as `materialize` does unless it is killed."""
+FEW_TURNS = (("base", False), ("merge", True))
+"""For `make test`, where a read of a view takes seconds of a JVM: a state that the view was not told of, and one that it was."""
 
 
-@pytest.mark.parametrize("subject", often([*SUBJECTS, SCOPED], SCOPED, LOGGED), ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", often([*SUBJECTS, SCOPED], SCOPED), ids=lambda s: s.name)
 def test_a_view_shows_what_the_oracle_shows_whatever_lands_later(
     duckdb_engine: DuckDbEngine, spark_engine: SparkEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,8 +60,7 @@ def test_a_view_shows_what_the_oracle_shows_whatever_lands_later(
     growing.land(0.4)
     kept.materialize(duckdb_engine)
     kept.apply(spark_engine)
-    kept.check(spark_engine)
-    for number, (what, is_applied) in enumerate(TURNS):
+    for number, (what, is_applied) in enumerate(TURNS if CASES >= 3000 else FEW_TURNS):
         merge_next(monkeypatch, what, at_once=number % 2 == 1)
         growing.land(0.1)
         kept.check(spark_engine)
@@ -68,7 +70,7 @@ def test_a_view_shows_what_the_oracle_shows_whatever_lands_later(
     kept.check(spark_engine)
 
 
-@pytest.mark.parametrize("strategy", [Strategy.WINDOW, Strategy.SELF_JOIN])
+@pytest.mark.parametrize("strategy", often([Strategy.WINDOW, Strategy.SELF_JOIN], Strategy.WINDOW))
 def test_other_strategies_show_the_same(
     duckdb_engine: DuckDbEngine, spark_engine: SparkEngine, tmp_path: Path, strategy: Strategy
 ) -> None:
@@ -95,13 +97,11 @@ def test_truncates_that_land_later_are_seen(duckdb_engine: DuckDbEngine, spark_e
     kept.materialize(duckdb_engine)
     kept.apply(spark_engine)
     kept.land(Fact(FactKind.TABLE, (), deletion=Deletion(order_key(2), 0)), logged(7, at=3))
-    kept.check(spark_engine)
-    assert len(kept.rows(spark_engine)) == 1
+    assert len(kept.check(spark_engine)) == 1
     kept.materialize(duckdb_engine)  # the view of before reads the truncate twice
     kept.check(spark_engine)
     kept.land(logged(1, at=1), logged(2, at=4))
-    kept.check(spark_engine)
-    assert len(kept.rows(spark_engine)) == 2
+    assert len(kept.check(spark_engine)) == 2
 
 
 def test_deletions_of_partitions_and_ranges_and_statics_that_land_later_are_seen(
@@ -126,8 +126,7 @@ def test_deletions_of_partitions_and_ranges_and_statics_that_land_later_are_seen
         Fact(FactKind.STATIC, (2, Decimal(1)), cells={"s": cell(TEXT, "shared", at=20)}),
         Fact(FactKind.STATIC, (9, Decimal(1)), cells={"s": cell(TEXT, "alone", at=20)}),
     )
-    kept.check(spark_engine)
-    assert len(kept.rows(spark_engine)) == 2 + 4 + 4 + 1
+    assert len(kept.check(spark_engine)) == 2 + 4 + 4 + 1
 
 
 def test_a_bound_that_is_too_late_is_seen_by_the_check(
@@ -139,7 +138,6 @@ def test_a_bound_that_is_too_late_is_seen_by_the_check(
     growing.land(0.5)
     kept.materialize(duckdb_engine)
     kept.apply(spark_engine)
-    kept.check(spark_engine)
     growing.land(0.5)
     with pytest.raises(AssertionError):
         kept.check(spark_engine)
@@ -167,7 +165,6 @@ def test_late_facts_are_left_out(
     kept.materialize(duckdb_engine)
     kept.apply(spark_engine)
     landed(Fact(FactKind.ROW, (1, Decimal(1)), (1,), deletion=Deletion(20, NOW - 5)))
-    kept.check(spark_engine)
     kept.materialize(duckdb_engine, FORGETS)
     ages.purge(horizon=NOW)
     assert ages.through
@@ -177,9 +174,9 @@ def test_late_facts_are_left_out(
     kept.materialize(duckdb_engine, FORGETS)
     kept.check(spark_engine, ages.counted)
     kept.apply(spark_engine)
-    kept.check(spark_engine, ages.counted)
+    found = kept.check(spark_engine, ages.counted)
     with pytest.raises(AssertionError):
-        kept.check(spark_engine)
+        assert_shows(SCOPED.schema, found, kept.landed, now=int(time.time()))
 
 
 def read_files(engine: SparkEngine, name: str) -> set[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cdc_views_spark.engine import SparkEngine
+from helpers.tiers import often
 from services.stores import Store
 
 from cdc_views import Project
@@ -16,7 +17,8 @@ from cdc_views.table import Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.parametrize("store", ["s3"], indirect=True)]
 NOW = 1795254672
-CASES = ("types3", "names3", *(pytest.param(case, marks=pytest.mark.slow) for case in ("wide3", "exotic3")))
+CASES = often(("types3", "names3", "wide3", "exotic3"), "names3")
+"""Names are what a store's paths may trip over."""
 
 
 def table_at(folder: Path, prefix: str, store: Store, schema: Path) -> Table:
@@ -35,9 +37,7 @@ def rows(table: Table, engine: str, **more: object) -> list[str]:
 
 
 @pytest.mark.usefixtures("session_of_store")
-@pytest.mark.parametrize(
-    "case", ["types3", "names3", *(pytest.param(case, marks=pytest.mark.slow) for case in ("wide3", "exotic3"))]
-)
+@pytest.mark.parametrize("case", CASES)
 def test_real_tables(
     case: str, cassandra_cases: Path, tmp_path: Path, prefix: str, store: Store, spark_engine: SparkEngine
 ) -> None:
