@@ -165,7 +165,7 @@ def test_two_at_once_land_each_event_once(raw: RawTable) -> None:
 
 
 cuts = st.lists(st.integers(0, 11), min_size=1, max_size=5)
-crashes = st.sampled_from([None, ("put", False), ("put", True), ("append", False), ("append", True)])
+crashes = st.sampled_from([None, ("put", False), ("put", True), ("appended", False), ("appended", True)])
 
 
 @pytest.mark.heavy
