@@ -36,13 +36,13 @@ def test_the_view_equals_the_source_after_kills(mysql_producer: Producer, mysql:
     producer.start()
     with workload.running():
         for wait in ("snapshot at", *[FOLLOWING] * KILLS):
-            producer.wait_until_said(wait)
+            producer.wait_until_said(wait, within=150)
             time.sleep(chance.random() * 2)
             producer.kill()
             producer.start()
-        producer.wait_until_said(FOLLOWING)
+        producer.wait_until_said(FOLLOWING, within=150)
     mysql.sql(f"REPLACE INTO {TYPES} (id) VALUES (1), (2)")  # the last of the workload may have been a TRUNCATE
-    wait_until_landed(mysql)
+    wait_until_landed(mysql, within=200)
     assert workload.transactions > 300
     assert producer.metric("quarantined_total") == 0
     assert producer.stop() == 0

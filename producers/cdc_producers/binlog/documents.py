@@ -215,6 +215,11 @@ def _sort(node: dict[str, Node]) -> None:
     node.update(kept)
 
 
+def changed_text(content: bytes, differences: bytes) -> str:
+    """Return what a partial update makes of a document as a JSON text."""
+    return quoted(printed(changed(document(content), differences)))
+
+
 def text(content: bytes) -> str:
     """Return a document's text as a JSON text."""
     return quoted(printed(document(content)))

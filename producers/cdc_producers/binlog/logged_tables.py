@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from typing import Protocol
 
 from cdc_producers.binlog import documents, values
 from cdc_producers.binlog.catalog import BinlogColumn
@@ -191,7 +192,7 @@ class LoggedTable:
             )
 
         def encode(content: bytes) -> str:
-            return values.quoted(documents.printed(documents.changed(documents.document(was[place]), content)))
+            return documents.changed_text(was[place], content)
 
         return values.sized(_DIFFERENCE_WIDTH, encode)
 
@@ -220,6 +221,16 @@ class LoggedTable:
         return row, position
 
 
+class Describing(Protocol):
+    """Describes tables by the catalog, at the place of a log that does not name columns."""
+
+    def __call__(self, table: str) -> Sequence[BinlogColumn]:
+        """Return a table's columns; raises `LostError` if the catalog cannot tell."""
+
+    def forget(self, table: str) -> None:
+        """Forget a table that the log alters."""
+
+
 @dataclass
 class LoggedTables:
     """The tables that are followed; `targets` are by `database.table` of the source.
@@ -238,7 +249,7 @@ class LoggedTables:
     reread: Reread
     log: ProducerLog
     nulls_zero_dates: bool = False
-    described: Callable[[str], Sequence[BinlogColumn]] | None = None
+    described: Describing | None = None
     character: frozenset[Code] = MARIADB_CHARACTER
     _numbers: dict[int, LoggedTable | None] = field(default_factory=dict)
     _known: dict[str, LoggedTable] = field(default_factory=dict)
@@ -251,6 +262,8 @@ class LoggedTables:
     def altered(self, full_name: str) -> None:
         """Forget a table's columns after a statement that may have changed them."""
         self._known.pop(full_name, None)
+        if self.described is not None:
+            self.described.forget(full_name)
 
     def note(self, event: Event) -> None:
         """Read a table-map event; if its table is not followed, only the name."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from cdc_producers.binlog import catalog, log_events
 from cdc_producers.binlog.catalog import BinlogTable, Server
 from cdc_producers.binlog.connections import Access, Flavour, connect
-from cdc_producers.binlog.logged_tables import LoggedTables
+from cdc_producers.binlog.logged_tables import Describing, LoggedTables
 from cdc_producers.binlog.marks import LogPlace, Mark
 from cdc_producers.binlog.options import BinlogOptions
 from cdc_producers.binlog.snapshots import BinlogSnapshots, ConsistentSnapshot, reread
@@ -79,7 +79,7 @@ class BinlogSource(Source):
     def _reading(self, access: Access, server: Server) -> AbstractContextManager[ConsistentSnapshot]:
         """Open a snapshot."""
 
-    def _described(self, connection: Any, start: LogPlace) -> Any:
+    def _described(self, connection: Any, server: Server, start: LogPlace) -> Describing | None:
         """Return what describes tables where the log does not name their columns; None if it must."""
         return None
 
@@ -191,7 +191,7 @@ class BinlogSource(Source):
             reread=lambda table, key, names: self._reread(connection, table, key, names),
             log=self.log,
             nulls_zero_dates=self.options.nulls_zero_dates,
-            described=self._described(connection, start),
+            described=self._described(connection, server, start),
             character=self.character,
         )
         return BinlogTransactions(

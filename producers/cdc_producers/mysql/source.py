@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_producers.binlog.catalog import BinlogColumn, Server
+from cdc_producers.binlog.catalog import Server, read_columns
 from cdc_producers.binlog.connections import Access
+from cdc_producers.binlog.log_events import Event
+from cdc_producers.binlog.logged_tables import Describing
 from cdc_producers.binlog.marks import LogPlace
 from cdc_producers.binlog.snapshots import ConsistentSnapshot
 from cdc_producers.binlog.source import BinlogSource
-from cdc_producers.binlog.stream import DumpRequest
+from cdc_producers.binlog.stream import BinlogStream, DumpRequest
 from cdc_producers.binlog.table_maps import MYSQL_CHARACTER
+from cdc_producers.mysql.described import DescribedTables
 from cdc_producers.mysql.dumping import dump_behind
 from cdc_producers.mysql.gtids import GtidSet, MySqlPlace
 from cdc_producers.mysql.server import MYSQL, read_server
@@ -57,5 +60,23 @@ class MySqlSource(BinlogSource):
     def _reading(self, access: Access, server: Server) -> AbstractContextManager[ConsistentSnapshot]:
         return reading(access, self._landed(), server.asks_end_by)
 
-    def _described(self, connection: Any, start: LogPlace) -> Callable[[str], Sequence[BinlogColumn]] | None:
-        return None
+    def _described(self, connection: Any, server: Server, start: LogPlace) -> Describing:
+        assert isinstance(start, MySqlPlace)
+        return DescribedTables(
+            start,
+            columns=lambda table: read_columns(connection, table),
+            executed=lambda: executed_by(connection),
+            ahead=lambda behind: self._ahead(connection, behind),
+            ignores_case=server.ignores_case,
+        )
+
+    def _ahead(self, connection: Any, behind: GtidSet) -> Iterator[Event]:
+        """Read the log behind a set over a connection of its own, as a reader with another number."""
+        assert self._access is not None
+        number, pause = self.options.replica_number ^ 1, self.options.heartbeat_seconds
+        stream = BinlogStream(self._access, number, pause, dump_behind(behind, self.options.name, number, pause))
+        try:
+            while True:
+                yield stream.read()
+        finally:
+            stream.close()
