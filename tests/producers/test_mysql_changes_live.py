@@ -189,7 +189,7 @@ def test_a_lost_log_is_told_and_a_snapshot_mends_it(mysql_producer: Producer, my
 def pair(run: CommandLine) -> Iterator[tuple[MySql, MySql]]:
     """A primary, and a replica that follows it by GTID and writes what it applies into a binlog of its own."""
     with running(1) as primary, running(2) as replica:
-        primary.sql("RESET BINARY LOGS AND GTIDS", "DROP DATABASE shop", "CREATE DATABASE shop")
+        primary.sql("DROP DATABASE shop", "RESET BINARY LOGS AND GTIDS", "CREATE DATABASE shop")
         replica.sql(
             "DROP DATABASE shop",
             "RESET BINARY LOGS AND GTIDS",
