@@ -86,7 +86,7 @@ def read_server(connection: Any, *, log: ProducerLog) -> MySqlServer:
         image,
         found.get("lower_case_table_names", "0") != "0",
         "SHOW BINARY LOG STATUS" if release >= _SHOWS_BINARY_LOG_STATUS else "SHOW MASTER STATUS",
-        # since 9.6 the server itself follows foreign keys, and logs what it does
+        # newer servers follow foreign keys above InnoDB, and log what they do
         logs_cascades=found.get("innodb_native_foreign_keys", "ON").upper() == "OFF",
         names_columns=names_columns,
         identity=found.get("server_uuid", ""),
