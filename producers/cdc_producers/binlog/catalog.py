@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_producers.binlog.connections import identifier, literal, rows
-
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.landing.targets import ProducerLog
 from cdc_views.model.schema import TableSchema

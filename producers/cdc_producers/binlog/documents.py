@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from cdc_producers.binlog.log_events import packed_integer
 from cdc_producers.binlog.values import decimal
-
 from cdc_views.errors import EngineError
 
 Node: TypeAlias = "dict[str, Node] | list[Node] | str"

@@ -23,7 +23,6 @@ from cdc_producers.binlog.table_maps import (
 from cdc_producers.binlog.values import BINARY, Encode, Read, Row
 from cdc_producers.row_log import completed, warn_of_columns
 from cdc_producers.source import LostError
-
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 from cdc_views.model.types import Kind, LogicalType, Scalar

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from cdc_producers.binlog.log_events import Event
-
 from cdc_views.errors import EngineError
 from cdc_views.landing import Position
 
@@ -49,7 +48,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class TransactionBegin:
     """A transaction begins.
 
     Attributes:
@@ -78,13 +77,13 @@ class LogPlace(Protocol):
     def note(self) -> str:
         """What lands with a position, so that reading goes on here; empty if the position says it."""
 
-    def begins(self, event: Event, starts: Iterable[Mark]) -> Begin:
+    def begins(self, event: Event, starts: Iterable[Mark]) -> TransactionBegin:
         """Read a GTID event; raises `LostError` if it cannot follow what was read. `starts`: how far the tables had landed."""
 
-    def previous(self, begin: Begin, starts: Iterable[Mark]) -> int:
+    def previous(self, begin: TransactionBegin, starts: Iterable[Mark]) -> int:
         """Return `Mark.previous` of this transaction."""
 
-    def ended(self, begin: Begin) -> None:
+    def ended(self, begin: TransactionBegin) -> None:
         """Note that a transaction of ours has ended."""
 
     def mark(self, epoch: int) -> Mark:

@@ -17,6 +17,8 @@ from json.encoder import encode_basestring as quoted
 from threading import Event
 from typing import Any
 
+from pymysql.cursors import SSCursor
+
 from cdc_producers.binlog.catalog import BinlogColumn, BinlogTable
 from cdc_producers.binlog.connections import Access, connect, identifier, literal, rows, server_errors
 from cdc_producers.binlog.events import BinlogEventWriter, BinlogPosition
@@ -25,8 +27,6 @@ from cdc_producers.binlog.values import NULL, Row
 from cdc_producers.metrics import Metrics
 from cdc_producers.row_log import CHUNK_ROWS, WHOLE, emit_rows, in_chunks
 from cdc_producers.source import Emit, Emitted
-from pymysql.cursors import SSCursor
-
 from cdc_views.errors import CdcViewsError, UnsupportedError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere

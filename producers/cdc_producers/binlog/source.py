@@ -22,7 +22,6 @@ from cdc_producers.binlog.table_maps import Code
 from cdc_producers.binlog.transactions import BinlogTransactions
 from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emit, Emitted, LostError, Source, SourceStatus
-
 from cdc_views.errors import TransientError
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 

@@ -15,13 +15,13 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import pymysql
+from pymysql.constants import COMMAND
+
 from cdc_producers.binlog import log_events
 from cdc_producers.binlog.connections import Access, connect, rows, server_errors, translated
 from cdc_producers.binlog.log_events import Event
 from cdc_producers.log_watcher import EVERY, LogWatcher
 from cdc_producers.source import LostError
-from pymysql.constants import COMMAND
-
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
 _SILENT_FOR = 15.0

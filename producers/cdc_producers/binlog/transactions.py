@@ -10,11 +10,10 @@ from cdc_producers.binlog import log_events
 from cdc_producers.binlog.events import BinlogEventWriter, BinlogPosition
 from cdc_producers.binlog.log_events import Event, Statement
 from cdc_producers.binlog.logged_tables import LoggedTables
-from cdc_producers.binlog.marks import MOST_ORDINALS, Begin, LogPlace, Mark
+from cdc_producers.binlog.marks import MOST_ORDINALS, LogPlace, Mark, TransactionBegin
 from cdc_producers.binlog.statements import Action, Effect, begun, completed_name, effects, is_end
 from cdc_producers.row_log import ORDERS_EACH
 from cdc_producers.source import BlockBuilder, Emit, Emitted, LostError
-
 from cdc_views.errors import EngineError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
@@ -46,7 +45,7 @@ class BinlogTransactions:
     log: ProducerLog
     emit: Emit
     ignores_case: bool = False
-    _begin: Begin | None = None
+    _begin: TransactionBegin | None = None
     _order: int = 0
     _has_rows: bool = False
     _landed: dict[str, Position] = field(init=False)
@@ -152,7 +151,7 @@ class BinlogTransactions:
         if begin.is_single:
             self._ends()
 
-    def _check_undone(self, begin: Begin) -> None:
+    def _check_undone(self, begin: TransactionBegin) -> None:
         if self._has_rows:
             raise LostError(f"transaction {begin.gtid} was rolled back after its rows were in the log; {_AGAIN}")
         if begin.completed and begin.completed not in self._prepared:

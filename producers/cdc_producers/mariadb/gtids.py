@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cdc_producers.binlog.log_events import Event
-from cdc_producers.binlog.marks import Begin, Mark
+from cdc_producers.binlog.marks import LogPlace, Mark, TransactionBegin
 from cdc_producers.source import LostError
 from cdc_views.errors import EngineError
 
@@ -55,16 +55,19 @@ def start(mark: Mark, domain: int) -> Gtid:
 
 
 @dataclass
-class MariaDbPlace:
+class MariaDbPlace(LogPlace):
     """Behind the transaction `last`; the order of its domain counts."""
 
     last: Gtid
-    note: str = ""
+
+    @property
+    def note(self) -> str:
+        return ""
 
     def __str__(self) -> str:
         return str(self.last)
 
-    def begins(self, event: Event, starts: Iterable[Mark]) -> Begin:
+    def begins(self, event: Event, starts: Iterable[Mark]) -> TransactionBegin:
         begin = read_begin(event, self.last.domain)
         if begin.is_ours and begin.sequence <= self.last.sequence:
             raise LostError(
@@ -73,19 +76,19 @@ class MariaDbPlace:
             )
         return begin
 
-    def previous(self, begin: Begin, starts: Iterable[Mark]) -> int:
+    def previous(self, begin: TransactionBegin, starts: Iterable[Mark]) -> int:
         # if a part of the transaction has landed, keep the server that it landed with
         known = [mark.previous for mark in starts if mark.sequence == begin.sequence and mark.ordinal]
         return known[0] if known else self.last.server
 
-    def ended(self, begin: Begin) -> None:
+    def ended(self, begin: TransactionBegin) -> None:
         self.last = Gtid(self.last.domain, begin.server, begin.sequence)
 
     def mark(self, epoch: int) -> Mark:
         return after(self.last, epoch=epoch)
 
 
-def read_begin(event: Event, ours: int) -> Begin:
+def read_begin(event: Event, ours: int) -> TransactionBegin:
     """Read a GTID event; `ours` is the domain that is followed."""
     sequence, domain, flags = struct.unpack_from("<QIB", event.body)
     name = b""
@@ -93,7 +96,7 @@ def read_begin(event: Event, ours: int) -> Begin:
         position = 13 + (8 if flags & _GROUP_COMMIT else 0)
         first, second = event.body[position + 4], event.body[position + 5]
         name = event.body[position : position + 6 + first + second]
-    return Begin(
+    return TransactionBegin(
         str(Gtid(domain, event.server, sequence)),
         event.server,
         sequence,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from cdc_producers.binlog import log_events
 from cdc_producers.binlog.catalog import BinlogColumn
 from cdc_producers.binlog.log_events import Event
+from cdc_producers.binlog.logged_tables import Describing
 from cdc_producers.binlog.statements import Action, effects
 from cdc_producers.mysql.gtids import GtidSet, MySqlPlace, read_gtid
 from cdc_producers.source import LostError
@@ -21,7 +22,7 @@ _HARMLESS = frozenset({Action.EMPTIED, Action.WRITTEN})
 
 
 @dataclass
-class DescribedTables:
+class DescribedTables(Describing):
     """What the catalog says of tables, as of `place`.
 
     Args:

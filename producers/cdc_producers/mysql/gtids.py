@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from cdc_producers.binlog import log_events
 from cdc_producers.binlog.log_events import Event
-from cdc_producers.binlog.marks import Begin, Mark
+from cdc_producers.binlog.marks import LogPlace, Mark, TransactionBegin
 from cdc_producers.source import LostError
 from cdc_views.errors import EngineError
 
@@ -115,7 +115,7 @@ def _merged(intervals: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 @dataclass
-class MySqlPlace:
+class MySqlPlace(LogPlace):
     """Behind the transactions of a set. `landed` are the sets of tables that are further, by their counts."""
 
     executed: GtidSet
@@ -130,7 +130,7 @@ class MySqlPlace:
     def note(self) -> str:
         return str(self.executed)
 
-    def begins(self, event: Event, starts: Iterable[Mark]) -> Begin:
+    def begins(self, event: Event, starts: Iterable[Mark]) -> TransactionBegin:
         if event.kind == log_events.ANONYMOUS:
             raise LostError(
                 f"the log has a transaction without a GTID after {self} (gtid_mode was not ON); SET GLOBAL gtid_mode = ON, and "
@@ -148,12 +148,12 @@ class MySqlPlace:
                 f"the log of this server has another order than the one that landed, before {gtid}: a replica that did not keep "
                 f"it took over. Set replica_preserve_commit_order = ON on replicas, and {_AGAIN}"
             )
-        return Begin(gtid, event.server, sequence, is_single=True)
+        return TransactionBegin(gtid, event.server, sequence, is_single=True)
 
-    def previous(self, begin: Begin, starts: Iterable[Mark]) -> int:
+    def previous(self, begin: TransactionBegin, starts: Iterable[Mark]) -> int:
         return 0
 
-    def ended(self, begin: Begin) -> None:
+    def ended(self, begin: TransactionBegin) -> None:
         assert self._next is not None, "it has begun"
         self.executed.add(*self._next)
         self._last = begin.gtid
