@@ -185,6 +185,54 @@ def test_a_lost_log_is_told_and_a_snapshot_mends_it(mysql_producer: Producer, my
     assert differences(mysql, run) == []
 
 
+def test_transactions_of_every_kind_under_tls(mysql_producer: Producer, mysql: MySql, run: CommandLine) -> None:
+    """XA over a kill, rows that foreign keys change, several tables at once, partitions, a table made of a SELECT, tags."""
+    mysql.sql(
+        "CREATE TABLE shop.parents (b int PRIMARY KEY)",
+        "INSERT INTO shop.parents VALUES (1), (2), (3), (4)",
+        "ALTER TABLE shop.t_keys ADD FOREIGN KEY (b) REFERENCES shop.parents (b) ON DELETE CASCADE ON UPDATE CASCADE",
+        "INSERT INTO shop.t_keys (a, b, v) SELECT char(96 + b), b, 'v' FROM shop.parents",
+    )
+    mysql_producer.environment["CDC_VIEWS_MYSQL_TLS"] = "on"
+    producer = follow(mysql_producer)
+    assert "CASCADE" not in producer.log.read_text()
+    mysql.sql("XA START 'one'", "UPDATE shop.t_keys SET v = 'by xa' WHERE b = 1", "XA END 'one'", "XA PREPARE 'one'")
+    time.sleep(2)
+    producer.kill()
+    mysql.sql("XA COMMIT 'one'")
+    mysql.sql("XA START 'two'", "UPDATE shop.t_keys SET w = 'two' WHERE b = 1", "XA END 'two'", "XA COMMIT 'two' ONE PHASE")
+    follow(producer)
+    mysql.sql("DELETE FROM shop.parents WHERE b = 2", "UPDATE shop.parents SET b = 30 WHERE b = 3")
+    mysql.sql("INSERT INTO shop.t_types (id) VALUES (4)")
+    mysql.sql("UPDATE shop.t_keys AS k, shop.t_types AS t SET k.v = 'of two', t.t = 'of two' WHERE k.b = t.id")
+    mysql.sql("SET SESSION gtid_next = 'AUTOMATIC:tagged'", "INSERT INTO shop.t_keys (a, b) VALUES ('z', 1)")
+    wait_until_landed(mysql, within=150)
+    assert differences(mysql, run) == []
+    mysql.sql("CREATE TABLE shop.kept SELECT * FROM shop.t_keys", "DROP TABLE shop.t_keys")
+    mysql.sql("CREATE TABLE shop.t_keys (PRIMARY KEY (b, a)) PARTITION BY KEY (b) PARTITIONS 3 SELECT a, b, v, w FROM shop.kept")
+    mysql.sql("UPDATE shop.t_keys SET b = b + 1000")
+    wait_until_landed(mysql, within=150)
+    producer.kill()
+    mysql.sql("UPDATE shop.t_keys SET w = 'at last' WHERE b > 1001")
+    follow(producer)
+    wait_until_landed(mysql, within=150)
+    assert producer.stop() == 0
+    assert differences(mysql, run) == []
+    assert ":tagged:1" in mysql.gtids()
+
+
+@pytest.mark.parametrize("change", ["rollback", "statement"])
+def test_rows_that_the_log_does_not_have_are_told(change: str, mysql_producer: Producer, mysql: MySql) -> None:
+    producer = follow(mysql_producer)
+    if change == "rollback":
+        mysql.sql("XA START 'one'", "INSERT INTO shop.t_keys (a, b) VALUES ('x', 1)", "XA END 'one'", "XA PREPARE 'one'")
+        mysql.sql("XA ROLLBACK 'one'")
+        assert "was rolled back after its rows were in the log" in ended(producer, 3)
+    else:
+        mysql.sql("SET SESSION binlog_format = 'STATEMENT'", f"INSERT INTO {TYPES} (id) VALUES (1)")
+        assert "the log has a statement in place of its rows" in ended(producer, 3)
+
+
 @pytest.fixture
 def pair(run: CommandLine) -> Iterator[tuple[MySql, MySql]]:
     """A primary, and a replica that follows it by GTID and writes what it applies into a binlog of its own."""
