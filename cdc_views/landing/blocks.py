@@ -115,11 +115,15 @@ class StreamEvent(NamedTuple):
 
 
 class StreamBatch(NamedTuple):
-    """Ascending events of one stream. Once they land, the stream has landed up to `through`, including other tables' events."""
+    """Ascending events of one stream. Once they land, the stream has landed up to `through`, including other tables' events.
+
+    `note` lands with the position `through`: what a source needs besides two integers to read on; empty for nothing.
+    """
 
     stream: str
     events: Sequence[StreamEvent]
     through: Position
+    note: str = ""
 
     @property
     def items(self) -> int:

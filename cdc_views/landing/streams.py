@@ -11,12 +11,15 @@ transaction id         integer
 `stream:<name>:at`     a place in the log: an LSN, an offset of a topic, a segment
 `stream:<name>:nth`    how far into it: the event of a transaction, the byte of a segment
 =====================  ==============================================================================
+
+A source that needs more than that to read on, as MySQL's sets of GTIDs, lands a *note* with the position. It takes further
+integers: `stream:<name>:note:0` is its length in bytes, and each next one has seven of the bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import lt
@@ -119,13 +122,18 @@ class StreamLander:
         self._table.newest()
         return self._position(self.stream)
 
-    def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
+    def note(self) -> str:
+        """Return the note that landed with the last position; empty if none did."""
+        self._table.newest()
+        return _text_of(lambda number: self._table.log.transaction(_name(self.stream, f"note:{number}")))
+
+    def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime, note: str = "") -> BatchReport:
         """Land ascending events, and record that the stream has landed up to `through`, including other tables' events.
 
         Bad events go to quarantine first; a crash between the two commits repeats the batch, and quarantine recognizes them.
         Raises `TransientError` if other writers kept committing first, or a key of the batch was forgotten meanwhile.
         """
-        return self.land_together([StreamBatch(self.stream, events, through)], now=now)
+        return self.land_together([StreamBatch(self.stream, events, through, note)], now=now)
 
     def land_together(self, batches: Sequence[StreamBatch], *, now: datetime) -> BatchReport:
         """Land batches of several streams in one commit with all their positions; otherwise like `land`."""
@@ -158,15 +166,21 @@ class StreamLander:
             mine = [one for one in batch.rejected if one.event.source == stream]
             put(decoder, mine, mark=f"stream:{stream}")
         reached = {_name(one.stream, part): number for one in batches for part, number in one.through._asdict().items()}
+        reached |= self._notes(batches)
         log = self._table.log = commit(self._table.log, rows, batch, transactions=reached, source=batches[0].stream)
         pause = self._pace.note(log.version) if is_url(log.location) else 0.0
         quarantined = batch.quarantined
         shown = SHOWN_REJECTIONS if self.shown is None else self.shown
         return BatchReport(batch.landed, rows.num_rows, skipped, len(quarantined), quarantined[:shown], batch.forgotten, pause)
 
+    def _notes(self, batches: Sequence[StreamBatch]) -> dict[str, int]:
+        """Return the integers of the batches' notes that differ from those that have landed."""
+        given = {_name(one.stream, f"note:{k}"): part for one in batches if one.note for k, part in enumerate(_parts(one.note))}
+        return {name: part for name, part in given.items() if self._table.log.transaction(name) != part}
+
     def _decoded(self, decoder: Decoder, batches: Sequence[StreamBatch]) -> Batch:
         batch, lines = Batch(decoder, self._reader), Lines()
-        for stream, events, _ in batches:
+        for stream, events, *_ in batches:
             if are_single(events):
                 lines.add(stream, events)
                 continue
@@ -205,6 +219,22 @@ def _raw_event(stream: str, event: StreamEvent) -> RawEvent:
 
 def _name(stream: str, part: str) -> str:
     return f"stream:{stream}:{part}"
+
+
+_PART = 7
+"""Bytes of a note in one integer, which has 63 bits."""
+
+
+def _parts(note: str) -> list[int]:
+    content = note.encode()
+    return [len(content), *(int.from_bytes(content[at : at + _PART], "big") for at in range(0, len(content), _PART))]
+
+
+def _text_of(part: Callable[[int], int | None]) -> str:
+    length = part(0) or 0
+    starts = range(0, length, _PART)
+    pieces = ((part(1 + number) or 0).to_bytes(min(_PART, length - start), "big") for number, start in enumerate(starts))
+    return b"".join(pieces).decode()
 
 
 def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[StreamEvent]:

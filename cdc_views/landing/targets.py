@@ -26,7 +26,10 @@ class EventLander(Protocol):
     def position(self) -> Position | None:
         """Return the last position that has landed; None if nothing of the stream has landed."""
 
-    def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
+    def note(self) -> str:
+        """Return the note that landed with the last position; empty if none did."""
+
+    def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime, note: str = "") -> BatchReport:
         """Land ascending events and record, in one step, that all up to `through` has landed; skip events that have landed."""
 
 

@@ -255,11 +255,11 @@ class Runtime:
 
 def _land_first(landing: TableLanding, batches: Sequence[StreamBatch]) -> tuple[BatchReport, int]:
     """Land the first batch and all others that fit into the same commit; also return how many batches landed."""
-    stream, events, through = batches[0]
+    stream, events, through, note = batches[0]
     lander, now = landing.lander(stream), datetime.now(timezone.utc)
     if isinstance(lander, StreamLander):
         return lander.land_together(batches, now=now), len(batches)
-    return lander.land(events, through=through, now=now), 1
+    return lander.land(events, through=through, now=now, note=note), 1
 
 
 def _grouped(batch: Sequence[Emitted]) -> dict[str, list[StreamBatch]]:
@@ -270,5 +270,5 @@ def _grouped(batch: Sequence[Emitted]) -> dict[str, list[StreamBatch]]:
     grouped: dict[str, list[StreamBatch]] = {}
     for (table, stream), items in found.items():
         events = [StreamEvent(item.position, item.content) for item in items if item.content is not None]
-        grouped.setdefault(table, []).append(StreamBatch(stream, events, items[-1].position))
+        grouped.setdefault(table, []).append(StreamBatch(stream, events, items[-1].position, items[-1].note))
     return grouped

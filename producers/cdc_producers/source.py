@@ -26,6 +26,7 @@ class Emitted(NamedTuple):
             report only that the position is reached.
         happened: Commit time of the (first) event at the source, epoch seconds; 0 if unknown.
         token: Passed to `Source.landed` once this item and everything before it has landed; None for no call.
+        note: Lands with the position: what the source needs besides it to read on.
     """
 
     table: str = ""
@@ -34,6 +35,7 @@ class Emitted(NamedTuple):
     content: bytes | DecodedRows | EventBlock | None = None
     happened: float = 0.0
     token: object = None
+    note: str = ""
 
     @property
     def weight(self) -> tuple[int, int]:
@@ -70,12 +72,12 @@ class BlockBuilder:
         self._contents.append(content)
         self.size += len(content)
 
-    def built(self, table: str, stream: str) -> Emitted:
+    def built(self, table: str, stream: str, note: str = "") -> Emitted:
         """Return the events as one item; there must be at least one."""
         last = Position(self._offsets[-1], self._numbers[-1])
         alone = self._contents[0] if len(self._contents) == 1 else None
         content = alone if alone is not None else EventBlock(self._offsets, self._contents, self.size, self._numbers)
-        return Emitted(table, stream, last, content, self.happened)
+        return Emitted(table, stream, last, content, self.happened, note=note)
 
 
 Emit = Callable[[Emitted], None]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cdc_producers.mariadb.gtids import Mark, read_gtids
+from cdc_producers.binlog.marks import Mark
+from cdc_producers.mariadb.gtids import read_gtids
 from services.mariadb import MariaDb
 
 from cdc_views.api import Project

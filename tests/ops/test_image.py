@@ -71,7 +71,7 @@ print(process.wait(60))
         assert built.run(container, "python3", "-c", script, mounted=project).split() == ["1", "0", "0"]
 
 
-@pytest.mark.parametrize("source", ["http", "kafka", "mariadb", "postgres"])
+@pytest.mark.parametrize("source", ["http", "kafka", "mariadb", "mysql", "postgres"])
 def test_a_producers_image_is_built_on_it(built: Builder, source: str) -> None:
     folder = EXAMPLES / source
     built.build(folder / "Containerfile", f"cdc-produce-{source}", context=folder)

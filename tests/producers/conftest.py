@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from services.cassandra import CassandraCluster
     from services.kafka import Kafka
     from services.mariadb import MariaDb
+    from services.mysql import MySql
     from services.postgres import Postgres
 
 
@@ -119,6 +120,38 @@ def mariadb(mariadb_server: MariaDb) -> MariaDb:
     """The same with an empty database `shop`."""
     mariadb_server.sql("DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop")
     return mariadb_server
+
+
+@pytest.fixture(scope="session")
+def mysql_server(request: pytest.FixtureRequest) -> Iterator[MySql]:
+    """A MySQL of this run's own; a test says which releases by parametrizing this."""
+    pytest.importorskip("pymysql")
+    from services.mysql import running
+    from services.mysql_programs import NoMySqlError
+
+    try:
+        with running(release=getattr(request, "param", "9.7")) as server:
+            yield server
+    except NoMySqlError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def mysql(mysql_server: MySql) -> MySql:
+    """The same with an empty database `shop`."""
+    mysql_server.sql("DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop")
+    return mysql_server
+
+
+@pytest.fixture
+def mysql_producer(mysql: MySql, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
+    """A producer of a project of the tables of all types, which the server has, empty; not started."""
+    from helpers.mysql_tables import ddl, project, statements
+    from helpers.producing import Producer
+
+    mysql.sql(*statements(ddl(mysql.release)))
+    project(tmp_path, mysql.release)
+    yield from _ended(Producer(tmp_path, mysql.environment, ["mysql"]))
 
 
 @pytest.fixture

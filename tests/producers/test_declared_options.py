@@ -86,7 +86,7 @@ def test_what_is_not_given_is_computed_from_the_project() -> None:
     assert SHIP.chosen(ProducerProject("cdc_views_shop"), {"dock": "C"}) == ShipOptions("C", crew="cdc_views_shop-C")
 
 
-@pytest.mark.parametrize("source", ["cassandra", "http", "kafka", "mariadb", "postgres"])
+@pytest.mark.parametrize("source", ["cassandra", "http", "kafka", "mariadb", "mysql", "postgres"])
 def test_a_script_of_its_own_names_the_source(
     source: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

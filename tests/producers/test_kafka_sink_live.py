@@ -130,10 +130,10 @@ def test_a_transaction_is_whole_or_not_at_all(kafka: Kafka) -> None:
         first.commit("s", Position(2), [Outgoing("rows", b"k", b"lost or not, as the position says")])
     kafka.start()
     assert first.position("s") == Position(1)
-    first.commit("s", Position(2, 5), [Outgoing("rows", b"k", b"2")])
+    first.commit("s", Position(2, 5), [Outgoing("rows", b"k", b"2")], note="a:1-5")
 
     second = Publisher(connection(kafka.address), "offsets", "one", log)
-    assert second.position("s") == Position(2, 5)
+    assert (second.position("s"), second.note("s")) == (Position(2, 5), "a:1-5")
     with pytest.raises(UsageError, match="another producer publishes under one"):
         first.commit("s", Position(3), [Outgoing("rows", b"k", b"twice")])
     second.commit("s", Position(3), [Outgoing("rows", b"k", b"3")])

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdc_producers.mariadb import binlog
-from cdc_producers.mariadb.binlog import Event, has_checksums, read_event
-from cdc_producers.mariadb.gtids import Gtid, Mark
-from cdc_producers.mariadb.logged_tables import LoggedTables
-from cdc_producers.mariadb.transactions import MariaDbTransactions
+from cdc_producers.binlog import log_events as binlog
+from cdc_producers.binlog.log_events import Event, has_checksums, read_event
+from cdc_producers.binlog.logged_tables import LoggedTables
+from cdc_producers.binlog.marks import Mark
+from cdc_producers.binlog.transactions import BinlogTransactions
+from cdc_producers.mariadb.gtids import Gtid, MariaDbPlace, after
 from cdc_producers.source import Emitted, LostError
 from helpers.captured import Said, singles
 from helpers.mariadb_tables import DDL, canonical
@@ -77,10 +78,10 @@ class Reader:
         self.log, self.found = Said(), {"v": '"asked"', "extra": "5"}
         self.asked: list[tuple[str, list[str]]] = []
         targets = {name: Target(name) for name in tables or (TYPES, KEYS)}
-        logged = LoggedTables(targets, COLLATIONS, lambda name: {}, self._reread, self.log)
-        begins = {name: Mark.after(start, epoch=0) for name in targets}
-        self.transactions = MariaDbTransactions(
-            targets, starts or begins, 0, start, "name:0", logged, self.log, self.handed_on.append
+        logged = LoggedTables(targets, COLLATIONS, lambda name: [], self._reread, self.log)
+        begins = {name: after(start, epoch=0) for name in targets}
+        self.transactions = BinlogTransactions(
+            targets, starts or begins, "mariadb", MariaDbPlace(start), "name:0", logged, self.log, self.handed_on.append
         )
 
     @property
@@ -121,7 +122,7 @@ def test_rows_of_one_entry_of_the_log_go_on_at_once() -> None:
     for table in (TYPES, KEYS):
         mine = [item.position for item in reader.items if item.table == table]
         assert mine == sorted(set(mine))
-        assert reader.transactions.marked[table] == mine[-1]
+        assert reader.transactions.marked[table].position == mine[-1]
 
 
 def test_values_of_all_types_are_what_the_source_selects() -> None:
@@ -180,7 +181,7 @@ def test_what_has_landed_is_left_out_and_the_rest_of_a_transaction_follows() -> 
     landed = {some.table: Mark.of(some.position)}
     other = KEYS if some.table == TYPES else TYPES
     before = [item for item in whole.items[:8] if item.table == other]
-    landed[other] = Mark.of(before[-1].position) if before else Mark.after(START, epoch=0)
+    landed[other] = Mark.of(before[-1].position) if before else after(START, epoch=0)
     rest = Reader(starts=landed).take(packets())
     for table in (TYPES, KEYS):
         expected = [item.position for item in whole.items if item.table == table and item.position > landed[table].position]
@@ -221,12 +222,12 @@ def test_a_change_in_another_domain_and_rows_logged_as_a_statement_are_refused()
         event[19 + 8 : 19 + 12] = domain.to_bytes(4, "little")
         return bytes(event) + zlib.crc32(event).to_bytes(4, "little")
 
-    kept = [of_domain(packet, 7) if packet[4] == binlog.GTID else packet for packet in packets()]
-    with pytest.raises(LostError, match="in another GTID domain than 0"):
+    kept = [of_domain(packet, 7) if packet[4] == binlog.MARIADB_GTID else packet for packet in packets()]
+    with pytest.raises(LostError, match="in another GTID domain than 0-1-3"):
         Reader().take(kept)
 
     reader = Reader()
-    reader.transactions.take(Event(binlog.GTID, 0, 1, 0, (9).to_bytes(8, "little") + bytes(5)), "b.1")
+    reader.transactions.take(Event(binlog.MARIADB_GTID, 0, 1, 0, (9).to_bytes(8, "little") + bytes(5)), "b.1")
     statement = bytes(8) + bytes([4]) + bytes(4) + b"shop\0INSERT INTO t_keys VALUES (1)"
     with pytest.raises(LostError, match="the log has a statement in place of its rows"):
         reader.transactions.take(Event(binlog.QUERY, 0, 1, 0, statement), "b.1")

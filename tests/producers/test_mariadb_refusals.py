@@ -6,11 +6,14 @@ from typing import Any
 
 import pymysql
 import pytest
-from cdc_producers.mariadb import PRODUCER, catalog, connections
-from cdc_producers.mariadb.catalog import check_filters, check_table, read_server, read_table, warn_of_cascades
-from cdc_producers.mariadb.connections import Access, connect, translated
-from cdc_producers.mariadb.snapshots import read_rows
-from cdc_producers.mariadb.stream import BinlogStream
+from cdc_producers.binlog import catalog, connections
+from cdc_producers.binlog.catalog import check_filters, check_table, read_table, warn_of_cascades
+from cdc_producers.binlog.connections import Access, connect, translated
+from cdc_producers.binlog.snapshots import read_rows
+from cdc_producers.binlog.stream import BinlogStream
+from cdc_producers.mariadb import PRODUCER
+from cdc_producers.mariadb.dumping import dump_after
+from cdc_producers.mariadb.server import MARIADB, read_server
 from helpers.captured import Said
 from services.mariadb import MariaDb
 
@@ -21,14 +24,14 @@ from cdc_views.model.types import Kind, Scalar
 
 SECRET = "s3cr3t-and-long"
 KEYED = TableSchema("shop", "a", (Column("id", Scalar(Kind.INT), Role.PARTITION), Column("v", Scalar(Kind.TEXT))))
-SERVER = catalog.Server(0, "FULL", ignores_case=False)
+SERVER = catalog.Server("FULL", ignores_case=False)
 
 
 @pytest.fixture
 def connection(mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> Any:
     for name, value in mariadb.environment.items():
         monkeypatch.setenv(name, value)
-    made = connect(Access.of_environment())
+    made = connect(Access.of_environment(MARIADB))
     yield made
     made.close()
 
@@ -48,12 +51,12 @@ def test_no_error_shows_the_password(
     for name, value in {"PASSWORD": SECRET, **changed}.items():
         monkeypatch.setenv(f"CDC_VIEWS_MARIADB_{name}", value)
     with pytest.raises(error, match=said) as told:
-        connect(Access.of_environment())
+        connect(Access.of_environment(MARIADB))
     chain: BaseException | None = told.value
     while chain is not None:
         assert SECRET not in str(chain)
         chain = None if chain.__suppress_context__ else chain.__cause__ or chain.__context__
-    assert SECRET not in repr(Access.of_environment())
+    assert SECRET not in repr(Access.of_environment(MARIADB))
 
 
 @pytest.mark.heavy
@@ -61,7 +64,7 @@ def test_the_second_host_is_taken_where_the_first_does_not_answer(
     connection: Any, mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CDC_VIEWS_MARIADB_HOST", f"127.0.0.1:1, 127.0.0.1:{mariadb.port}")
-    connect(Access.of_environment()).close()
+    connect(Access.of_environment(MARIADB)).close()
 
 
 @pytest.mark.heavy
@@ -95,7 +98,7 @@ def test_tables_that_are_not_there_or_whose_rows_the_key_does_not_name(connectio
     check_table(read_table(connection, "shop.a"), KEYED, SERVER, allows_unkeyed=True)
     mariadb.sql("ALTER TABLE shop.a MODIFY id int NOT NULL")
     check_table(read_table(connection, "shop.a"), KEYED, SERVER, allows_unkeyed=False)
-    minimal = catalog.Server(0, "MINIMAL", ignores_case=False)
+    minimal = catalog.Server("MINIMAL", ignores_case=False)
     with pytest.raises(UsageError, match="changes name rows by the primary key"):
         check_table(read_table(connection, "shop.a"), KEYED, minimal, allows_unkeyed=False)
     mariadb.sql("ALTER TABLE shop.a DROP COLUMN id")
@@ -122,14 +125,14 @@ def test_a_user_without_grants_is_told_which(connection: Any, mariadb: MariaDb, 
     mariadb.sql("GRANT SELECT ON shop.* TO few")
     monkeypatch.setenv("CDC_VIEWS_MARIADB_USER", "few")
     monkeypatch.setenv("CDC_VIEWS_MARIADB_PASSWORD", "x")
-    access = Access.of_environment()
+    access = Access.of_environment(MARIADB)
     few = connect(access)
     try:
         read_table(few, "shop.a")
         with pytest.raises(UsageError, match="BINLOG MONITOR"):
-            check_filters(few, ["shop"])
+            check_filters(few, ["shop"], asked="SHOW MASTER STATUS")
         with pytest.raises(UsageError, match="REPLICATION SLAVE"):
-            BinlogStream(access, 4711, 1.0, [])
+            BinlogStream(access, 4711, 1.0, dump_after([], 4711, 1.0))
     finally:
         few.close()
         mariadb.sql("DROP USER few")
@@ -177,6 +180,8 @@ def test_mysql_is_refused_by_name_before_anything_is_set(monkeypatch: pytest.Mon
         def get_server_info(self) -> str:
             return "9.7.4"
 
+        flavour = MARIADB
+
         def execute(self, text: str) -> None:
             asked.append(text)
 
@@ -187,21 +192,15 @@ def test_mysql_is_refused_by_name_before_anything_is_set(monkeypatch: pytest.Mon
             asked.append("closed")
 
     monkeypatch.setattr(connections, "_connect", lambda *_: Server())
-    with pytest.raises(UnsupportedError, match=r"the server is not MariaDB but 9\.7\.4") as told:
-        connect(Access.of_environment())
+    with pytest.raises(UnsupportedError, match=r"not MariaDB but MySQL 9\.7\.4; read it by `produce mysql`") as told:
+        connect(Access.of_environment(MARIADB))
     assert told.value.exit_code == 2
     assert asked == ["SELECT version()", "closed"]
 
 
 @pytest.mark.parametrize("code", [1193, 1064, 1524])
 def test_what_the_server_will_never_know_is_not_tried_again(code: int) -> None:
-    assert isinstance(translated("setting up", pymysql.err.OperationalError(code, "Unknown")), UsageError)
-
-
-def test_mysql_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match=r"the server is not MariaDB but 8\.4\.2") as told:
-        read_server(MySql(), log=Said())
-    assert "Debezium's MySQL connector" in str(told.value)
+    assert isinstance(translated(MARIADB, "setting up", pymysql.err.OperationalError(code, "Unknown")), UsageError)
 
 
 @pytest.mark.parametrize(
@@ -232,9 +231,9 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) 
 def test_an_environment_that_cannot_be_is_refused(name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"CDC_VIEWS_MARIADB_{name}", value)
     with pytest.raises(UsageError, match=said):
-        Access.of_environment()
+        Access.of_environment(MARIADB)
     monkeypatch.setenv(f"CDC_VIEWS_MARIADB_{name}", "")
     monkeypatch.setenv("CDC_VIEWS_MARIADB_HOST", "[::1]:3307,db,other:3308")
-    access = Access.of_environment()
+    access = Access.of_environment(MARIADB)
     assert access.hosts == (("::1", 3307), ("db", 3306), ("other", 3308))
     assert access.turned().hosts == (("db", 3306), ("other", 3308), ("::1", 3307))

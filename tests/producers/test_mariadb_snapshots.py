@@ -7,11 +7,14 @@ from threading import Event
 from typing import Any
 
 import pytest
-from cdc_producers.mariadb import snapshots
-from cdc_producers.mariadb.catalog import MariaDbColumn, MariaDbTable
-from cdc_producers.mariadb.gtids import Gtid, Mark
+from cdc_producers.binlog import snapshots
+from cdc_producers.binlog.catalog import BinlogColumn, BinlogTable
+from cdc_producers.binlog.marks import Mark
+from cdc_producers.binlog.snapshots import BinlogSnapshots
+from cdc_producers.mariadb.gtids import Gtid, MariaDbPlace
 from cdc_producers.mariadb.options import MariaDbOptions
-from cdc_producers.mariadb.snapshots import ConsistentSnapshot, MariaDbSnapshots
+from cdc_producers.mariadb.server import MariaDbServer
+from cdc_producers.mariadb.snapshot import MariaDbSnapshot
 from cdc_producers.mariadb.source import MariaDbSource
 from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emitted
@@ -22,11 +25,12 @@ from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, Scalar
 
 SCHEMA = TableSchema("shop", "a", (Column("id", Scalar(Kind.INT), Role.PARTITION), Column("v", Scalar(Kind.TEXT))))
-COLUMNS = (MariaDbColumn("id", "int", "int(11)"), MariaDbColumn("v", "text", "text"))
-KEYED = MariaDbTable("shop", "a", "InnoDB", COLUMNS, ("id",), (frozenset({"id"}),), 3)
-TEXT_KEYED = MariaDbTable("shop", "a", "InnoDB", COLUMNS, ("v",), (frozenset({"v"}),), 3)
+COLUMNS = (BinlogColumn("id", "int", "int(11)"), BinlogColumn("v", "text", "text"))
+KEYED = BinlogTable("shop", "a", "InnoDB", COLUMNS, ("id",), (frozenset({"id"}),), 3)
+TEXT_KEYED = BinlogTable("shop", "a", "InnoDB", COLUMNS, ("v",), (frozenset({"v"}),), 3)
+SERVER = MariaDbServer("FULL", ignores_case=False)
 ROWS = {-5: ["-5", '"a"'], 7: ["7", '"b"'], 9: ["9", '"c"']}
-SNAPSHOT = ConsistentSnapshot(None, "binlog.000007", 4242, Gtid(0, 1, 99))
+SNAPSHOT = MariaDbSnapshot(None, "binlog.000007", 4242, "0-1-99", Gtid(0, 1, 99))
 
 
 class Lander:
@@ -35,6 +39,9 @@ class Lander:
 
     def position(self) -> Position | None:
         return self.target.positions.get(self.stream)
+
+    def note(self) -> str:
+        return ""
 
 
 class Target:
@@ -55,14 +62,26 @@ class Target:
         raise NotImplementedError
 
 
+def made_of(target: Target, table: BinlogTable) -> BinlogSnapshots:
+    return BinlogSnapshots(
+        {"shop.a": target},
+        {"shop.a": table},
+        "mariadb",
+        "n:0:snapshot",
+        nulls_zero_dates=False,
+        log=Said(),
+        metrics=Metrics("mariadb"),
+    )
+
+
 def snapshot_of(
-    target: Target, table: MariaDbTable, monkeypatch: pytest.MonkeyPatch, *, epoch: int = 0, stop_after: int = 99
+    target: Target, table: BinlogTable, monkeypatch: pytest.MonkeyPatch, *, epoch: int = 0, stop_after: int = 99
 ) -> list[Emitted]:
     """What a snapshot of the table emits."""
     items: list[Emitted] = []
     stop = Event()
 
-    def read_rows(connection: Any, table: MariaDbTable, *, after: int | None, nulls_zero_dates: bool) -> Any:
+    def read_rows(connection: Any, table: BinlogTable, *, after: int | None, nulls_zero_dates: bool) -> Any:
         for key, row in ROWS.items():
             if after is None or key > after:
                 if len(items) >= stop_after:
@@ -70,8 +89,7 @@ def snapshot_of(
                 yield row
 
     monkeypatch.setattr(snapshots, "read_rows", read_rows)
-    made = MariaDbSnapshots({"shop.a": target}, {"shop.a": table}, "n:0:snapshot", MariaDbOptions(), Said(), Metrics("mariadb"))
-    made.read("shop.a", SNAPSHOT, epoch=epoch, emit=items.append, stop=stop)
+    made_of(target, table).read("shop.a", SNAPSHOT, Mark(epoch, 100, 1), emit=items.append, stop=stop)
     return items
 
 
@@ -84,7 +102,7 @@ def test_rows_stand_at_the_snapshots_gtid_and_the_last_item_says_that_it_is_whol
     assert orders(items) == [[0, 99, 0]] * 3
     assert [item.position for item in items] == sorted({item.position for item in items})
     whole = {"n:0:snapshot": items[-1].position}
-    made = MariaDbSnapshots({"shop.a": Target()}, {"shop.a": KEYED}, "n:0:snapshot", MariaDbOptions(), Said(), Metrics("mariadb"))
+    made = made_of(Target(), KEYED)
     made.targets["shop.a"].positions = whole
     assert made.wanted({"shop.a": Mark(0, 100, 1)}) == []
     assert made.wanted({"shop.a": Mark(1, 100, 1)}) == ["shop.a"]
@@ -122,10 +140,10 @@ def test_a_table_begins_where_it_has_landed_and_an_epoch_where_the_server_is(
 ) -> None:
     target = Target() if landed is None else Target(n_0=landed.position)
     source = MariaDbSource({"shop.a": target}, MariaDbOptions(snapshots_again=again), Said(), Metrics("mariadb"))
-    monkeypatch.setattr(source, "_current", lambda connection: {0: Gtid(0, 1, 50)})
+    monkeypatch.setattr(source, "_current", lambda *_: MariaDbPlace(Gtid(0, 1, 50)))
     items: list[Emitted] = []
     for _ in range(2):  # a second attempt of the same run goes on, whether or not the first one's mark has landed
-        source._begin(None, 0, name="n:0", emit=items.append)
+        source._begin(None, SERVER, name="n:0", emit=items.append)
         assert source._marks == {"shop.a": expected}
     assert [item.position for item in items] == ([] if landed and not again else [expected.position])
-    assert source._start(0) == Gtid(0, expected.previous, expected.sequence - 1)
+    assert str(source._start(SERVER)) == str(Gtid(0, expected.previous, expected.sequence - 1))

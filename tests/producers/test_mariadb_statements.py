@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from cdc_producers.mariadb.binlog import Statement
-from cdc_producers.mariadb.gtids import Gtid, Mark, read_gtids
-from cdc_producers.mariadb.statements import Action, Effect, effects, is_end
-from cdc_producers.mariadb.stream import behind
+from cdc_producers.binlog.log_events import Statement
+from cdc_producers.binlog.marks import Mark
+from cdc_producers.binlog.statements import Action, Effect, begun, completed_name, effects, is_end
+from cdc_producers.binlog.stream import behind
+from cdc_producers.mariadb.gtids import Gtid, after, read_gtids, start
 
 from cdc_views.errors import EngineError
 from cdc_views.landing import Position
@@ -62,12 +63,19 @@ def test_what_ends_a_transaction() -> None:
     ]  # fmt: skip
 
 
+def test_an_xa_transaction_is_known_by_its_name() -> None:
+    assert begun("XA START X'7831',X'',1") == completed_name("XA COMMIT X'7831',X'',1") == b"X'7831',X'',1"
+    assert completed_name("XA ROLLBACK X'7831',X'',1 ONE PHASE") == b"X'7831',X'',1"
+    assert [begun(text) for text in ("BEGIN", "begin ", "CREATE TABLE t (a int)")] == [b"", b"", None]
+    assert completed_name("COMMIT") == b""
+
+
 def test_a_position_says_where_to_read_from_whatever_has_landed() -> None:
-    whole = Mark.after(Gtid(0, 1, 99), epoch=0)
+    whole = after(Gtid(0, 1, 99), epoch=0)
     part = Mark(0, 100, 1, 7)
-    assert str(whole.start(0)) == str(part.start(0)) == "0-1-99"
+    assert str(start(whole, 0)) == str(start(part, 0)) == "0-1-99"
     assert Mark.of(part.position) == part
-    ascending = [whole, part, Mark.after(Gtid(0, 2, 100), epoch=0), Mark(0, 1 << 40, 4_294_967_295, 3), Mark(1, 1, 0)]
+    ascending = [whole, part, after(Gtid(0, 2, 100), epoch=0), Mark(0, 1 << 40, 4_294_967_295, 3), Mark(1, 1, 0)]
     positions = [mark.position for mark in ascending]
     assert positions == sorted(positions)
     assert all(0 <= part < 1 << 63 for position in positions for part in position)

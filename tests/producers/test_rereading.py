@@ -9,9 +9,11 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from cdc_producers.mariadb import catalog, snapshots
-from cdc_producers.mariadb.connections import Access
-from cdc_producers.mariadb.connections import connect as connect_mariadb
+from cdc_producers.binlog import catalog, snapshots
+from cdc_producers.binlog.connections import Access
+from cdc_producers.binlog.connections import connect as connect_mariadb
+from cdc_producers.mariadb.server import MARIADB
+from cdc_producers.mariadb.source import MariaDbSource
 from cdc_producers.postgres.connections import connect as connect_postgres
 from cdc_producers.postgres.pgoutput import Relation, RelationColumn
 from cdc_producers.postgres.snapshots import reread as reread_postgres
@@ -21,6 +23,7 @@ from services.postgres import Postgres
 pytestmark = pytest.mark.heavy
 
 _TEXT = 25
+LOCK = MariaDbSource.locking
 RELATION = Relation(1, "public", "moved", "d", (RelationColumn("id", 23, -1), RelationColumn("v", _TEXT, -1)))
 
 
@@ -46,24 +49,24 @@ def moved(mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> MariaDb:
 
 
 def test_mariadb_is_asked_again_once_the_transaction_is_seen(moved: MariaDb) -> None:
-    mine, theirs = connect_mariadb(Access.of_environment()), moved.connect(autocommit=False)
+    mine, theirs = connect_mariadb(Access.of_environment(MARIADB)), moved.connect(autocommit=False)
     table = catalog.read_table(mine, "shop.moved")
     with ThreadPoolExecutor(1) as pool, open_transaction(theirs) as cursor, closing(mine):
         cursor.execute("UPDATE shop.moved SET id = 2 WHERE id = 1")
-        answer = pool.submit(snapshots.reread, mine, table, {"id": "2"}, ["v"])
+        answer = pool.submit(snapshots.reread, mine, table, {"id": "2"}, ["v"], lock=LOCK)
         assert_waits(answer)
         theirs.commit()
         assert answer.result(10) == {"v": '"is"'}
-        assert snapshots.reread(mine, table, {"id": "1"}, ["v"]) == {}
+        assert snapshots.reread(mine, table, {"id": "1"}, ["v"], lock=LOCK) == {}
 
 
 def test_mariadb_is_not_waited_for_where_somebody_keeps_the_row(moved: MariaDb) -> None:
-    mine, theirs = connect_mariadb(Access.of_environment()), moved.connect(autocommit=False)
+    mine, theirs = connect_mariadb(Access.of_environment(MARIADB)), moved.connect(autocommit=False)
     table = catalog.read_table(mine, "shop.moved")
     with open_transaction(theirs) as cursor, closing(mine):
         cursor.execute("UPDATE shop.moved SET v = 'later' WHERE id = 1")
         begun = time.monotonic()
-        assert snapshots.reread(mine, table, {"id": "1"}, ["v"], wait_seconds=1) == {"v": '"is"'}
+        assert snapshots.reread(mine, table, {"id": "1"}, ["v"], lock=LOCK.replace("10", "1")) == {"v": '"is"'}
         assert 0.5 < time.monotonic() - begun < 5
 
 

@@ -219,7 +219,7 @@ class Slow:
 
     raw = None
 
-    def land(self, events: list[Any], *, through: Position, now: Any) -> BatchReport:
+    def land(self, events: list[Any], *, through: Position, now: Any, note: str) -> BatchReport:
         time.sleep(0 if self.events else self.seconds)
         self.events += len(events)
         return BatchReport(events=len(events))

@@ -43,6 +43,7 @@ ASKED = {
     "produce http": (["produce", "http"], "producers"),
     "produce postgres": (["produce", "postgres", "--project", "debezium.yml"], "producers"),
     "produce mariadb": (["produce", "mariadb", "--project", "debezium.yml"], "producers"),
+    "produce mysql": (["produce", "mysql", "--project", "debezium.yml"], "producers"),
     "produce kafka": (["produce", "kafka", "--project", "debezium.yml"], "producers"),
     "produce cassandra": (["produce", "cassandra"], "producers"),
     "Sentry": (["python", "from cdc_producers.reports import _client; _client('https://k@127.0.0.1/1', None)"], "producers"),

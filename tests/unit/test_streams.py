@@ -69,6 +69,17 @@ def test_what_comes_again_is_skipped_and_commits_nothing(raw: RawTable) -> None:
     assert landed_ids(raw) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("note", ["", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:ü", "short", "1234567", "x" * 200])
+def test_a_note_lands_with_its_position_whatever_was_noted_before(raw: RawTable, note: str) -> None:
+    slot = lander(raw)
+    slot.land(arriving(1), through=position(1), now=NOW, note="one of another length, which goes")
+    slot.land(arriving(2), through=position(2), now=NOW, note=note)
+    slot.land(arriving(2), through=position(2), now=NOW, note="of what had landed already")
+    assert lander(raw).note() == (note or "one of another length, which goes")
+    assert lander(raw, "other").note() == ""
+    assert landed_ids(raw) == [1, 2]
+
+
 def test_a_position_may_move_where_nothing_was_of_this_table(raw: RawTable) -> None:
     lander(raw).land([], through=Position(1 << 62, 5), now=NOW)
     assert lander(raw).position() == (1 << 62, 5)
@@ -165,7 +176,7 @@ def test_two_at_once_land_each_event_once(raw: RawTable) -> None:
 
 
 cuts = st.lists(st.integers(0, 11), min_size=1, max_size=5)
-crashes = st.sampled_from([None, ("put", False), ("put", True), ("append", False), ("append", True)])
+crashes = st.sampled_from([None, ("put", False), ("put", True), ("appended", False), ("appended", True)])
 
 
 @pytest.mark.heavy

@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pymysql
-from cdc_producers.mariadb.connections import Access, connect, mariadb_errors, rows
+from cdc_producers.binlog.connections import Access, connect, rows, server_errors
+from cdc_producers.mariadb.server import MARIADB
 
 from cdc_views.errors import UsageError
 from workloads.orders import Order, Orders
@@ -134,7 +135,7 @@ class MariaDbOrders(Orders):
         try:
             if self._connection is None:
                 self._connection = connect(self._access)
-            with mariadb_errors("making a change"), self._connection.cursor() as cursor:
+            with server_errors(MARIADB, "making a change"), self._connection.cursor() as cursor:
                 if len(statements) > 1:
                     cursor.execute("START TRANSACTION")
                 for text, values in statements:
@@ -161,7 +162,7 @@ def open_workload(address: str, chance: random.Random) -> MariaDbOrders:
     The password is that of CDC_VIEWS_MARIADB_PASSWORD, or the URL's.
     """
     if not address:
-        return MariaDbOrders(Access.of_environment(), chance)
+        return MariaDbOrders(Access.of_environment(MARIADB), chance)
     try:
         url = urlsplit(address)
         host, port = url.hostname, url.port or 3306
@@ -171,4 +172,4 @@ def open_workload(address: str, chance: random.Random) -> MariaDbOrders:
         # the URL may hold a password, so it is not shown
         raise UsageError(f"--mariadb is no such URL; mariadb://USER@HOST:PORT was expected, the password in {_PASSWORD}")
     password = url.password if url.password is not None else os.environ.get(_PASSWORD, "")
-    return MariaDbOrders(Access(((host, port),), unquote(url.username or "root"), unquote(password)), chance)
+    return MariaDbOrders(Access(MARIADB, ((host, port),), unquote(url.username or "root"), unquote(password)), chance)

@@ -123,7 +123,10 @@ class TopicLander(EventLander):
     def position(self) -> Position | None:
         return self.target.publisher.position(self._name)
 
-    def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
+    def note(self) -> str:
+        return self.target.publisher.note(self._name)
+
+    def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime, note: str = "") -> BatchReport:
         known = self.position()
         if known is not None and known >= through:
             return BatchReport(skipped=sum(event.items for event in events))
@@ -140,7 +143,7 @@ class TopicLander(EventLander):
         if bad:
             self.target.publisher.create(f"{self.target.topic}__quarantine")
             messages += [self._dead(event, reason) for event, reason in bad]
-        self.target.publisher.commit(self._name, through, messages)
+        self.target.publisher.commit(self._name, through, messages, note=note)
         return BatchReport(
             events=len(fresh) - len(bad),
             facts=count,

@@ -1,7 +1,8 @@
 """The transactional producer: publishes messages and the position that they reach in one transaction.
 
-Positions are messages of a compacted topic, read back at each start: key `{table, stream}`, value `{at, nth}`. A transactional
-id fences every earlier user of it, so their open transactions end before positions are read.
+Positions are messages of a compacted topic, read back at each start: key `{table, stream}`, value `{at, nth}`, and
+`note` if the source gave one. A transactional id fences every earlier user of it, so their open transactions end before
+positions are read.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Publisher:
     log: ProducerLog
     _producer: Any = None
     _positions: dict[str, Position] = field(default_factory=dict)
+    _notes: dict[str, str] = field(default_factory=dict)
     _topics: set[str] = field(default_factory=set)
     _one_at_a_time: RLock = field(default_factory=RLock)
 
@@ -62,6 +64,12 @@ class Publisher:
         with self._one_at_a_time:
             self._connected()
             return self._positions.get(name)
+
+    def note(self, name: str) -> str:
+        """Return the note that was published with a stream's position; empty if none was."""
+        with self._one_at_a_time:
+            self._connected()
+            return self._notes.get(name, "")
 
     def create(self, topic: str, *, cleanup_policy: str = "") -> None:
         """Create a topic unless it exists; without a clean-up policy it gets the broker's."""
@@ -85,8 +93,8 @@ class Publisher:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def commit(self, name: str, through: Position, messages: Sequence[Outgoing]) -> None:
-        """Write the messages and the stream's new position `through`, all or nothing.
+    def commit(self, name: str, through: Position, messages: Sequence[Outgoing], *, note: str = "") -> None:
+        """Write the messages and the stream's new position `through` with its note, all or nothing.
 
         Raises:
             UsageError: Another producer writes under the same transactional id.
@@ -94,7 +102,7 @@ class Publisher:
         """
         with self._one_at_a_time:
             producer = self._connected()
-            offset = json.dumps({"at": through.at, "nth": through.nth}).encode()
+            offset = json.dumps({"at": through.at, "nth": through.nth, **({"note": note} if note else {})}).encode()
             try:
                 with kafka_errors("publishing"):
                     producer.begin_transaction()
@@ -109,6 +117,7 @@ class Publisher:
                     ) from error
                 raise
             self._positions[name] = through
+            self._notes[name] = note
 
     def _connected(self) -> Any:
         if self._producer is None:
@@ -144,8 +153,9 @@ class Publisher:
                     continue
                 reached = message.offset() + (0 if message.error() else 1)
                 if message.error() is None and message.value() is not None:
-                    kept = json.loads(message.value())
-                    found[message.key().decode()] = Position(kept["at"], kept["nth"])
+                    kept, name = json.loads(message.value()), message.key().decode()
+                    found[name] = Position(kept["at"], kept["nth"])
+                    self._notes[name] = kept.get("note", "")
         return found
 
     def _end(self) -> int:

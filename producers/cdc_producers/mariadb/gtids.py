@@ -1,23 +1,24 @@
-"""GTIDs, and the position of a table in the binlog as two integers.
+"""MariaDB's GTIDs: where its log is, as `domain-server-sequence`.
 
-`Position.at` is the *epoch* and the sequence number of the transaction that is being landed. `nth` is the server that wrote the
-transaction before it, and how many places of this one have landed. So the GTID to read from is always known:
-`domain-server-(sequence - 1)`. The epoch grows with each `--snapshot-again`, as the server may count from 1 again.
+`Mark.previous` is the server that wrote the transaction before `Mark.sequence`. So the GTID to read from is always known:
+`domain-server-(sequence - 1)`.
 """
 
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from cdc_producers.binlog.log_events import Event
+from cdc_producers.binlog.marks import LogPlace, Mark, TransactionBegin
+from cdc_producers.source import LostError
 from cdc_views.errors import EngineError
-from cdc_views.landing import Position
 
-SEQUENCE_BITS = 48
-_EPOCHS = 1 << 15
-_ORDINAL_BITS = 31
-MOST_ORDINALS = (1 << _ORDINAL_BITS) - 1
 _GTID = re.compile(r"(\d+)-(\d+)-(\d+)")
+_STANDALONE, _GROUP_COMMIT, _PREPARED, _COMPLETED = 1, 2, 64, 128
 
 
 class Gtid(NamedTuple):
@@ -43,33 +44,64 @@ def read_gtids(text: str) -> dict[int, Gtid]:
     return found
 
 
-class Mark(NamedTuple):
-    """The parts of a `Position`; `previous` is the server that wrote the transaction before `sequence`."""
+def after(gtid: Gtid, *, epoch: int) -> Mark:
+    """Return the mark of a table that has landed everything up to this transaction, and nothing later."""
+    return Mark(epoch, gtid.sequence + 1, gtid.server)
 
-    epoch: int
-    sequence: int
-    previous: int
-    ordinal: int = 0
+
+def start(mark: Mark, domain: int) -> Gtid:
+    """Return the transaction to read after."""
+    return Gtid(domain, mark.previous, mark.sequence - 1)
+
+
+@dataclass
+class MariaDbPlace(LogPlace):
+    """Behind the transaction `last`; the order of its domain counts."""
+
+    last: Gtid
 
     @property
-    def position(self) -> Position:
-        """The two integers; raises `EngineError` if a part is too large for them."""
-        if not (0 <= self.epoch < _EPOCHS and 0 <= self.sequence < 1 << SEQUENCE_BITS and self.ordinal <= MOST_ORDINALS):
-            raise EngineError(f"{self}: an epoch below 2^15, a GTID's sequence below 2^48 and at most 2^31 rows are supported")
-        return Position(self.epoch << SEQUENCE_BITS | self.sequence, self.previous << _ORDINAL_BITS | self.ordinal)
+    def note(self) -> str:
+        return ""
 
-    @classmethod
-    def of(cls, position: Position) -> Mark:
-        """Return the parts of a position."""
-        at, nth = position
-        sequence, ordinal = at & (1 << SEQUENCE_BITS) - 1, nth & MOST_ORDINALS
-        return cls(at >> SEQUENCE_BITS, sequence, nth >> _ORDINAL_BITS, ordinal)
+    def __str__(self) -> str:
+        return str(self.last)
 
-    @classmethod
-    def after(cls, gtid: Gtid, *, epoch: int) -> Mark:
-        """Return the mark of a table that has landed everything up to this transaction, and nothing later."""
-        return cls(epoch, gtid.sequence + 1, gtid.server)
+    def begins(self, event: Event, starts: Iterable[Mark]) -> TransactionBegin:
+        begin = read_begin(event, self.last.domain)
+        if begin.is_ours and begin.sequence <= self.last.sequence:
+            raise LostError(
+                f"GTID {begin.gtid} comes after {self.last}: two servers count on their own (switch gtid_strict_mode on), or the "
+                "server began to count anew (RESET MASTER); start once with --snapshot-again"
+            )
+        return begin
 
-    def start(self, domain: int) -> Gtid:
-        """Return the transaction to read after."""
-        return Gtid(domain, self.previous, self.sequence - 1)
+    def previous(self, begin: TransactionBegin, starts: Iterable[Mark]) -> int:
+        # if a part of the transaction has landed, keep the server that it landed with
+        known = [mark.previous for mark in starts if mark.sequence == begin.sequence and mark.ordinal]
+        return known[0] if known else self.last.server
+
+    def ended(self, begin: TransactionBegin) -> None:
+        self.last = Gtid(self.last.domain, begin.server, begin.sequence)
+
+    def mark(self, epoch: int) -> Mark:
+        return after(self.last, epoch=epoch)
+
+
+def read_begin(event: Event, ours: int) -> TransactionBegin:
+    """Read a GTID event; `ours` is the domain that is followed."""
+    sequence, domain, flags = struct.unpack_from("<QIB", event.body)
+    name = b""
+    if flags & (_PREPARED | _COMPLETED):
+        position = 13 + (8 if flags & _GROUP_COMMIT else 0)
+        first, second = event.body[position + 4], event.body[position + 5]
+        name = event.body[position : position + 6 + first + second]
+    return TransactionBegin(
+        str(Gtid(domain, event.server, sequence)),
+        event.server,
+        sequence,
+        bool(flags & _STANDALONE),
+        prepared=name if flags & _PREPARED else b"",
+        completed=name if flags & _COMPLETED else b"",
+        is_ours=domain == ours,
+    )

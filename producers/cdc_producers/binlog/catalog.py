@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_producers.mariadb.connections import GRANTS, identifier, literal, not_mariadb, rows
+from cdc_producers.binlog.connections import identifier, literal, rows
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.landing.targets import ProducerLog
 from cdc_views.model.schema import TableSchema
 
-_OLDEST = (10, 5)
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
-_VARIABLES = (
-    "version", "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "gtid_strict_mode", "gtid_domain_id",
-    "lower_case_table_names",
-)  # fmt: skip
-_EXPECTED = {
-    "log_bin": ("ON", "the server writes no binlog; set log_bin in its configuration and restart it"),
-    "binlog_format": ("ROW", "the binlog has statements, not rows; SET GLOBAL binlog_format = 'ROW', and in the configuration"),
-    "binlog_row_metadata": (
-        "FULL",
-        "the binlog does not name columns; SET GLOBAL binlog_row_metadata = 'FULL', and in the configuration",
-    ),
-}
 _FULL_IMAGES = ("FULL", "FULL_NODUP")
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The settings of a server that matter here."""
+    """The settings of a server that matter here; `logs_cascades`: the log has the rows that foreign keys change."""
 
-    domain: int
     row_image: str
     ignores_case: bool
+    asks_end_by: str = "SHOW MASTER STATUS"
+    logs_cascades: bool = False
 
     @property
     def has_full_images(self) -> bool:
@@ -44,34 +32,34 @@ class Server:
         return self.row_image in _FULL_IMAGES
 
 
-def read_server(connection: Any, *, log: ProducerLog) -> Server:
-    """Return the server's settings; raises `UsageError` if changes cannot be read with them."""
-    names = ", ".join(literal(name) for name in _VARIABLES)
+def read_variables(connection: Any, variables: Sequence[str]) -> dict[str, str]:
+    """Return the server's global variables, those that it knows."""
+    names = ", ".join(literal(name) for name in variables)
     asked = f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({names})"
-    found = {str(name).lower(): str(value) for name, value in rows(connection, asked, doing="asking for its settings")}
-    version = found.get("version", "")
-    if "mariadb" not in version.lower():
-        raise not_mariadb(version)
-    numbers = re.match(r"(?:5\.5\.5-)?(\d+)\.(\d+)", version)
-    if numbers is None or tuple(map(int, numbers.groups())) < _OLDEST:
-        raise UsageError(f"MariaDB {version} is too old; 10.5 or newer was expected")
-    for name, (expected, what) in _EXPECTED.items():
-        if found.get(name, "").upper() != expected:
-            raise UsageError(f"{name} is {found.get(name) or 'unknown'} where {expected} was expected: {what}")
-    if found.get("gtid_strict_mode", "").upper() != "ON":
-        log.warning("gtid_strict_mode is off: two servers may give out the same GTIDs; switch it on everywhere")
+    return {str(name).lower(): str(value) for name, value in rows(connection, asked, doing="asking for its settings")}
+
+
+def check_variables(found: Mapping[str, str], expected: Mapping[str, tuple[str, str]]) -> None:
+    """Raise `UsageError` for the first variable that has another value than expected; the second text says what to do."""
+    for name, (value, what) in expected.items():
+        if found.get(name, "").upper() != value:
+            raise UsageError(f"{name} is {found.get(name) or 'unknown'} where {value} was expected: {what}")
+
+
+def row_image(found: Mapping[str, str], *, log: ProducerLog) -> str:
+    """Return `binlog_row_image`; warn if it is not a full one."""
     image = found.get("binlog_row_image", "FULL").upper()
     if image not in _FULL_IMAGES:
         log.warning(
             f"binlog_row_image is {image}: what an INSERT leaves to its default has no value in the view; FULL has it",
             binlog_row_image=image,
         )
-    return Server(int(found.get("gtid_domain_id") or 0), image, found.get("lower_case_table_names", "0") != "0")
+    return image
 
 
-def check_filters(connection: Any, databases: Iterable[str]) -> None:
+def check_filters(connection: Any, databases: Iterable[str], *, asked: str) -> None:
     """Raise `UsageError` if the server's filters keep a database out of its binlog."""
-    found = rows(connection, "SHOW MASTER STATUS", doing=f"asking for its binlog ({GRANTS})")
+    found = rows(connection, asked, doing=f"asking for its binlog ({connection.flavour.grants})")
     if not found:
         raise UsageError("the server writes no binlog; set log_bin in its configuration and restart it")
     _, _, only, ignored = (str(part or "") for part in found[0][:4])
@@ -81,22 +69,23 @@ def check_filters(connection: Any, databases: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class MariaDbColumn:
-    """A column in the present catalog: `type` is `varchar`, `full_type` is `varchar(20)`."""
+class BinlogColumn:
+    """A column in the present catalog: `type` is `varchar`, `full_type` is `varchar(20)`; `charset` is empty for bytes."""
 
     name: str
     type: str
     full_type: str
+    charset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class MariaDbTable:
+class BinlogTable:
     """A table as it is now; `unique` has the keys that name one row each, the primary key first."""
 
     database: str
     name: str
     engine: str
-    columns: tuple[MariaDbColumn, ...]
+    columns: tuple[BinlogColumn, ...]
     primary_key: tuple[str, ...]
     unique: tuple[frozenset[str], ...]
     about_rows: int
@@ -120,7 +109,7 @@ def source_name(table: str) -> tuple[str, str]:
     return database, name
 
 
-def read_table(connection: Any, table: str) -> MariaDbTable:
+def read_table(connection: Any, table: str) -> BinlogTable:
     """Return the table with this name from the project file; raises `UsageError` if the server shows none."""
     database, name = source_name(table)
     asked = "SELECT engine, coalesce(table_rows, 0), table_type FROM information_schema.tables WHERE "
@@ -128,19 +117,18 @@ def read_table(connection: Any, table: str) -> MariaDbTable:
     if not found or "TABLE" not in str(found[0][2]) or str(found[0][2]) == "SYSTEM VIEW":
         asked = "SELECT concat(table_schema, '.', table_name), table_schema FROM information_schema.tables LIMIT 10000"
         names = [str(name) for name, schema in rows(connection, asked, doing="listing tables") if str(schema) not in _SYSTEM]
-        raise UsageError(
-            f"{table}: the server has no such table, or this user may not SELECT from it{did_you_mean(table, names)} ({GRANTS})"
-        )
+        meant, grants = did_you_mean(table, names), connection.flavour.grants
+        raise UsageError(f"{table}: the server has no such table, or this user may not SELECT from it{meant} ({grants})")
     columns = read_columns(connection, table)
     primary, unique = _keys(connection, table)
-    return MariaDbTable(database, name, str(found[0][0]), columns, primary, unique, int(found[0][1]))
+    return BinlogTable(database, name, str(found[0][0]), columns, primary, unique, int(found[0][1]))
 
 
-def read_columns(connection: Any, table: str) -> tuple[MariaDbColumn, ...]:
+def read_columns(connection: Any, table: str) -> tuple[BinlogColumn, ...]:
     """Return a table's columns as they are now; none if the table is gone."""
-    asked = "SELECT column_name, data_type, column_type FROM information_schema.columns WHERE "
+    asked = "SELECT column_name, data_type, column_type, character_set_name FROM information_schema.columns WHERE "
     found = rows(connection, f"{asked}{_named(table)} ORDER BY ordinal_position", doing=f"reading the columns of {table}")
-    return tuple(MariaDbColumn(str(c), str(t).lower(), str(full).lower()) for c, t, full in found)
+    return tuple(BinlogColumn(str(c), str(t).lower(), str(full), str(charset or "")) for c, t, full, charset in found)
 
 
 def _named(table: str) -> str:
@@ -157,13 +145,14 @@ def _keys(connection: Any, table: str) -> tuple[tuple[str, ...], tuple[frozenset
     unfit = set()
     for index, column, prefix, nullable in rows(connection, asked, doing=f"reading the keys of {table}"):
         parts[str(index)].append(str(column))
-        if int(prefix) or str(nullable).upper() == "YES":
+        # an expression is no column
+        if column is None or int(prefix) or str(nullable).upper() == "YES":
             unfit.add(str(index))
     fitting = tuple(frozenset(columns) for index, columns in parts.items() if index not in unfit)
     return tuple(parts.get("PRIMARY", ())), fitting
 
 
-def check_table(table: MariaDbTable, schema: TableSchema, server: Server, *, allows_unkeyed: bool) -> None:
+def check_table(table: BinlogTable, schema: TableSchema, server: Server, *, allows_unkeyed: bool) -> None:
     """Refuse a table whose changes do not name the rows of the view."""
     wanted = {column.name for column in schema.row_key}
     if missing := sorted(wanted - table.types.keys()):
@@ -200,7 +189,7 @@ _CASCADING = re.compile(
 )
 
 
-def warn_of_cascades(connection: Any, table: MariaDbTable, *, log: ProducerLog) -> None:
+def warn_of_cascades(connection: Any, table: BinlogTable, *, log: ProducerLog) -> None:
     """Warn if InnoDB's foreign keys change rows of a table without a trace in the binlog."""
     # information_schema hides constraints from a user who may only SELECT
     asked = f"SHOW CREATE TABLE {identifier(table.database)}.{identifier(table.name)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import InitVar, dataclass, field
 from typing import Any
@@ -17,24 +17,30 @@ from typing import Any
 import pymysql
 from pymysql.constants import COMMAND
 
+from cdc_producers.binlog import log_events
+from cdc_producers.binlog.connections import Access, connect, rows, server_errors, translated
+from cdc_producers.binlog.log_events import Event
 from cdc_producers.log_watcher import EVERY, LogWatcher
-from cdc_producers.mariadb import binlog
-from cdc_producers.mariadb.binlog import Event
-from cdc_producers.mariadb.connections import Access, connect, mariadb_errors, rows, translated
-from cdc_producers.mariadb.gtids import Gtid
 from cdc_producers.source import LostError
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
-_CAPABILITY = 4
-"""This reader knows GTIDs. Source: MariaDB 11.4, `MARIA_SLAVE_CAPABILITY_GTID`."""
 _SILENT_FOR = 15.0
 _FATAL_READ = 1236
 _MEND = "start once with --snapshot-again: the views empty, and fill from the tables as they are"
 
 
+@dataclass(frozen=True, slots=True)
+class DumpRequest:
+    """How a flavour is asked for its log behind some place: `statements` first, then the command with its payload."""
+
+    statements: Sequence[str]
+    command: int
+    payload: bytes
+
+
 @dataclass
 class BinlogStream:
-    """One connection that reads the binlog behind the GTIDs of `start`, one for each domain; only its own thread calls it.
+    """One connection that reads the binlog as `request` asks; only its own thread calls it.
 
     It has read `file` up to `position`; `heard` is when the server last sent anything, in epoch seconds, 0 before.
     """
@@ -42,45 +48,37 @@ class BinlogStream:
     access: Access
     replica_number: int
     heartbeat_seconds: float
-    start: InitVar[Iterable[Gtid]]
+    request: InitVar[DumpRequest]
     file: str = ""
     position: int = 0
     heard: float = 0.0
     _connection: Any = field(init=False)
     _has_checksum: bool = False
 
-    def __post_init__(self, start: Iterable[Gtid]) -> None:
+    def __post_init__(self, request: DumpRequest) -> None:
         connection = connect(self.access, read_timeout=max(_SILENT_FOR, 5 * self.heartbeat_seconds))
         self._connection = connection
-        state = ",".join(map(str, start))
-        for text in (
-            "SET @master_binlog_checksum = @@global.binlog_checksum",
-            f"SET @master_heartbeat_period = {int(self.heartbeat_seconds * 1_000_000_000)}",
-            f"SET @mariadb_slave_capability = {_CAPABILITY}",
-            f"SET @slave_connect_state = '{state}'",
-            "SET @slave_gtid_strict_mode = 0",
-            "SET @slave_gtid_ignore_duplicates = 0",
-        ):
+        for text in request.statements:
             rows(connection, text, doing="asking for the binlog")
-        with mariadb_errors("asking for the binlog"):
+        with server_errors(self.access.flavour, "asking for the binlog"):
             number = struct.pack("<I", self.replica_number)
             connection._execute_command(COMMAND.COM_REGISTER_SLAVE, number + bytes(3) + struct.pack("<HII", 0, 0, 0))
             connection._read_packet()
-            connection._execute_command(COMMAND.COM_BINLOG_DUMP, struct.pack("<IH", 4, 0) + number)
+            connection._execute_command(request.command, request.payload)
 
     def read(self) -> Event:
         """Return the next event or a heartbeat; raises `LostError` if the server lacks it, `TransientError` if it is away."""
         packet = self._packet()
         self.heard = time.time()
         kind = packet[4] if len(packet) > 4 else 0
-        if kind == binlog.FORMAT:
+        if kind == log_events.FORMAT:
             # a server that knows checksums adds one to this event in any case
-            self._has_checksum = binlog.has_checksums(packet)
+            self._has_checksum = log_events.has_checksums(packet)
         has_checksum = self._has_checksum
-        if kind == binlog.ROTATE and not self.file:
+        if kind == log_events.ROTATE and not self.file:
             has_checksum = self._is_summed(packet)
-        event = binlog.read_event(packet, has_checksum=has_checksum)
-        if event.kind == binlog.ROTATE:
+        event = log_events.read_event(packet, has_checksum=has_checksum)
+        if event.kind == log_events.ROTATE:
             self.file, self.position = event.body[8:].decode(), int.from_bytes(event.body[:8], "little")
         elif event.end:
             self.position = event.end
@@ -89,7 +87,7 @@ class BinlogStream:
     def _is_summed(self, packet: bytes) -> bool:
         """Return whether the rotation that begins every stream, before any format description, has a checksum."""
         try:
-            binlog.read_event(packet, has_checksum=True)
+            log_events.read_event(packet, has_checksum=True)
         except EngineError:
             return False
         return True
@@ -100,16 +98,16 @@ class BinlogStream:
         except pymysql.MySQLError as error:
             raise self._explained(error) from error
         except (OSError, AttributeError) as error:
-            raise translated("reading the binlog", error) from error
+            raise translated(self.access.flavour, "reading the binlog", error) from error
         if packet.is_eof_packet():
-            raise TransientError("MariaDB ended the binlog: it is being stopped")
+            raise TransientError(f"{self.access.flavour.name} ended the binlog: it is being stopped")
         return bytes(packet.get_all_data()[1:])
 
     def _explained(self, error: pymysql.MySQLError) -> CdcViewsError:
         code = error.args[0] if error.args else 0
         said = " ".join(str(error.args[-1]).split())
         if code != _FATAL_READ:
-            return translated("reading the binlog", error)
+            return translated(self.access.flavour, "reading the binlog", error)
         if "server_uuid/server_id" in said or "same server" in said:
             return UsageError(
                 f"another reader has server id {self.replica_number}: {said}; run one producer a --name, or give --server-id"
@@ -119,10 +117,10 @@ class BinlogStream:
                 f"the server has purged binlog that has not landed ({said}); {_MEND}. So that it keeps more: raise "
                 "binlog_expire_logs_seconds, and let the producer run"
             )
-        if "not in the master's binlog" in said:
+        if "not in the master's binlog" in said or "more GTIDs" in said:
             return LostError(
                 f"the server does not have what landed last ({said}): it is another one, was restored from a backup, or took "
-                f"over before it had everything. Name the right one in CDC_VIEWS_MARIADB_HOST, or {_MEND}"
+                f"over before it had everything. Name the right one in {self.access.flavour.prefix}HOST, or {_MEND}"
             )
         return LostError(f"the server cannot read its binlog on: {said}; if that stays so, {_MEND}")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from cdc_producers.mariadb.binlog import Statement
+from cdc_producers.binlog.log_events import Statement
 
 _TOKEN = re.compile(
     r"""(?:\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/|/\*M?!\d*|\*/)
@@ -55,8 +55,28 @@ def is_end(text: str) -> bool:
     return text.strip().upper() in ("COMMIT", "ROLLBACK") or text.upper().startswith(("XA COMMIT", "XA ROLLBACK"))
 
 
+_XA_START = re.compile(r"XA\s+(?:START|BEGIN)\s+(.*?)\s*;?\s*", re.IGNORECASE | re.DOTALL)
+
+
+def begun(text: str) -> bytes | None:
+    """Return the name of the XA transaction that a statement begins, empty for another transaction; None if it begins none."""
+    if text.strip().upper() in ("BEGIN", "START TRANSACTION"):
+        return b""
+    found = _XA_START.fullmatch(text)
+    return None if found is None else found[1].encode()
+
+
+_XA_END = re.compile(r"XA\s+(?:COMMIT|ROLLBACK)\s+(.*?)(?:\s+ONE\s+PHASE)?\s*;?\s*", re.IGNORECASE | re.DOTALL)
+
+
+def completed_name(text: str) -> bytes:
+    """Return the name of the XA transaction that a statement commits or rolls back; empty for any other statement."""
+    found = _XA_END.fullmatch(text)
+    return b"" if found is None else found[1].encode()
+
+
 class _Words:
-    """The tokens of a statement, without comments, except for comments that MariaDB executes."""
+    """The tokens of a statement, without comments, except for comments that the server executes."""
 
     def __init__(self, statement: Statement) -> None:
         found = _TOKEN.finditer(statement.text[:_MOST_CHARACTERS])

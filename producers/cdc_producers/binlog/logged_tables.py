@@ -5,11 +5,22 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from typing import Protocol
 
-from cdc_producers.mariadb import values
-from cdc_producers.mariadb.binlog import Code, Event, LoggedColumn, RowsBody, TableName, read_columns, read_name
-from cdc_producers.mariadb.events import MariaDbEventWriter
-from cdc_producers.mariadb.values import BINARY, Encode, Read, Row
+from cdc_producers.binlog import documents, values
+from cdc_producers.binlog.catalog import BinlogColumn
+from cdc_producers.binlog.events import BinlogEventWriter
+from cdc_producers.binlog.log_events import Event, RowsBody, packed_integer
+from cdc_producers.binlog.table_maps import (
+    MARIADB_CHARACTER,
+    Code,
+    LoggedColumn,
+    TableName,
+    described_columns,
+    read_columns,
+    read_name,
+)
+from cdc_producers.binlog.values import BINARY, Encode, Read, Row
 from cdc_producers.row_log import completed, warn_of_columns
 from cdc_producers.source import LostError
 from cdc_views.errors import EngineError, UnsupportedError
@@ -38,9 +49,7 @@ def _reader(column: LoggedColumn, kind: Kind | None, *, nulls_zero: bool, where:
         letter = _INTEGERS[code]
         return values.number(letter.upper() if column.is_unsigned else letter)
     if code in _OLD:
-        raise UnsupportedError(f"{name} has a date-time in the format of MariaDB 5", remedy=f"ALTER TABLE {where} FORCE")
-    if code is Code.MYSQL_JSON:
-        raise UnsupportedError(f"{name} is MySQL's binary JSON", remedy="MariaDB keeps JSON as text")
+        raise UnsupportedError(f"{name} has a date-time in the format of version 5.5", remedy=f"ALTER TABLE {where} FORCE")
     if code in (Code.STRING, Code.VARCHAR, Code.VAR_STRING):
         return _string(column, kind, name)
     if code in (Code.BLOB, Code.BLOB_COMPRESSED, Code.VARCHAR_COMPRESSED):
@@ -59,6 +68,8 @@ def _reader(column: LoggedColumn, kind: Kind | None, *, nulls_zero: bool, where:
         Code.ENUM: lambda: values.enum(details[0], column.labels),
         Code.SET: lambda: values.members(details[0], column.labels),
         Code.GEOMETRY: lambda: values.sized(details[0], values.geometry),
+        Code.MYSQL_JSON: lambda: values.sized(details[0], documents.text),
+        Code.VECTOR: lambda: values.sized(details[0], values.blob),
     }
     return simple[code]()
 
@@ -99,6 +110,10 @@ def _uncompressed(content: bytes) -> bytes:
     return zlib.decompress(content[1 + (head & 7) :], -zlib.MAX_WBITS if head & 8 else zlib.MAX_WBITS)
 
 
+_PARTIAL_JSON = 1
+"""Of an image after an update: some of its documents are differences."""
+_DOCUMENT_WIDTH = _DIFFERENCE_WIDTH = 4
+"""The bytes that a document's length takes."""
 _Plan = tuple[int, list[tuple[int, int, Read]]]
 
 
@@ -114,26 +129,32 @@ class LoggedTable:
     body: bytes
     version: object
     names: list[str] = field(init=False)
+    _documents: list[int] = field(init=False)
+    """The places of columns of binary JSON."""
     _readers: list[Read] = field(init=False)
     _plans: dict[bytes, _Plan] = field(default_factory=dict)
-    _writer: MariaDbEventWriter | None = None
+    _writer: BinlogEventWriter | None = None
 
     def __post_init__(self, columns: list[LoggedColumn], catalog: Mapping[str, str], nulls_zero_dates: bool) -> None:
         self.names = [column.name for column in columns]
+        self._documents = [place for place, column in enumerate(columns) if column.code is Code.MYSQL_JSON]
         schema = {column.name: column.type for column in self.target.schema.columns}
         kinds = {name: _kind(catalog.get(name, ""), schema.get(name)) for name in self.names}
         where = self.name.full_name
         self._readers = [_reader(c, kinds[c.name], nulls_zero=nulls_zero_dates, where=where) for c in columns]
 
-    def writer(self, stream: str, epoch: int) -> MariaDbEventWriter:
+    def writer(self, connector: str, stream: str, epoch: int) -> BinlogEventWriter:
         """Return the writer of its events."""
         if self._writer is None or (self._writer.stream, self._writer.epoch) != (stream, epoch):
             keys = [column.name for column in self.target.schema.row_key]
-            self._writer = MariaDbEventWriter(stream, self.name.database, self.name.table, epoch, self.names, keys)
+            self._writer = BinlogEventWriter(connector, stream, self.name.database, self.name.table, epoch, self.names, keys)
         return self._writer
 
     def rows(self, body: RowsBody) -> Iterator[tuple[Row, Row | None]]:
         """Return each row's image, and for an update the image after it."""
+        if body.is_partial:
+            yield from self._partial_rows(body)
+            return
         content, position, end = body.content, 0, len(body.content)
         before = self._plan(body.present)
         after = None if body.after is None else self._plan(body.after)
@@ -145,6 +166,35 @@ class LoggedTable:
                 changed, position = self._row(after, content, position)
                 yield row, changed
 
+    def _partial_rows(self, body: RowsBody) -> Iterator[tuple[Row, Row | None]]:
+        """Return the images before and after updates, of which some have differences in place of a JSON document."""
+        content, position, end = body.content, 0, len(body.content)
+        before, after = self._plan(body.present), self._plan(body.after or b"")
+        while position < end:
+            was: dict[int, bytes] = {}
+            row, position = self._row(before, content, position, was)
+            options, position = packed_integer(content, position)
+            partial: set[int] = set()
+            if options & _PARTIAL_JSON:
+                size = (len(self._documents) + 7) // 8
+                bits, position = int.from_bytes(content[position : position + size], "little"), position + size
+                partial = {place for number, place in enumerate(self._documents) if bits >> number & 1}
+            readers = [(bit, place, self._difference(place, was) if place in partial else read) for bit, place, read in after[1]]
+            changed, position = self._row((after[0], readers), content, position)
+            yield row, changed
+
+    def _difference(self, place: int, was: Mapping[int, bytes]) -> Read:
+        if place not in was:
+            raise LostError(
+                f"{self.name.full_name}.{self.names[place]}: the log has a difference of a document that it does not have; "
+                "SET GLOBAL binlog_row_value_options = '', and start once with --snapshot-again"
+            )
+
+        def encode(content: bytes) -> str:
+            return documents.changed_text(was[place], content)
+
+        return values.sized(_DIFFERENCE_WIDTH, encode)
+
     def _plan(self, present: bytes) -> _Plan:
         """Return the columns of the images: the bytes of their null bits, then each column's bit, place and reader."""
         if present not in self._plans:
@@ -153,7 +203,8 @@ class LoggedTable:
             self._plans[present] = (len(places) + 7) // 8, steps
         return self._plans[present]
 
-    def _row(self, plan: _Plan, content: bytes, position: int) -> tuple[Row, int]:
+    def _row(self, plan: _Plan, content: bytes, position: int, was: dict[int, bytes] | None = None) -> tuple[Row, int]:
+        """Return a row's image and where it ends; `was` gets the bytes of documents, by their places."""
         size, steps = plan
         nulls = int.from_bytes(content[position : position + size], "little")
         position += size
@@ -162,24 +213,43 @@ class LoggedTable:
             if nulls & bit:
                 row[place] = values.NULL
             else:
-                row[place], position = read(content, position)
+                start = position
+                row[place], position = read(content, start)
+                if was is not None and place in self._documents:
+                    was[place] = content[start + _DOCUMENT_WIDTH : position]
         return row, position
+
+
+class Describing(Protocol):
+    """Describes tables by the catalog, at the place of a log that does not name columns."""
+
+    def __call__(self, table: str) -> Sequence[BinlogColumn]:
+        """Return a table's columns; raises `LostError` if the catalog cannot tell."""
+
+    def forget(self, table: str) -> None:
+        """Forget a table that the log alters."""
 
 
 @dataclass
 class LoggedTables:
     """The tables that are followed; `targets` are by `database.table` of the source.
 
-    `collations` has character sets by the collations' numbers. `catalog` returns the server's type names of a table's columns; it
-    is called again when they change. `reread` serves updates of the key under a minimal row image.
+    Attributes:
+        collations: Character sets by the collations' numbers.
+        catalog: Returns a table's columns as they are now; called again when they change.
+        reread: Serves updates of the key under a minimal row image.
+        described: Returns a table's columns at the place of the log, for logs that do not name them; None: all must.
+        character: The types that have a character set in the log.
     """
 
     targets: Mapping[str, StreamTarget]
     collations: Mapping[int, str]
-    catalog: Callable[[str], Mapping[str, str]]
+    catalog: Callable[[str], Sequence[BinlogColumn]]
     reread: Reread
     log: ProducerLog
     nulls_zero_dates: bool = False
+    described: Describing | None = None
+    character: frozenset[Code] = MARIADB_CHARACTER
     _numbers: dict[int, LoggedTable | None] = field(default_factory=dict)
     _known: dict[str, LoggedTable] = field(default_factory=dict)
     _columns: dict[str, list[str]] = field(default_factory=dict)
@@ -187,6 +257,12 @@ class LoggedTables:
     def forget(self) -> None:
         """Forget the numbers: another file of the log has other ones."""
         self._numbers.clear()
+
+    def altered(self, full_name: str) -> None:
+        """Forget a table's columns after a statement that may have changed them."""
+        self._known.pop(full_name, None)
+        if self.described is not None:
+            self.described.forget(full_name)
 
     def note(self, event: Event) -> None:
         """Read a table-map event; if its table is not followed, only the name."""
@@ -213,7 +289,9 @@ class LoggedTables:
 
     def _table(self, name: TableName, target: StreamTarget, event: Event) -> LoggedTable:
         try:
-            columns = read_columns(event, name, self.collations)
+            columns = read_columns(event, name, self.collations, self.character)
+            if not columns and self.described is not None:
+                columns = described_columns(event, name, self.described(name.full_name))
         except (ValueError, KeyError, IndexError) as error:
             raise LostError(f"{name.full_name}: the log describes the table in a way that is not known ({error!r})") from error
         if not columns:
@@ -227,5 +305,5 @@ class LoggedTables:
         remedy = f", and {replay}. Rows not written since have no value there yet"
         warn_of_columns(self.log, target.name, before, names, remedy=remedy)
         self._columns[target.name] = names
-        catalog = self.catalog(name.full_name)
+        catalog = {column.name: column.type for column in self.catalog(name.full_name)}
         return LoggedTable(target, name, columns, catalog, self.nulls_zero_dates, event.body[6:], target.version())

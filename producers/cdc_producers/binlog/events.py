@@ -1,9 +1,9 @@
 """Changes of rows as Debezium's events: one exact JSON object each, without a schema.
 
-`source.order` is the order of writes (rules S2, S3): the epoch, the GTID's sequence number, and the change's place in its
-transaction. It stays right when another server takes over; file and position are only for people to read. A snapshot's rows have
-place 0, and rank below all commits after the snapshot (rule S5). Images that nothing reads are left out, as they were half of the
-work of landing: the image before an update, and all of a deleted row but its key.
+`source.order` is the order of writes (rules S2, S3): the epoch, the transaction's sequence number, and the change's place in
+its transaction. It stays right when another server takes over; file and position are only for people to read. A snapshot's
+rows have place 0, and rank below all commits after the snapshot (rule S5). Images that nothing reads are left out, as they were
+half of the work of landing: the image before an update, and all of a deleted row but its key.
 """
 
 from __future__ import annotations
@@ -14,14 +14,23 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring as quoted
 from typing import NamedTuple
 
-from cdc_producers.mariadb.gtids import Gtid
-from cdc_producers.mariadb.values import Row
+from cdc_producers.binlog.values import Row
 
 
 class BinlogPosition(NamedTuple):
-    """The position of a change: its transaction, its number there from 1, file and position, the server's second."""
+    """The position of a change.
 
-    gtid: Gtid
+    Attributes:
+        gtid: Of its transaction, as the server prints it.
+        server: The id of the server that wrote the transaction.
+        sequence: The transaction's place in the order of writes.
+        order: The change's number in the transaction, from 1.
+        seconds: When it was written, in epoch seconds of the server.
+    """
+
+    gtid: str
+    server: int
+    sequence: int
     order: int
     file: str = ""
     position: int = 0
@@ -29,9 +38,13 @@ class BinlogPosition(NamedTuple):
 
 
 @dataclass
-class MariaDbEventWriter:
-    """Writes one table's events; `keys` is the view's key. The event of an emptied table needs neither `columns` nor `keys`."""
+class BinlogEventWriter:
+    """Writes one table's events; `keys` is the view's key. The event of an emptied table needs neither `columns` nor `keys`.
 
+    `connector` is what Debezium calls the kind of server.
+    """
+
+    connector: str
     stream: str
     database: str
     table: str
@@ -49,15 +62,15 @@ class MariaDbEventWriter:
 
     def event(self, op: str, place: BinlogPosition, *, deleted: Row | None = None, after: Row | None = None) -> bytes:
         """Return an event of Debezium's `op`: c, u, d (only the key), t, or r for a snapshot's row; `after` must be `filled`."""
-        gtid, seconds, now = place.gtid, place.seconds, time.time_ns() // 1_000_000
+        seconds, now = place.seconds, time.time_ns() // 1_000_000
         before = "null" if deleted is None else self._image([deleted[i] for i in self._places], self._key_prefixes)
         image = "null" if after is None else self._image(after, self._prefixes)
         when, snapshot = f'"ts_ms":{seconds * 1000},"ts_us":{seconds * 1_000_000}', "true" if op == "r" else "false"
         source = (
-            f'{{"version":"cdc-views","connector":"mariadb","name":{quoted(self.stream)},{when},'
-            f'"snapshot":"{snapshot}","db":{quoted(self.database)},"table":{quoted(self.table)},"server_id":{gtid.server},'
-            f'"gtid":"{gtid}","file":{quoted(place.file)},"pos":{place.position},"row":{place.order},'
-            f'"order":[{self.epoch},{gtid.sequence},{place.order}]}}'
+            f'{{"version":"cdc-views","connector":"{self.connector}","name":{quoted(self.stream)},{when},'
+            f'"snapshot":"{snapshot}","db":{quoted(self.database)},"table":{quoted(self.table)},"server_id":{place.server},'
+            f'"gtid":"{place.gtid}","file":{quoted(place.file)},"pos":{place.position},"row":{place.order},'
+            f'"order":[{self.epoch},{place.sequence},{place.order}]}}'
         )
         # an invalid text has lone surrogates, which are escaped; everything else is UTF-8
         return f'{{"before":{before},"after":{image},"source":{source},"op":"{op}","ts_ms":{now}}}'.encode()

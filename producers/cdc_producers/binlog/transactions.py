@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from cdc_producers.mariadb import binlog
-from cdc_producers.mariadb.binlog import Event, GtidBegin, Statement
-from cdc_producers.mariadb.events import BinlogPosition, MariaDbEventWriter
-from cdc_producers.mariadb.gtids import MOST_ORDINALS, Gtid, Mark
-from cdc_producers.mariadb.logged_tables import LoggedTables
-from cdc_producers.mariadb.statements import Action, Effect, effects, is_end
+from cdc_producers.binlog import log_events
+from cdc_producers.binlog.events import BinlogEventWriter, BinlogPosition
+from cdc_producers.binlog.log_events import Event, Statement
+from cdc_producers.binlog.logged_tables import LoggedTables
+from cdc_producers.binlog.marks import MOST_ORDINALS, LogPlace, Mark, TransactionBegin
+from cdc_producers.binlog.statements import Action, Effect, begun, completed_name, effects, is_end
 from cdc_producers.row_log import ORDERS_EACH
 from cdc_producers.source import BlockBuilder, Emit, Emitted, LostError
 from cdc_views.errors import EngineError
@@ -24,33 +24,34 @@ _AGAIN = "start once with --snapshot-again"
 
 
 @dataclass
-class MariaDbTransactions:
+class BinlogTransactions:
     """Turns the events of one connection into what the runtime lands.
 
     Args:
         targets: By `database.table` of the source.
         starts: How far each table had landed: earlier changes are left out.
-        domain: The GTID domain whose order counts; `last` is the transaction before the first one that is read here.
+        connector: What Debezium calls the kind of server.
+        place: Where reading begins; goes on with it.
         emit: Takes blocks of events, one for each entry of the log.
         marked: How far each table has been emitted; a table without anything emitted is left out.
     """
 
     targets: Mapping[str, StreamTarget]
     starts: Mapping[str, Mark]
-    domain: int
-    last: Gtid
+    connector: str
+    place: LogPlace
     stream: str
     tables: LoggedTables
     log: ProducerLog
     emit: Emit
     ignores_case: bool = False
-    _begin: GtidBegin | None = None
+    _begin: TransactionBegin | None = None
     _order: int = 0
     _has_rows: bool = False
     _landed: dict[str, Position] = field(init=False)
     _first: dict[str, Position] = field(default_factory=dict)
     """The positions before a transaction's first change."""
-    marked: dict[str, Position] = field(default_factory=dict)
+    marked: dict[str, Mark] = field(default_factory=dict)
     _marked_at: float = field(default_factory=time.monotonic)
     _prepared: dict[bytes, bool] = field(default_factory=dict)
     _block: BlockBuilder | None = None
@@ -61,49 +62,51 @@ class MariaDbTransactions:
     def take(self, event: Event, file: str) -> None:
         """Emit the changes of an event."""
         match event.kind:
-            case binlog.TABLE_MAP:
+            case log_events.TABLE_MAP:
                 self.tables.note(event)
-            case kind if kind in binlog.ROWS:
+            case kind if kind in log_events.ROWS:
                 self._rows(event, file)
-            case binlog.GTID:
-                self._begins(binlog.read_begin(event))
-            case binlog.XID | binlog.XA_PREPARE:
+            case kind if kind in log_events.GTIDS:
+                self._begins(event)
+            case log_events.XID | log_events.XA_PREPARE:
                 self._ends()
-            case binlog.QUERY | binlog.QUERY_COMPRESSED:
-                self._statement(binlog.read_statement(event), event, file)
-            case binlog.HEARTBEAT:
+            case log_events.QUERY | log_events.QUERY_COMPRESSED:
+                self._statement(log_events.read_statement(event), event, file)
+            case _:
+                self._other(event, file)
+
+    def _other(self, event: Event, file: str) -> None:
+        match event.kind:
+            case log_events.PAYLOAD:
+                for packed in log_events.payload(event):
+                    self.take(packed, file)
+            case kind if kind in log_events.HEARTBEATS:
                 self._mark(_MARK_IDLE_EVERY)
-            case binlog.FORMAT:
+            case log_events.FORMAT:
                 self.tables.forget()
-                if self._begin is not None and binlog.begins_with_the_server(event):
+                if self._begin is not None and log_events.begins_with_the_server(event):
                     self._breaks_off("the server stopped in the middle of writing it")
-            case kind if kind not in binlog.PASSED_OVER:
+            case kind if kind not in log_events.PASSED_OVER:
                 self._check_unknown(event, file)
 
     @staticmethod
     def _check_unknown(event: Event, file: str) -> None:
-        if event.kind == binlog.INCIDENT:
+        if event.kind == log_events.INCIDENT:
             raise LostError(f"the server's log says that changes are missing from it (an incident event); {_AGAIN}")
-        if not event.flags & binlog.IGNORABLE:
+        if not event.flags & log_events.IGNORABLE:
             raise LostError(
                 f"the log has an event of type {event.kind} at {file}:{event.end}, which is not known here and may hold rows; "
                 f"update cdc-views, or {_AGAIN}"
             )
 
-    def _begins(self, begin: GtidBegin) -> None:
+    def _begins(self, event: Event) -> None:
         if self._begin is not None:
             self._breaks_off("another one begins before it ends")
-        gtid = begin.gtid
-        if gtid.domain == self.domain:
-            if gtid.sequence <= self.last.sequence:
-                raise LostError(
-                    f"GTID {gtid} comes after {self.last}: two servers count on their own (switch gtid_strict_mode on), or the "
-                    f"server began to count anew (RESET MASTER); {_AGAIN}"
-                )
-            # if a part of the transaction has landed, keep the server that it landed with
-            known = [mark.previous for mark in self.starts.values() if mark.sequence == gtid.sequence and mark.ordinal]
-            before = known[0] if known else self.last.server
-            self._first = {name: Mark(mark.epoch, gtid.sequence, before).position for name, mark in self.starts.items()}
+        starts = self.starts.values()
+        begin = self.place.begins(event, starts)
+        if begin.is_ours:
+            before = self.place.previous(begin, starts)
+            self._first = {name: Mark(mark.epoch, begin.sequence, before).position for name, mark in self.starts.items()}
         self._begin, self._order, self._has_rows = begin, 0, False
         if begin.completed:
             self._has_rows = self._prepared.get(begin.completed, False)
@@ -114,32 +117,41 @@ class MariaDbTransactions:
             return
         if begin.prepared:
             self._prepared[begin.prepared] = self._has_rows
-        if begin.gtid.domain == self.domain:
-            self.last = begin.gtid
+        if begin.is_ours:
+            self.place.ended(begin)
             self._mark(_MARK_EVERY)
 
     def _breaks_off(self, why: str) -> None:
         """Give up a transaction without an end, which was never committed; raises `LostError` if it has rows."""
         has_rows, self._begin = self._has_rows, None
         if has_rows:
-            raise LostError(f"the log has a part of a transaction after {self.last}: {why}. What landed of it is wrong; {_AGAIN}")
+            raise LostError(
+                f"the log has a part of a transaction after {self.place}: {why}. What landed of it is wrong; {_AGAIN}"
+            )
 
     def _statement(self, statement: Statement, event: Event, file: str) -> None:
         begin = self._begin
         if begin is None:
             return
         if is_end(statement.text):
+            if not begin.completed and (name := completed_name(statement.text)):
+                # MariaDB's GTID event names it already
+                begin = replace(begin, completed=name)
+                self._has_rows = self._prepared.get(name, False)
             if "ROLLBACK" in statement.text[:20].upper():
                 self._check_undone(begin)
             self._prepared.pop(begin.completed, None)
             self._ends()
+            return
+        if begin.is_single and (prepared := begun(statement.text)) is not None:
+            self._begin = replace(begin, is_single=False, prepared=prepared)
             return
         for effect in effects(statement):
             self._affect(effect, event, file)
         if begin.is_single:
             self._ends()
 
-    def _check_undone(self, begin: GtidBegin) -> None:
+    def _check_undone(self, begin: TransactionBegin) -> None:
         if self._has_rows:
             raise LostError(f"transaction {begin.gtid} was rolled back after its rows were in the log; {_AGAIN}")
         if begin.completed and begin.completed not in self._prepared:
@@ -151,6 +163,7 @@ class MariaDbTransactions:
 
     def _affect(self, effect: Effect, event: Event, file: str) -> None:
         for name, target in self._named(effect):
+            self.tables.altered(name)
             match effect.action:
                 case Action.EMPTIED | Action.DROPPED:
                     self._empty(name, target, effect, event=event, file=file)
@@ -169,7 +182,7 @@ class MariaDbTransactions:
                         table=target.name,
                     )
                 case Action.CREATED | Action.ALTERED:
-                    self.log.info(f"{name}: the table was {effect.action.value} after GTID {self.last}", table=target.name)
+                    self.log.info(f"{name}: the table was {effect.action.value} after GTID {self.place}", table=target.name)
 
     def _named(self, effect: Effect) -> list[tuple[str, StreamTarget]]:
         def compared(name: str) -> str:
@@ -187,19 +200,19 @@ class MariaDbTransactions:
         self.log.info(f"{name}: the table was {effect.action.value}; the view is empty from here on", table=target.name)
         place = self._next(event, file)
         database, _, table = name.partition(".")
-        writer = MariaDbEventWriter(self.stream, database, table, self.starts[target.name].epoch)
+        writer = BinlogEventWriter(self.connector, self.stream, database, table, self.starts[target.name].epoch)
         self._add(target, place, writer.event("t", place))
         self._hand_on(target)
 
     def _rows(self, event: Event, file: str) -> None:
-        body = binlog.read_rows(event)
+        body = log_events.read_rows(event)
         table = self.tables.find(body.table)
         if table is None:
             return
         self._check_domain(table.target)
         self._has_rows = True
-        writer = table.writer(self.stream, self.starts[table.target.name].epoch)
-        is_written, landed = event.kind in binlog.WRITES, self._landed[table.target.name]
+        writer = table.writer(self.connector, self.stream, self.starts[table.target.name].epoch)
+        is_written, landed = event.kind in log_events.WRITES, self._landed[table.target.name]
         for row, changed in table.rows(body):
             place = self._next(event, file)
             if self._position(table.target, place.order + 1) <= landed:
@@ -217,10 +230,10 @@ class MariaDbTransactions:
 
     def _check_domain(self, target: StreamTarget) -> None:
         if self._begin is None:
-            raise LostError(f"{target.name}: the log has a change outside any transaction, after {self.last}; {_AGAIN}")
-        if self._begin.gtid.domain != self.domain:
+            raise LostError(f"{target.name}: the log has a change outside any transaction, after {self.place}; {_AGAIN}")
+        if not self._begin.is_ours:
             raise LostError(
-                f"{target.name}: {self._begin.gtid} changes it in another GTID domain than {self.domain}, and domains have no "
+                f"{target.name}: {self._begin.gtid} changes it in another GTID domain than {self.place} has, and domains have no "
                 "order among each other; write each table in one domain, and name it with --gtid-domain"
             )
 
@@ -229,8 +242,9 @@ class MariaDbTransactions:
         order = self._order + 1
         self._order += ORDERS_EACH
         if self._order > MOST_ORDINALS or self._begin is None:
-            raise EngineError(f"a transaction after {self.last} has more changes than can be counted")
-        return BinlogPosition(self._begin.gtid, order, file, event.end, event.timestamp)
+            raise EngineError(f"a transaction after {self.place} has more changes than can be counted")
+        begin = self._begin
+        return BinlogPosition(begin.gtid, begin.server, begin.sequence, order, file, event.end, event.timestamp)
 
     def _position(self, target: StreamTarget, order: int) -> Position:
         first = self._first[target.name]
@@ -245,9 +259,9 @@ class MariaDbTransactions:
     def _hand_on(self, target: StreamTarget) -> None:
         block, self._block = self._block, None
         if block is not None:
-            item = block.built(target.name, self.stream)
+            item = block.built(target.name, self.stream, self.place.note)
             self.emit(item)
-            self.marked[target.name] = item.position
+            self.marked[target.name] = Mark.of(item.position, item.note)
 
     def _mark(self, every: float) -> None:
         """Note how far the log was read in tables without recent changes: a restart then needs less log, which may be purged."""
@@ -255,7 +269,7 @@ class MariaDbTransactions:
             return
         self._marked_at = time.monotonic()
         for name, start in self.starts.items():
-            position = Mark.after(self.last, epoch=start.epoch).position
-            if position > self.marked.get(name, self._landed[name]):
-                self.emit(Emitted(name, self.stream, position))
-                self.marked[name] = position
+            mark = self.place.mark(start.epoch)
+            if mark.position > self.marked.get(name, start).position:
+                self.emit(Emitted(name, self.stream, mark.position, note=mark.note))
+                self.marked[name] = mark

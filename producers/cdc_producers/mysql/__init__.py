@@ -1,0 +1,30 @@
+"""MySQL: a consistent snapshot without a lock, then the row binlog from there on, followed by GTID."""
+
+from __future__ import annotations
+
+from cdc_producers.mysql.options import MySqlOptions
+from cdc_views.landing.producers import Producer
+from cdc_views.landing.targets import ProducerOrder
+from cdc_views.model.extras import needs
+
+
+def _run(order: ProducerOrder, options: MySqlOptions) -> None:
+    with needs("`produce mysql`", extra="producers"):
+        from cdc_producers.metrics import Metrics
+        from cdc_producers.mysql.source import MySqlSource
+        from cdc_producers.runtime import Runtime
+
+    metrics = Metrics("mysql")
+    targets = {target.name: target for target in order.targets}
+    Runtime(MySqlSource(targets, options, order.log, metrics, order.progress), order, metrics).run()
+
+
+PRODUCER = Producer(
+    _run,
+    MySqlOptions,
+    """MySQL by its row binlog: a snapshot without a lock, then every change, each once.
+
+    The connection comes from CDC_VIEWS_MYSQL_HOST (several, by commas: the first that answers), _PORT, _USER, _PASSWORD
+    and _TLS (off, on, verify) with _TLS_CA, _TLS_CERT and _TLS_KEY.
+    """,
+)
