@@ -1,6 +1,7 @@
 """What an entry point of group `cdc_views.live_sources` offers: `verify` reads rows of the running source through it.
 
-The entry point's name is the scheme of an address, as `postgresql` in `postgresql://host/shop`; its object is an `OpenLive`. An address without a host means the environment, as that source's producer reads it.
+The entry point's name is the scheme of an address, as `postgresql` in `postgresql://host/shop`; its object is an `OpenLive`.
+An address without a host means the environment, as that source's producer reads it.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ class SourceRow:
         version: Equal in two reads only if nobody wrote the row in between; None: the source does not tell.
         written: By column, the write time (µs) of its newest cell; empty where the source keeps none.
         unfit: By column, why its value is none of the schema's type; such a column is not in `values`.
+        is_whole: Whether a write is of a whole row; otherwise each cell is written, and deleted, by itself.
     """
 
     values: Mapping[str, Any]
     version: Hashable = None
     written: Mapping[str, int] = field(default_factory=dict)
     unfit: Mapping[str, str] = field(default_factory=dict)
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

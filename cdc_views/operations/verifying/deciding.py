@@ -126,10 +126,15 @@ class Decider:
 
     def _look(self, keys: Keys, *, until: float) -> list[tuple[Key, list[Finding]]]:
         """Look at keys once; return those that are decided, with their findings."""
+        before = self._facts(keys)
         reading = self._read(keys)
         is_landed = self.landing.has(reading.high, until=until)
         sources = {key_of(self.table.schema, row.values): row for row in reading.rows}
         sights = self._sights(keys, reading, sources, is_landed=is_landed)
+        for key, facts in before.items() if reading.high is not None else ():
+            # what had landed before the source was read cannot be behind the end of the source's log
+            if sights[key].place is None and max(map(newest, facts), default=0) >= reading.high:
+                sights[key] = self._foreign(keys[key], sources.get(key), facts, reading)
         is_last = self.load.clock() >= until
         decided = []
         for key, seen in sights.items():
@@ -166,6 +171,13 @@ class Decider:
                     seen = self._of_serving(values, seen, served[key], version=serving.raw_version)
             found[key] = seen
         return found
+
+    def _foreign(self, key: Mapping[str, Any], source: SourceRow | None, facts: list[Fact], reading: SourceReading) -> Sight:
+        row, wanted = self.raw.row(facts, key, as_of=reading.clock), values_of(source)
+        if is_same(self.table.schema, wanted, row):
+            return Sight(None, source=source)
+        columns = ("",) if wanted is None or row is None else tuple(unlike(self.table.schema, wanted, row))
+        return Sight(Lost.RAW, Kind.FOREIGN_WRITE, columns, source, row, tuple(facts))
 
     def _facts(self, keys: Keys) -> dict[Key, list[Fact]]:
         """Return what raw has of keys; nothing if raw is not whole, so that the rows of the view alone tell."""

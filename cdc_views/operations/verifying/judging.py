@@ -87,7 +87,7 @@ def _kind(source: SourceRow | None, shown: Mapping[str, Any] | None, facts: Sequ
         written, deleted = max(source.written.values(), default=None), [f.deletion.written for f in facts if f.deletion]
         is_false = written is not None and any(at >= written for at in deleted)
         return Kind.FALSE_DELETION if is_false else Kind.MISSING_WRITE
-    gone = [name for name in columns if source.values[name] is None]
+    gone = [name for name in columns if source.values[name] is None and not source.is_whole]
     return Kind.LOST_DELETION if len(gone) == len(columns) else Kind.MISSING_WRITE
 
 

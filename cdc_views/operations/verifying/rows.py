@@ -135,7 +135,7 @@ class RawFacts:
         self.table, self.schema = table, table.schema
 
     def about(self, keys: Keys) -> dict[Key, list[Fact]]:
-        """Return every raw fact that concerns each of these rows, of one version of raw; raises `UsageError` if raw is not whole."""
+        """Return every raw fact that concerns each of these rows; raises `UsageError` if raw is not whole."""
         what, found = "what `verify` reads of raw", dict[Key, list[Fact]]()
         if self.table.project.is_remote:
             for key, values in keys.items():

@@ -15,6 +15,7 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.operations.applied import applied_file
 from cdc_views.operations.applying import plan_view
 from cdc_views.operations.context import TableContext
+from cdc_views.operations.generating import definition_on, direct_definition
 from cdc_views.operations.ingest import check_raw_is_whole
 from cdc_views.operations.verifying.deciding import Decider
 from cdc_views.operations.verifying.findings import Finding, Kind, Lost, Outcome, Verification
@@ -234,10 +235,17 @@ class Run:
         return file.read_text("utf-8") if file.exists() else ""
 
     def _check_applied(self, before: str) -> None:
-        """Report a view in the engine's catalog that nobody replaces although it is no longer the project's."""
+        """Report a view in the engine's catalog that nobody replaces although it shows other rows than the project's."""
         until = self.load.clock() + _VIEW_SETTLES
         while before and self._applied() == before and plan_view(self.table).change == "replace":
+            plugin = self.table.project.engine_plugin
+            with self.table.project.engine() as opened:
+                definition = direct_definition(self.table, plugin) or definition_on(self.table, plugin)
+                rows = opened.stale_rows(definition)
+            if not rows:
+                return
             if self.load.clock() >= until:
-                self._findings.append(Finding({}, "", "", "", Outcome.LOSS, Kind.STALE_VIEW, Lost.VIEW))
+                text = quote(f"{rows:,} rows differ")
+                self._findings.append(Finding({}, "", "", text, Outcome.LOSS, Kind.STALE_VIEW, Lost.VIEW))
                 return
             self.load.sleep(0.5)
