@@ -319,7 +319,7 @@ class Engine(Protocol):
         """
 
     def stale_rows(self, view: ViewDefinition) -> int | None:
-        """Return in how many rows the view in the catalog differs from what this definition shows; None: the engine cannot tell."""
+        """Return in how many rows the catalog's view differs from what this definition shows; None: the engine cannot tell."""
         return None
 
     def close(self) -> None:

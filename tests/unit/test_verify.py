@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.corrupting import silently
-from helpers.live_memory import NOW, TABLE, MemoryLive, table_of
+from helpers.live_memory import MemoryLive, table_of
 
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.landing.live_sources import live_source

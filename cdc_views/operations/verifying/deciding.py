@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 
 from cdc_views.errors import UsageError
@@ -36,6 +38,8 @@ _LOOKS = 3
 """Looks in a row that must see the same loss."""
 _PAUSES = (0.3, 1.0, 2.0)
 _POLL = 0.2
+_SKEW = 1
+"""Seconds by which clocks of clients and nodes may differ."""
 
 
 @dataclass
@@ -69,23 +73,30 @@ class Landing:
         streams = {name for name in (() if log is None else positions_in(log)) if not name.startswith("snapshot")}
         return max(1, len(streams))
 
-    def has_passed(self, micros: int) -> bool:
-        """Whether each node has landed something that was written after an instant, in this table or another of its format."""
+    def has_passed(self, clock: int) -> bool:
+        """Whether each node has landed something that was written after a second, in this table or another of its format.
+
+        A client may choose its write times: one that is not between that second and its landing says nothing.
+        """
         passed = set[str]()
         for table in self.table.project.tables:
             if table.config.raw.format == self.table.config.raw.format and not table.project.is_remote:
-                passed |= _nodes_past(table, micros)
+                passed |= _nodes_past(table, clock + _SKEW)
         return len(passed) >= self.nodes()
 
 
-def _nodes_past(table: TableContext, micros: int) -> set[str]:
+def _nodes_past(table: TableContext, clock: int) -> set[str]:
     if raw_log(table.raw, format_name=table.format.name) is None:
         return set()
+    since = datetime.fromtimestamp(clock, timezone.utc)
     stored = open_raw(table.raw).to_pyarrow_dataset()
     known = [name for name in table.relation.arrow_schema().names if name in stored.schema.names]
-    later = facts_of(table.relation, stored.to_table(columns=known, filter=ds.field(LANDED) >= micros))
-    counts_all = table.format.order is not WriteOrder.MICROS  # positions are no times: what landed later may count
-    return {fact.origin.node or fact.origin.segment for fact in later if counts_all or newest(fact) > micros}
+    later = stored.to_table(columns=known, filter=ds.field(LANDED) >= pa.scalar(since, pa.timestamp("us", tz="UTC")))
+    # log positions are no times: whatever landed later counts
+    is_timed, landed = table.format.order is WriteOrder.MICROS, later[LANDED].cast(pa.int64()).to_pylist()
+    facts = zip(facts_of(table.relation, later), landed, strict=True)
+    timely = (fact for fact, at in facts if not is_timed or clock * 1_000_000 < newest(fact) <= at)
+    return {fact.origin.node or fact.origin.segment for fact in timely}
 
 
 @dataclass
@@ -100,6 +111,8 @@ class Decider:
     raw: RawFacts = field(init=False)
     _since: dict[Key, tuple[Sight, int, float, int]] = field(default_factory=dict)
     """The first of equal looks at a key, how many there were, when the first was, and the source's clock then."""
+    _passed: set[int] = field(default_factory=set)
+    """Clocks of first looks past which each node's log had landed before this look."""
 
     def __post_init__(self) -> None:
         self.landing = Landing(self.table, self.live, self.load)
@@ -126,14 +139,18 @@ class Decider:
 
     def _look(self, keys: Keys, *, until: float) -> list[tuple[Key, list[Finding]]]:
         """Look at keys once; return those that are decided, with their findings."""
+        # asked before raw and view are read: what passed the source's first read must be in them
+        clocks = {since[3] for key in keys if (since := self._since.get(key)) is not None and since[1] >= _LOOKS - 1}
+        self._passed = {clock for clock in clocks if self.landing.has_passed(clock)}
         before = self._facts(keys)
         reading = self._read(keys)
         is_landed = self.landing.has(reading.high, until=until)
         sources = {key_of(self.table.schema, row.values): row for row in reading.rows}
         sights = self._sights(keys, reading, sources, is_landed=is_landed)
-        for key, facts in before.items() if reading.high is not None else ():
-            # what had landed before the source was read cannot be behind the end of the source's log
-            if sights[key].place is None and max(map(newest, facts), default=0) >= reading.high:
+        for key, facts in before.items():
+            # what had landed before the source was read cannot be beyond the end of the source's log
+            is_beyond = reading.high is not None and max(map(newest, facts), default=0) >= reading.high
+            if sights[key].place is None and is_beyond:
                 sights[key] = self._foreign(keys[key], sources.get(key), facts, reading)
         is_last = self.load.clock() >= until
         decided = []
@@ -230,12 +247,7 @@ class Decider:
             return True  # both were compared with raw, not with the source
         if is_landed is not None:
             return is_landed
-        written = None
-        if seen.source is not None and self.table.format.order is WriteOrder.MICROS:
-            written = max((seen.source.written.get(name, 0) for name in seen.columns if name), default=0) or None
-            if seen.columns == ("",):
-                written = max(seen.source.written.values(), default=None)
-        return self.landing.has_passed(clock * 1_000_000 if written is None else written)
+        return clock in self._passed
 
     def _findings(
         self, key: Mapping[str, Any], seen: Sight, outcome: Outcome, reading: SourceReading, *, is_landed: bool | None

@@ -51,7 +51,7 @@ _REMEDIES = {
     Kind.MISSING_WRITE: f"the newest write is not in raw: look for a skipped or deleted part of the log; {_AGAIN}",
     Kind.LOST_DELETION: f"the deletion is not in raw: look for a skipped or deleted part of the log; {_AGAIN}",
     Kind.FALSE_DELETION: f"raw has a deletion, and no write after it; {_AGAIN}",
-    Kind.FOREIGN_WRITE: "raw has a write from behind the source's log: another server's, or one before a restore; `rebuild` from what is right",
+    Kind.FOREIGN_WRITE: "raw has a write from beyond the end of the source's log: name the right server, or a new raw table",
     Kind.WRONG_TYPE: "the schema file's type is not the source's: correct the schema, then `replay` and `rebuild` the table",
     Kind.STALE_STATE: "raw is right, the state is not: `rebuild` the table",
     Kind.STALE_SERVING: "the view is right, the serving table is not: `materialize --full`",
