@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.verifying.findings import Verification
+
 from cdc_views.storage.places import Place, write_whole
+
+if TYPE_CHECKING:
+    from cdc_views.operations.verifying.findings import Verification
 
 
 @dataclass(frozen=True, slots=True)

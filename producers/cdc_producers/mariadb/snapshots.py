@@ -247,7 +247,7 @@ def reread(
     wanted = [column for column in table.columns if column.name in set(names)]
     if not wanted:
         return {}
-    where = " AND ".join(f"{identifier(name)} = {_literal(text)}" for name, text in key.items())
+    where = " AND ".join(f"{identifier(name)} = {key_literal(text)}" for name, text in key.items())
     try:
         return _found(connection, table, wanted, f"{where} LIMIT 1 LOCK IN SHARE MODE WAIT {wait_seconds}")
     except CdcViewsError:
@@ -260,7 +260,8 @@ def _found(connection: Any, table: MariaDbTable, wanted: Sequence[MariaDbColumn]
     return {}
 
 
-def _literal(text: str) -> str:
+def key_literal(text: str) -> str:
+    """Return a value as an SQL literal; `text` is its JSON, as events have it."""
     value = json.loads(text)
     if not isinstance(value, str):
         return text
