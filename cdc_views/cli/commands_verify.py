@@ -19,6 +19,7 @@ from cdc_views.model.extras import needs
 if TYPE_CHECKING:
     from cdc_views.operations.verifying.findings import Verification
     from cdc_views.operations.verifying.load import Bounds
+    from cdc_views.operations.verifying.record import EqualRun
     from cdc_views.table import Table
 
 _PREFIX = "cdc_views_verify_"
@@ -100,6 +101,7 @@ class _Runs:
 
     def once(self) -> Verification:
         from cdc_views.operations.verifying.findings import COLUMNS
+        from cdc_views.operations.verifying.record import record_of
         from cdc_views.operations.verifying.run import verify_table
 
         now = datetime.now(timezone.utc)
@@ -107,7 +109,7 @@ class _Runs:
         self.asked.print_json(COLUMNS, [found.json_row(self.table.schema) for found in done.findings])
         (log.error if done.losses else log.info)(done.line(), table=done.table, verdict=done.verdict)
         self.losses += done.losses
-        self.gauges.write(done, began=now)
+        self.gauges.write(done, record_of(self.table).proof)
         return done
 
     def again(self, stop: Event, seconds: float) -> None:
@@ -131,8 +133,8 @@ class _Gauges:
         if self.file is not None and self.file.suffix != ".prom":
             raise UsageError(f"--metrics {self.file}: a name that ends in .prom was expected; node_exporter reads no others")
 
-    def write(self, done: Verification, *, began: datetime) -> None:
-        """Write the file anew."""
+    def write(self, done: Verification, proof: EqualRun | None) -> None:
+        """Write the file anew; `proof` is the newest run without a difference."""
         if self.file is None:
             return
         told: dict[str, float] = {
@@ -144,8 +146,8 @@ class _Gauges:
         told |= {"source_queries": done.queries, "run_seconds": done.seconds}
         self._values |= told
         self._values["last_run_timestamp_seconds"] = datetime.now(timezone.utc).timestamp()
-        if done.verdict == "equal":
-            self._values["verified_through_timestamp_seconds"] = began.timestamp()
+        if proof is not None:
+            self._values["verified_through_timestamp_seconds"] = datetime.fromisoformat(proof.instant).timestamp()
         with needs("--metrics", extra="producers"):
             from prometheus_client import write_to_textfile
         try:

@@ -76,9 +76,8 @@ class SourceReading:
 class LiveTable(Protocol):
     """One table of a running source."""
 
-    @property
-    def lacking(self) -> Sequence[str]:
-        """The schema's columns that the source does not have, or does not log."""
+    lacking: Sequence[str]
+    """The schema's columns that the source does not have, or does not log."""
 
     def chunk(self, resume: str, *, limit: int) -> SourceReading:
         """Return about `limit` rows from `resume` on, in the source's own order; empty: from the beginning."""

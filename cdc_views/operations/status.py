@@ -23,8 +23,8 @@ class TableStatus:
 
     `changed_at` is the time of the last commit, ISO 8601 in UTC. `quarantined` events could not land. `state_version` is the raw
     version that the state covers; `unmerged` are later facts, which each read merges. `problem` states why commands refuse to
-    read the table; mostly empty. `registered` are the names in the catalog of `spark: {catalog: …}`; None without one. `verified_through` is the newest proof of `verify`, in
-    one line; None before its first run.
+    read the table; mostly empty. `registered` are the names in the catalog of `spark: {catalog: …}`; None without one.
+    `verified_through` is the newest proof of `verify`, in one line; None before its first run.
     """
 
     table: str

@@ -13,7 +13,7 @@ from cdc_views.formats.base import order_key
 from cdc_views.landing import Position, StreamEvent
 from cdc_views.landing.live_sources import SourceReading, SourceRow
 from cdc_views.operations.verifying.findings import Verification
-from cdc_views.operations.verifying.load import Bounds, Load
+from cdc_views.operations.verifying.load import Bounds, SourceLoad
 from cdc_views.operations.verifying.rows import Shown
 from cdc_views.operations.verifying.run import Run
 from cdc_views.table import Table
@@ -117,5 +117,5 @@ class MemoryLive:
     def verify(self, *, at: str | None = None, **bounds: Any) -> Verification:
         """Run `verify` once, by a clock of its own."""
         chosen = Bounds(**{"sample": 0, "rate": 0, "chunk": 3, "wait": 8.0, **bounds})
-        load = Load(chosen, clock=lambda: self.now, sleep=self.sleep)
+        load = SourceLoad(chosen, clock=lambda: self.now, sleep=self.sleep)
         return Run(self.table, self, load, Shown(self.table), NOW).run(at=at)

@@ -25,9 +25,9 @@ from cdc_views.landing.streams import positions_in
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explained import json_object
 from cdc_views.operations.ingest import forgotten_of
-from cdc_views.operations.verifying.findings import Finding, Kind, Lost, Outcome
+from cdc_views.operations.verifying.findings import CellVerdict, Lost, LostCell, WrongKind
 from cdc_views.operations.verifying.judging import RawJudge, Sight, reasons, values_of
-from cdc_views.operations.verifying.load import Load
+from cdc_views.operations.verifying.load import SourceLoad
 from cdc_views.operations.verifying.rows import Key, Keys, RawFacts, ServedRows, Shown, is_same, key_of, newest, unlike
 from cdc_views.plan.names import LANDED
 from cdc_views.rules.codec.jsontext import to_json
@@ -43,12 +43,12 @@ _SKEW = 1
 
 
 @dataclass
-class Landing:
+class LandedSoFar:
     """How far a table's raw has landed; `has` waits for a source's position."""
 
     table: TableContext
     live: LiveTable
-    load: Load
+    load: SourceLoad
 
     def through(self) -> int | None:
         """Return the write time before which everything has landed; None: no stream of raw tells."""
@@ -105,9 +105,9 @@ class Decider:
 
     table: TableContext
     live: LiveTable
-    load: Load
+    load: SourceLoad
     shown: Shown
-    landing: Landing = field(init=False)
+    landing: LandedSoFar = field(init=False)
     raw: RawFacts = field(init=False)
     _since: dict[Key, tuple[Sight, int, float, int]] = field(default_factory=dict)
     """The first of equal looks at a key, how many there were, when the first was, and the source's clock then."""
@@ -115,17 +115,17 @@ class Decider:
     """Clocks of first looks past which each node's log had landed before this look."""
 
     def __post_init__(self) -> None:
-        self.landing = Landing(self.table, self.live, self.load)
+        self.landing = LandedSoFar(self.table, self.live, self.load)
         self.raw = RawFacts(self.table)
 
-    def decide(self, suspects: Keys) -> list[Finding]:
+    def decide(self, suspects: Keys) -> list[LostCell]:
         """Return a finding for each differing cell of keys that stay different, or that are late."""
         schema, forgotten = self.table.schema, forgotten_of(self.table)
         undecided = {
             key: values for key, values in suspects.items()
             if forgotten is None or forgotten.over(schema, _row_fact(self.table, values)) is None
         }  # fmt: skip
-        found: list[Finding] = []
+        found: list[LostCell] = []
         until = self.load.clock() + max(self.load.bounds.wait, _POLL)
         look = 0
         while undecided:
@@ -137,7 +137,7 @@ class Decider:
             look += 1
         return found
 
-    def _look(self, keys: Keys, *, until: float) -> list[tuple[Key, list[Finding]]]:
+    def _look(self, keys: Keys, *, until: float) -> list[tuple[Key, list[LostCell]]]:
         """Look at keys once; return those that are decided, with their findings."""
         # asked before raw and view are read: what passed the source's first read must be in them
         clocks = {since[3] for key in keys if (since := self._since.get(key)) is not None and since[1] >= _LOOKS - 1}
@@ -194,7 +194,7 @@ class Decider:
         if is_same(self.table.schema, wanted, row):
             return Sight(None, source=source)
         columns = ("",) if wanted is None or row is None else tuple(unlike(self.table.schema, wanted, row))
-        return Sight(Lost.RAW, Kind.FOREIGN_WRITE, columns, source, row, tuple(facts))
+        return Sight(Lost.RAW, WrongKind.FOREIGN_WRITE, columns, source, row, tuple(facts))
 
     def _facts(self, keys: Keys) -> dict[Key, list[Fact]]:
         """Return what raw has of keys; nothing if raw is not whole, so that the rows of the view alone tell."""
@@ -208,7 +208,7 @@ class Decider:
         if is_same(self.table.schema, wanted, row):
             return Sight(None, source=source)
         columns = ("",) if wanted is None or row is None else tuple(unlike(self.table.schema, wanted, row))
-        return Sight(Lost.STATE, Kind.STALE_STATE, columns, source, row)
+        return Sight(Lost.STATE, WrongKind.STALE_STATE, columns, source, row)
 
     def _of_state(
         self, key: Mapping[str, Any], source: SourceRow | None, row: Mapping[str, Any] | None, facts: list[Fact], *, clock: int
@@ -220,18 +220,20 @@ class Decider:
             if is_same(schema, expected, row):
                 return Sight(None, source=source, shown=row, facts=tuple(facts))
         columns = ("",) if expected is None or row is None else tuple(unlike(schema, expected, row))
-        return Sight(Lost.STATE, Kind.STALE_STATE, columns, source, row, tuple(facts))
+        return Sight(Lost.STATE, WrongKind.STALE_STATE, columns, source, row, tuple(facts))
 
     def _of_serving(self, key: Mapping[str, Any], seen: Sight, texts: Mapping[str, str], *, version: int | None) -> Sight:
         """Return whether the serving table is wrong: it differs, and nothing about the key landed since it was written."""
         if self.raw.count_at(key, version) != len(seen.facts):
             return seen
-        return Sight(Lost.SERVING, Kind.STALE_SERVING, tuple(texts), seen.source, seen.shown, seen.facts, texts)
+        return Sight(Lost.SERVING, WrongKind.STALE_SERVING, tuple(texts), seen.source, seen.shown, seen.facts, texts)
 
-    def _outcome(self, key: Key, seen: Sight, reading: SourceReading, *, is_landed: bool | None, is_last: bool) -> Outcome | None:
+    def _outcome(
+        self, key: Key, seen: Sight, reading: SourceReading, *, is_landed: bool | None, is_last: bool
+    ) -> CellVerdict | None:
         """Return the outcome for a key; None: look again."""
         if seen.place is None:
-            return Outcome.LAG
+            return CellVerdict.LAG
         first, looks, since, clock = self._since.get(key, (seen, 0, self.load.clock(), reading.clock))
         # at the source's own position a row may change between two looks, and be wrong in both
         is_same_loss = first.place is seen.place if is_landed and seen.place is Lost.RAW else first.sign == seen.sign
@@ -239,8 +241,8 @@ class Decider:
             first, looks, since, clock = seen, 0, self.load.clock(), reading.clock
         self._since[key] = first, looks + 1, since, clock
         if looks + 1 >= _LOOKS and self._is_proven(seen, is_landed=is_landed, clock=clock):
-            return Outcome.LOSS
-        return Outcome.LAG if is_last and looks + 1 >= _LOOKS else None
+            return CellVerdict.LOSS
+        return CellVerdict.LAG if is_last and looks + 1 >= _LOOKS else None
 
     def _is_proven(self, seen: Sight, *, is_landed: bool | None, clock: int) -> bool:
         if seen.place in (Lost.SERVING, Lost.STATE) and seen.facts:
@@ -250,18 +252,18 @@ class Decider:
         return clock in self._passed
 
     def _findings(
-        self, key: Mapping[str, Any], seen: Sight, outcome: Outcome, reading: SourceReading, *, is_landed: bool | None
-    ) -> Iterator[Finding]:
+        self, key: Mapping[str, Any], seen: Sight, outcome: CellVerdict, reading: SourceReading, *, is_landed: bool | None
+    ) -> Iterator[LostCell]:
         schema, wanted = self.table.schema, values_of(seen.source)
         count = 0 if self.table.project.is_remote else waiting(self.table.raw)[0]
-        late = Kind.WRITTEN_MEANWHILE if is_landed else Kind.NOT_LANDED
-        kind = seen.kind if outcome is Outcome.LOSS else late
+        late = WrongKind.WRITTEN_MEANWHILE if is_landed else WrongKind.NOT_LANDED
+        kind = seen.kind if outcome is CellVerdict.LOSS else late
         for column in seen.columns:
             rule, replica, candidates = reasons(self.raw, key, seen, column, now=reading.clock)
             shown = _text(self.table, seen.shown, column) if seen.texts is None else json.dumps(seen.texts[column])
             of_key = {c.name: key[c.name] for c in schema.row_key}
             value = _text(self.table, wanted, column)
-            yield Finding(of_key, column, value, shown, outcome, kind, seen.place, rule, replica, candidates, reading.at, count)
+            yield LostCell(of_key, column, value, shown, outcome, kind, seen.place, rule, replica, candidates, reading.at, count)
 
 
 def _text(table: TableContext, row: Mapping[str, Any] | None, column: str) -> str:

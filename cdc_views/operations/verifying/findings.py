@@ -12,7 +12,7 @@ from cdc_views.operations.explained import json_object
 from cdc_views.rules.codec.jsontext import JsonRow, quote, to_json
 
 
-class Outcome(str, Enum):
+class CellVerdict(str, Enum):
     """What a difference means."""
 
     LOSS = "loss"
@@ -29,7 +29,7 @@ class Lost(str, Enum):
     VIEW = "view"
 
 
-class Kind(str, Enum):
+class WrongKind(str, Enum):
     """The kind of a difference."""
 
     MISSING_ROW = "missing row"
@@ -47,23 +47,23 @@ class Kind(str, Enum):
 
 _AGAIN = "read the table again with a snapshot (`produce … --snapshot-again`; Cassandra: `--snapshot only`)"
 _REMEDIES = {
-    Kind.MISSING_ROW: f"its events are not in raw: look for a skipped or deleted part of the log; {_AGAIN}",
-    Kind.MISSING_WRITE: f"the newest write is not in raw: look for a skipped or deleted part of the log; {_AGAIN}",
-    Kind.LOST_DELETION: f"the deletion is not in raw: look for a skipped or deleted part of the log; {_AGAIN}",
-    Kind.FALSE_DELETION: f"raw has a deletion, and no write after it; {_AGAIN}",
-    Kind.FOREIGN_WRITE: "raw has a write from beyond the end of the source's log: name the right server, or a new raw table",
-    Kind.WRONG_TYPE: "the schema file's type is not the source's: correct the schema, then `replay` and `rebuild` the table",
-    Kind.STALE_STATE: "raw is right, the state is not: `rebuild` the table",
-    Kind.STALE_SERVING: "the view is right, the serving table is not: `materialize --full`",
-    Kind.STALE_VIEW: "the view in the engine's catalog is not the project's: `apply`",
-    Kind.NOT_LANDED: "wait for the producer, or start it",
-    Kind.WRITTEN_MEANWHILE: "nothing: the next run reads it again",
+    WrongKind.MISSING_ROW: f"its events are not in raw: look for a skipped or deleted part of the log; {_AGAIN}",
+    WrongKind.MISSING_WRITE: f"the newest write is not in raw: look for a skipped or deleted part of the log; {_AGAIN}",
+    WrongKind.LOST_DELETION: f"the deletion is not in raw: look for a skipped or deleted part of the log; {_AGAIN}",
+    WrongKind.FALSE_DELETION: f"raw has a deletion, and no write after it; {_AGAIN}",
+    WrongKind.FOREIGN_WRITE: "raw has a write from beyond the end of the source's log: name the right server, or a new raw table",
+    WrongKind.WRONG_TYPE: "the schema file's type is not the source's: correct the schema, then `replay` and `rebuild` the table",
+    WrongKind.STALE_STATE: "raw is right, the state is not: `rebuild` the table",
+    WrongKind.STALE_SERVING: "the view is right, the serving table is not: `materialize --full`",
+    WrongKind.STALE_VIEW: "the view in the engine's catalog is not the project's: `apply`",
+    WrongKind.NOT_LANDED: "wait for the producer, or start it",
+    WrongKind.WRITTEN_MEANWHILE: "nothing: the next run reads it again",
 }
 COLUMNS = ("key", "column", "source", "view", "verdict", "place", "what", "rule", "replica", "candidates", "at", "remedy")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LostCell:
     """One differing cell.
 
     Attributes:
@@ -82,8 +82,8 @@ class Finding:
     column: str
     source: str
     view: str
-    outcome: Outcome
-    kind: Kind
+    outcome: CellVerdict
+    kind: WrongKind
     place: Lost | None = None
     rule: str = ""
     replica: str = ""
@@ -133,7 +133,7 @@ class Verification:
     """
 
     table: str
-    findings: tuple[Finding, ...] = field(default_factory=tuple)
+    findings: tuple[LostCell, ...] = field(default_factory=tuple)
     compared: int = 0
     looked_up: int = 0
     queries: int = 0
@@ -148,7 +148,7 @@ class Verification:
     @property
     def losses(self) -> int:
         """How many cells are lost."""
-        return sum(found.outcome is Outcome.LOSS for found in self.findings)
+        return sum(found.outcome is CellVerdict.LOSS for found in self.findings)
 
     @property
     def lags(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from cdc_views.landing.live_sources import SourceReading, SourceRow
 from cdc_views.operations.explaining import explain
-from cdc_views.operations.verifying.findings import Kind, Lost, text_of_origins
+from cdc_views.operations.verifying.findings import Lost, WrongKind, text_of_origins
 from cdc_views.operations.verifying.rows import RawFacts, is_same, newest, unlike
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import Row
@@ -30,7 +30,7 @@ class Sight:
     """
 
     place: Lost | None
-    kind: Kind = Kind.WRITTEN_MEANWHILE
+    kind: WrongKind = WrongKind.WRITTEN_MEANWHILE
     columns: tuple[str, ...] = ()
     source: SourceRow | None = None
     shown: Mapping[str, Any] | None = None
@@ -77,18 +77,18 @@ class RawJudge:
             yield self.raw.row(facts, key, as_of=clock, before=before)
 
 
-def _kind(source: SourceRow | None, shown: Mapping[str, Any] | None, facts: Sequence[Fact], columns: Sequence[str]) -> Kind:
+def _kind(source: SourceRow | None, shown: Mapping[str, Any] | None, facts: Sequence[Fact], columns: Sequence[str]) -> WrongKind:
     if source is None:
-        return Kind.LOST_DELETION
+        return WrongKind.LOST_DELETION
     if shown is None:
         of_row = [fact for fact in facts if fact.kind is FactKind.ROW and (fact.cells or fact.elements or fact.liveness)]
         if not of_row:
-            return Kind.MISSING_ROW
+            return WrongKind.MISSING_ROW
         written, deleted = max(source.written.values(), default=None), [f.deletion.written for f in facts if f.deletion]
         is_false = written is not None and any(at >= written for at in deleted)
-        return Kind.FALSE_DELETION if is_false else Kind.MISSING_WRITE
+        return WrongKind.FALSE_DELETION if is_false else WrongKind.MISSING_WRITE
     gone = [name for name in columns if source.values[name] is None and not source.is_whole]
-    return Kind.LOST_DELETION if len(gone) == len(columns) else Kind.MISSING_WRITE
+    return WrongKind.LOST_DELETION if len(gone) == len(columns) else WrongKind.MISSING_WRITE
 
 
 def reasons(raw: RawFacts, key: Mapping[str, Any], seen: Sight, column: str, *, now: int) -> tuple[str, str, int]:

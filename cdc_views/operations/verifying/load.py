@@ -34,7 +34,7 @@ class Bounds:
 
 
 @dataclass
-class Load:
+class SourceLoad:
     """Counts a run's queries and rows, and waits so that they stay within the bounds."""
 
     bounds: Bounds

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.operations.context import TableContext
-
 from cdc_views.storage.places import Place, write_whole
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class EqualRun:
     """The newest run that found source and view equal: the source's position, the instant (ISO 8601), and the rows compared."""
 
     at: str
@@ -31,7 +30,7 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class VerifiedRecord:
     """A table's record.
 
     Attributes:
@@ -41,7 +40,7 @@ class Record:
         runs: How many runs there were: it draws the view's sample.
     """
 
-    proof: Proof | None = None
+    proof: EqualRun | None = None
     last: Mapping[str, Any] = field(default_factory=dict)
     resume: str = ""
     runs: int = 0
@@ -55,27 +54,27 @@ class Record:
         losses = self.last.get("losses", 0)
         return f"{proven}; {losses:,} cells lost at {self.last['instant']}" if losses else proven
 
-    def after(self, done: Verification, *, resume: str) -> Record:
+    def after(self, done: Verification, *, resume: str) -> VerifiedRecord:
         """Return the record after a run."""
         proof = self.proof
         if done.verdict == "equal":
-            proof = Proof(done.at, done.instant, done.compared, done.is_whole)
+            proof = EqualRun(done.at, done.instant, done.compared, done.is_whole)
         last = {"verdict": done.verdict, "instant": done.instant, "losses": done.losses, "lags": done.lags}
-        return Record(proof, {**last, "compared": done.compared}, resume, self.runs + 1)
+        return VerifiedRecord(proof, {**last, "compared": done.compared}, resume, self.runs + 1)
 
 
-def record_of(table: TableContext) -> Record:
+def record_of(table: TableContext) -> VerifiedRecord:
     """Return a table's record; an empty one before the first run, or if the file is damaged."""
     file = _file(table)
     try:
         told = json.loads(file.read_text("utf-8"))
-        proof = None if told["proof"] is None else Proof(**told["proof"])
-        return Record(proof, dict(told["last"]), str(told["resume"]), int(told["runs"]))
+        proof = None if told["proof"] is None else EqualRun(**told["proof"])
+        return VerifiedRecord(proof, dict(told["last"]), str(told["resume"]), int(told["runs"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return Record()
+        return VerifiedRecord()
 
 
-def keep(table: TableContext, record: Record) -> None:
+def keep(table: TableContext, record: VerifiedRecord) -> None:
     """Write a table's record."""
     file = _file(table)
     file.parent.mkdir(parents=True, exist_ok=True)

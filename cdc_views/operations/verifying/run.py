@@ -18,9 +18,9 @@ from cdc_views.operations.context import TableContext
 from cdc_views.operations.generating import definition_on, direct_definition
 from cdc_views.operations.ingest import check_raw_is_whole
 from cdc_views.operations.verifying.deciding import Decider
-from cdc_views.operations.verifying.findings import Finding, Kind, Lost, Outcome, Verification
-from cdc_views.operations.verifying.load import Bounds, Load
-from cdc_views.operations.verifying.record import Record, keep, record_of
+from cdc_views.operations.verifying.findings import CellVerdict, Lost, LostCell, Verification, WrongKind
+from cdc_views.operations.verifying.load import Bounds, SourceLoad
+from cdc_views.operations.verifying.record import VerifiedRecord, keep, record_of
 from cdc_views.operations.verifying.rows import Key, ServedRows, Shown, key_of, key_values, unlike
 from cdc_views.rules.codec.jsontext import quote
 
@@ -40,7 +40,7 @@ def verify_table(
     at: str | None = None,
     bounds: Bounds | None = None,
     engine: str | None = None,
-    load: Load | None = None,
+    load: SourceLoad | None = None,
 ) -> Verification:
     """Compare the view with the live source, and keep the result in the table's record.
 
@@ -63,7 +63,7 @@ def verify_table(
             f"{table.project.file}: {table.name} has no `source`; give it one, as source: postgresql://host/shop, or name one "
             "with --source"
         )
-    order, counted = LiveOrder(table.name, table.schema, table.format), load or Load(bounds or Bounds())
+    order, counted = LiveOrder(table.name, table.schema, table.format), load or SourceLoad(bounds or Bounds())
     with live_source(address)(address, order) as live:
         return Run(table, live, counted, Shown(table, engine), now).run(at=at)
 
@@ -74,13 +74,13 @@ class Run:
 
     table: TableContext
     live: LiveTable
-    load: Load
+    load: SourceLoad
     shown: Shown
     now: datetime
-    _record: Record = field(init=False)
+    _record: VerifiedRecord = field(init=False)
     _decider: Decider = field(init=False)
     _suspects: dict[Key, dict[str, Any]] = field(default_factory=dict)
-    _findings: list[Finding] = field(default_factory=list)
+    _findings: list[LostCell] = field(default_factory=list)
     _compared: set[Key] = field(default_factory=set)
     _at: list[str] = field(default_factory=list)
     _lowest: int | None = None
@@ -192,7 +192,16 @@ class Run:
                 told.add(column)
                 key, value = key_values(self.table.schema, row.values), quote(row.unfit[column])
                 self._findings.append(
-                    Finding(key, column, value, "", Outcome.LOSS, Kind.WRONG_TYPE, Lost.TYPE, at=self._at[-1] if self._at else "")
+                    LostCell(
+                        key,
+                        column,
+                        value,
+                        "",
+                        CellVerdict.LOSS,
+                        WrongKind.WRONG_TYPE,
+                        Lost.TYPE,
+                        at=self._at[-1] if self._at else "",
+                    )
                 )
 
     def _suspect(self, values: Mapping[str, Any]) -> None:
@@ -246,6 +255,6 @@ class Run:
                 return
             if self.load.clock() >= until:
                 text = quote(f"{rows:,} rows differ")
-                self._findings.append(Finding({}, "", "", text, Outcome.LOSS, Kind.STALE_VIEW, Lost.VIEW))
+                self._findings.append(LostCell({}, "", "", text, CellVerdict.LOSS, WrongKind.STALE_VIEW, Lost.VIEW))
                 return
             self.load.sleep(0.5)

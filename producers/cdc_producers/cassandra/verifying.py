@@ -21,7 +21,7 @@ from cdc_producers.cassandra.snapshot_query import FIRST_TOKEN, LAST_TOKEN, RawR
 from cdc_producers.cassandra.snapshot_reading import SnapshotReader, cassandra_errors
 from cdc_views.errors import MalformedEventError, UsageError
 from cdc_views.landing import Position
-from cdc_views.landing.live_sources import LiveOrder, SourceReading, SourceRow
+from cdc_views.landing.live_sources import LiveOrder, LiveTable, SourceReading, SourceRow
 from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.rules.codec.jsontext import to_json
@@ -47,7 +47,7 @@ def opened(address: str, order: LiveOrder) -> Iterator[CassandraLive]:
 
 
 @dataclass
-class CassandraLive:
+class CassandraLive(LiveTable):
     """One table of a cluster; see `LiveTable`. A chunk is a part of the token ring, in whole partitions."""
 
     reader: SnapshotReader

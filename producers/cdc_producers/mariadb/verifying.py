@@ -19,7 +19,7 @@ from cdc_producers.mariadb.snapshots import key_literal, reading, selected
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.formats.base import order_key
 from cdc_views.landing import Position
-from cdc_views.landing.live_sources import LiveOrder, SourceReading
+from cdc_views.landing.live_sources import LiveOrder, LiveTable, SourceReading
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.rules.codec.jsontext import to_json
 
@@ -54,7 +54,7 @@ def access_of(address: str) -> Access:
 
 
 @dataclass
-class MariaDbLive:
+class MariaDbLive(LiveTable):
     """One table of a server; see `LiveTable`."""
 
     access: Access

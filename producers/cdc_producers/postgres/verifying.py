@@ -24,7 +24,7 @@ from cdc_producers.postgres.snapshots import printed_rows
 from cdc_views.errors import MalformedEventError, UsageError
 from cdc_views.formats.base import order_key
 from cdc_views.landing import Position
-from cdc_views.landing.live_sources import LiveOrder, SourceReading
+from cdc_views.landing.live_sources import LiveOrder, LiveTable, SourceReading
 from cdc_views.model.types import Kind, Scalar
 
 _SEEN_AFTER = 0.2
@@ -42,7 +42,7 @@ def opened(address: str, order: LiveOrder) -> Iterator[PostgresLive]:
 
 
 @dataclass
-class PostgresLive:
+class PostgresLive(LiveTable):
     """One table of a server; see `LiveTable`."""
 
     connection: Any

@@ -14,7 +14,7 @@ from helpers.live_memory import MemoryLive, table_of
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.landing.live_sources import live_source
 from cdc_views.operations.verifying.findings import Verification
-from cdc_views.operations.verifying.load import Bounds, Load
+from cdc_views.operations.verifying.load import Bounds, SourceLoad
 from cdc_views.operations.verifying.record import record_of
 
 
@@ -186,4 +186,4 @@ def test_an_unknown_source_is_named() -> None:
     with pytest.raises(UsageError, match="nothing reads a source at postgresq://; did you mean"):
         live_source("postgresq://here")
     with pytest.raises(UsageError, match="--chunk is 0"):
-        Load(Bounds(chunk=0))
+        SourceLoad(Bounds(chunk=0))
