@@ -150,7 +150,7 @@ def _unreadable(path: Place, *, all_of_it: bool) -> str:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(arrow_source(path)) as file:
+        with pq.ParquetFile(arrow_source(path, is_fresh=True)) as file:
             for _ in file.iter_batches() if all_of_it else ():
                 pass
     except Exception as error:  # Arrow's errors, OSError, and what Thrift raises for a footer of noise

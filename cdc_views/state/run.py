@@ -110,8 +110,15 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     """Return the files of the state and newer raw files, which together hold the raw table's facts; None if no state can be used.
     Leaves out files that `where` (DuckDB's SQL) rules out. Raises `RawMismatchError` if the state is not of this raw table.
     """
-    table = TableLog.open(raw.location)
-    return sources_with(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
+    table, state = _opened(raw, location)
+    return sources_with(raw, table, state, where=where)
+
+
+def _opened(raw: RawTable, location: str) -> tuple[TableLog, StateTable | None]:
+    table, log = TableLog.find_each([raw.location, location])
+    table = table or TableLog.open(raw.location)
+    state = None if log is None else state_in(log, raw.relation, raw=table)
+    return table, checked(state, table)
 
 
 def sources_with(raw: RawTable, table: TableLog, state: StateTable | None, *, where: str | None = None) -> Sources | None:
@@ -160,8 +167,9 @@ class _Run:
 
 
 def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forgetting: Forgetting) -> Materialization:
-    run = _Run(engine, raw, TableLog.open(raw.location), forgetting)
-    state, late = _ready(run, location), 0
+    table, found = _opened(raw, location)
+    run = _Run(engine, raw, table, forgetting)
+    state, late = _ready(run, location, found), 0
     if full and state.raw_version is not None and state.of(Source.PURGED):
         # M2: judge new facts by the purges so far, before these are built again
         late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
@@ -177,9 +185,8 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
     return replace(done, is_new=is_new, merged=merged, state_facts=facts, state_bytes=size, late=late)
 
 
-def _ready(run: _Run, location: str) -> StateTable:
+def _ready(run: _Run, location: str, state: StateTable | None) -> StateTable:
     """Return the state, ready to be written; create it if there is none."""
-    state = checked(open_state(location, run.raw.relation, raw=run.table), run.table)
     if state is None:
         create_state(location, run.raw.relation, run.table)
         state = _state(run, location)

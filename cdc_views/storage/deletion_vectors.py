@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 from pyroaring import BitMap64
 
 from cdc_views.errors import EngineError
-from cdc_views.storage.places import Place, place_of, write_new
+from cdc_views.storage.places import Place, place_of, read_unchanging, write_unchanging
 
 _MAGIC = struct.pack("<i", 1681511377)
 _VERSION = b"\x01"
@@ -77,7 +77,7 @@ def write(folder: Place, deleted: Mapping[str, BitMap64]) -> dict[str, DeletionV
         place = _IN_TABLE, encoded(name.bytes), len(content)
         written[path] = DeletionVector(*place, len(data), len(positions))
         content += struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
-    write_new(folder / f"deletion_vector_{name}.bin", bytes(content))
+    write_unchanging(folder / f"deletion_vector_{name}.bin", bytes(content))
     return written
 
 
@@ -87,10 +87,9 @@ def read(folder: Place, vector: DeletionVector) -> BitMap64:
     if path is None:
         return _positions(_decoded(vector.path_or_inline)[: vector.size], vector, "an inline deletion vector")
     try:
-        with path.open("rb") as file:
-            file.seek(vector.offset or 0)
-            (size,) = struct.unpack(">i", file.read(4))
-            data, check = file.read(size), file.read(4)
+        found = read_unchanging(path, vector.offset or 0, vector.size + 8)
+        (size,) = struct.unpack(">i", found[:4])
+        data, check = found[4:-4], found[-4:]
     except (OSError, struct.error) as error:
         raise EngineError(f"{path} is gone or damaged; build the state anew with `materialize --full`") from error
     if size != vector.size or check != struct.pack(">I", zlib.crc32(data)):

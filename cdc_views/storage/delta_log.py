@@ -19,7 +19,7 @@ from uuid import uuid4
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.deletion_vectors import read
-from cdc_views.storage.places import Place, at_once, place_of, write_new
+from cdc_views.storage.places import Place, at_once, place_of, size_of, write_new
 
 LOG = "_delta_log"
 DRAFT = "_draft-"
@@ -105,8 +105,7 @@ def _text(action: Mapping[str, Any]) -> str:
 
 def new_file(file: Place, path: str, *, partition: Mapping[str, str | None], rows: int, tags: Mapping[str, str]) -> DataFile:
     """Return a data file that was just written; `path` is within its table."""
-    status = file.stat()
-    return DataFile(path, partition, status.st_size, rows, int(status.st_mtime * 1000), tags)
+    return DataFile(path, partition, size_of(str(file)), rows, int(time.time() * 1000), tags)
 
 
 def bits(folder: Place, file: DataFile) -> bytes:

@@ -18,9 +18,10 @@ from urllib.parse import unquote, urlsplit
 from cdc_views.model.whole_files import whole_file
 from cdc_views.model.whole_files import write_new as write_new_file
 from cdc_views.model.whole_files import write_whole as write_whole_file
-from cdc_views.storage.range_reader import RangeReader, known_size
+from cdc_views.storage.range_reader import RangeReader, known_size, unchanging_part
 from cdc_views.storage.store_paths import StorePath, StoreWriter
 from cdc_views.storage.stores import is_url, store_errors
+from cdc_views.storage.unchanging import UNCHANGING
 
 _READ_AT_ONCE = 8 << 20
 _AT_ONCE = 16
@@ -164,17 +165,20 @@ class _Ranges(RawIOBase):
         return len(found)
 
 
-def arrow_source(location: str | Place) -> Any:  # what pyarrow.parquet takes
-    """Return what Arrow reads a file from."""
+def arrow_source(location: str | Place, *, is_fresh: bool = False) -> Any:  # what pyarrow.parquet takes
+    """Return what Arrow reads a file from; `is_fresh`: from the store itself, whatever this process has kept of it."""
     import pyarrow as pa
 
     place = place_of(location)
-    return place if isinstance(place, Path) else pa.PythonFile(RangeReader(cast("StorePath", place)), mode="r")
+    return place if isinstance(place, Path) else pa.PythonFile(RangeReader(cast("StorePath", place), is_fresh=is_fresh), mode="r")
 
 
 @contextmanager
 def arrow_sink(place: Place) -> Iterator[Any]:
-    """Yield what Arrow writes a file to; on a store the file is there after the block, and none if it raises."""
+    """Yield what Arrow writes a data file to; on a store the file is there after the block, and none if it raises.
+
+    A data file never changes, so this process need not ask a store for what it wrote.
+    """
     if isinstance(place, Path):
         yield place
         return
@@ -184,6 +188,7 @@ def arrow_sink(place: Place) -> Iterator[Any]:
         sink = pa.PythonFile(stream, mode="w")
         yield sink
         sink.flush()
+    cast("StoreWriter", stream).remember(str(place))
 
 
 @contextmanager
@@ -232,6 +237,36 @@ def write_new(place: Place, content: bytes, *, mode: int = 0o666) -> None:
         write_new_file(place, content, mode=mode)
     else:
         cast("StorePath", place).write_bytes(content, is_new=True)
+
+
+def write_unchanging(place: Place, content: bytes) -> None:
+    """As `write_new`, a file that never changes; this process need not ask a store for it again."""
+    write_new(place, content)
+    if not isinstance(place, Path):
+        UNCHANGING.keep(str(place), content)
+
+
+def read_unchanging(place: Place, start: int, length: int) -> bytes:
+    """Return some bytes of a file that never changes; raises `OSError` if it is gone.
+
+    On a store all parts of a small file cost one request.
+    """
+    if not isinstance(place, Path):
+        return unchanging_part(cast("StorePath", place), start, length)
+    with place.open("rb") as file:
+        file.seek(start)
+        return file.read(length)
+
+
+def is_unchanging_there(place: Place) -> bool:
+    """Whether there is a file that never changes and is read next; a small one on a store is read by this."""
+    if isinstance(place, Path) or UNCHANGING.has(str(place)):
+        return place.is_file() if isinstance(place, Path) else True
+    try:
+        UNCHANGING.content(str(place), place.read_bytes)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def copy_file(old: Place, new: Place) -> None:

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 
 from cdc_views.storage.store_paths import StorePath
 from cdc_views.storage.stores import is_url
+from cdc_views.storage.unchanging import SMALL, UNCHANGING
 
-_SMALL = 4 << 20
-"""A store answers a request late, and then fast: the bytes that come in the time of one more request."""
 _BLOCK = 1 << 18
-_SIZES: OrderedDict[str, int] = OrderedDict()
-_MOST_SIZES = 200_000
 
 
 def remember_size(url: str, size: int) -> None:
     """Note the bytes of an object that never changes, such as a data file, so that no reader has to ask for them."""
     if is_url(url):
-        _SIZES[url] = size
-        while len(_SIZES) > _MOST_SIZES:
-            _SIZES.popitem(last=False)
+        UNCHANGING.remember(url, size)
 
 
 def known_size(place: StorePath) -> int:
     """Return the bytes of an object; costs a request unless they were remembered."""
-    known = _SIZES.get(str(place))
+    known = UNCHANGING.size(str(place))
     return place.stat().st_size if known is None else known
+
+
+def unchanging_part(place: StorePath, start: int, length: int) -> bytes:
+    """Return some bytes of an object that never changes. A small object is read whole, once for all of its parts."""
+    url = str(place)
+    if start + length > SMALL or (UNCHANGING.size(url) or 0) > SMALL:
+        return place.read_range(start, length)
+    return UNCHANGING.content(url, place.read_bytes)[start : start + length]
 
 
 class RangeReader:
@@ -37,9 +39,11 @@ class RangeReader:
 
     mode = "rb"
 
-    def __init__(self, place: StorePath) -> None:
-        """Costs the request of `place.stat`, unless the size was remembered."""
-        self._place, self._size, self._at, self.closed = place, known_size(place), threading.local(), False
+    def __init__(self, place: StorePath, *, is_fresh: bool = False) -> None:
+        """Costs the request of `place.stat`, unless the size was remembered; `is_fresh`: ask the store whatever is known."""
+        self._url = "" if is_fresh else str(place)
+        self._size = place.stat().st_size if is_fresh else known_size(place)
+        self._place, self._at, self.closed = place, threading.local(), False
         self._whole = b""
 
     def size(self) -> int:
@@ -76,8 +80,8 @@ class RangeReader:
         return found
 
     def _range(self, start: int, end: int) -> bytes:
-        if self._size <= _SMALL:
-            self._whole = self._whole or self._place.read_bytes()
+        if self._size <= SMALL:
+            self._whole = self._whole or self._all()
             return self._whole[start:end]
         first, block = getattr(self._at, "block", (0, b""))
         if not (first <= start and end <= first + len(block)):
@@ -86,6 +90,11 @@ class RangeReader:
             block = self._place.read_range(first, max(end, min(first + _BLOCK, self._size)) - first)
             self._at.block = first, block if len(block) <= _BLOCK else b""
         return block[start - first : end - first]
+
+    def _all(self) -> bytes:
+        if UNCHANGING.size(self._url) is None:  # it may change, as a file that somebody hands over to `land`
+            return self._place.read_bytes()
+        return UNCHANGING.content(self._url, self._place.read_bytes)
 
     def flush(self) -> None:
         """Do nothing."""

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from cdc_views.errors import TransientError, UnsupportedError
 from cdc_views.storage.stores import split, store_errors, store_of
+from cdc_views.storage.unchanging import SMALL, UNCHANGING
 
 _UPDATES = 20
 
@@ -211,7 +212,7 @@ class StorePath:
                 obstore.put(store_of(str(self)), self.key, content, mode="create", use_multipart=False)
             else:
                 obstore.put(store_of(str(self)), self.key, content)
-        self._known = None
+        self._changed()
 
     def update(self, change: Callable[[str | None], str]) -> None:
         """Replace the text by what `change` makes of it (None: there is none), once nobody else replaces it meanwhile."""
@@ -230,7 +231,7 @@ class StorePath:
                     obstore.put(store_of(str(self)), self.key, change(text).encode(), mode=seen, use_multipart=False)
             except FileExistsError:
                 continue
-            self._known = None
+            self._changed()
             return
         raise TransientError(f"{self}: others keep changing it; run the command again")
 
@@ -241,6 +242,7 @@ class StorePath:
         with store_errors(str(self)):
             if "r" in mode:
                 return BytesIO(self.read_bytes())
+            self._changed()
             return cast("IO[bytes]", StoreWriter(obstore.open_writer(store_of(str(self)), self.key)))
 
     def rename(self, other: StorePath, /) -> None:
@@ -249,7 +251,8 @@ class StorePath:
 
         with store_errors(str(self)):
             obstore.rename(store_of(str(self)), self.key, other.key, overwrite=True)
-        self._known = other._known = None
+        self._changed()
+        other._changed()
 
     def copy(self, other: StorePath) -> None:
         """Copy an object within the store."""
@@ -257,12 +260,16 @@ class StorePath:
 
         with store_errors(str(self)):
             obstore.copy(store_of(str(self)), self.key, other.key, overwrite=True)
-        other._known = None
+        other._changed()
 
     def unlink(self, *, missing_ok: bool = True) -> None:
         """Delete the object. It may be gone: S3 does not tell, and an attempt whose answer never came may have deleted it."""
         self._delete([self.key])
         self._known = None
+
+    def _changed(self) -> None:
+        self._known = None
+        UNCHANGING.forget(str(self))
 
     def remove_tree(self) -> None:
         """Delete all below it, whoever else deletes it meanwhile."""
@@ -271,6 +278,8 @@ class StorePath:
     def _delete(self, keys: list[str]) -> None:
         import obstore
 
+        for key in keys:
+            UNCHANGING.forget(f"{self.root}/{key}")
         try:
             with store_errors(str(self)):
                 obstore.delete(store_of(str(self)), keys)
@@ -305,18 +314,33 @@ class StoreWriter(RawIOBase):
 
     def __init__(self, writer: Any) -> None:  # obstore's, which is no file for Arrow
         super().__init__()
-        self._writer = writer
+        self._writer, self._size = writer, 0
+        self._small: list[bytes] | None = []
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any, /) -> int:  # bytes, or what has them
-        return int(self._writer.write(bytes(data)))
+        content = bytes(data)
+        self._size += len(content)
+        if self._small is not None:
+            self._small.append(content)
+            self._small = self._small if self._size <= SMALL else None
+        return int(self._writer.write(content))
+
+    def tell(self) -> int:
+        return self._size
 
     def close(self) -> None:
         if not self.closed:
             super().close()
             self._writer.close()
+
+    def remember(self, url: str) -> None:
+        """Note what was written as an object that never changes, once it was closed."""
+        UNCHANGING.remember(url, self._size)
+        if self._small is not None:
+            UNCHANGING.keep(url, b"".join(self._small))
 
     def discard(self) -> None:
         """Close it without an object. The store drops what it has by its own rule for parts that were never put together."""

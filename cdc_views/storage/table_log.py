@@ -25,7 +25,7 @@ from cdc_views.errors import EngineError
 from cdc_views.storage.data_files import DataFile, after_commits, counted, located
 from cdc_views.storage.delta_checkpoints import Action, Checkpoint, checkpoints_in
 from cdc_views.storage.delta_log import LOG, contents
-from cdc_views.storage.places import Place, listed_after, place_of, stamp_of
+from cdc_views.storage.places import Place, at_once, listed_after, place_of, stamp_of
 from cdc_views.storage.range_reader import remember_size
 
 _ENTRY = re.compile(r"(\d{20})\.json")
@@ -134,6 +134,18 @@ class TableLog:
         found = cls.find(location, version=version)
         if found is None:
             raise EngineError(f"{location}: no Delta table is there; check the path")
+        return found
+
+    @classmethod
+    def find_each(cls, locations: Iterable[str]) -> list[TableLog | None]:
+        """Open several logs as `find`, and read them, at once: a store answers each request late."""
+        return at_once(cls._find_read, locations)
+
+    @classmethod
+    def _find_read(cls, location: str) -> TableLog | None:
+        found = cls.find(location)
+        if found is not None:
+            _ = found._since
         return found
 
     def refresh(self) -> None:

@@ -1,10 +1,12 @@
-"""A warehouse on a store beside one on a local disk, in turns: seconds and CPU of reads and of a tail, and requests to the store.
+"""A warehouse on a store beside one on a local disk, in turns: seconds and CPU of reads and of tails, and requests to the store.
 
     python tests/bench/stores.py [--keys 300000] [--rounds 3] [--endpoint URL]
 
 The store is moto's server on the loopback, or the one at `--endpoint`, with the environment's credentials and a bucket `lake`.
-Both have the same raw table, byte for byte; answers are compared. Prints a line for each step: seconds of both, their ratio, and
-the requests of one step, by method; without moto's log there are none.
+All sides have the same raw table, byte for byte; answers are compared. Of each place one side is a process that goes on, and one
+is `anew`: each step is a process that was just started, as a command is, and knows nothing of the store. Prints a line a step:
+medians of the rounds (each has a tail of its own), ratios to the disk, and the requests of the last round, by method; without
+moto's log there are none.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +33,24 @@ from cdc_views.engines.base import Read
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.state import materialize, sources_of
 from cdc_views.storage.places import place_of
-from cdc_views.storage.relation import RawTable
-from cdc_views.storage.stores import use_options
+from cdc_views.storage.relation import RawTable, Relation
+from cdc_views.storage.stores import is_url, use_options
 
 TAIL = 0.01
-STEPS = ("build", "read at rest", "read with a tail", "tail", "read after it")
+KEPT = {"build", "tail"}
+"""Steps that bring the state up to date; the others read."""
+ROUND = ("read with a tail", "tail", "read after it")
+Measured = dict[str, tuple[list[Spent], Counter[str]]]
+"""What a step cost in each round, and the requests of the last one, by side."""
 
 
 class Side:
     """A warehouse: its raw table, its state, and an engine of its own."""
 
-    def __init__(self, name: str, root: str, source: Source) -> None:
-        self.name, self.engine = name, DuckDbEngine()
-        self.raw, self.state = RawTable(f"{root}/raw", source.raw.relation), f"{root}/state/{uuid.uuid4().hex}"
+    def __init__(self, name: str, root: str, relation: Relation, *, options: dict[str, str]) -> None:
+        self.name, self.options = name, options
+        self.raw, self.state = RawTable(f"{root}/raw", relation), f"{root}/state/{uuid.uuid4().hex}"
+        self._engine: DuckDbEngine | None = None
 
     def copy(self, source: Source) -> None:
         """Take in what the source has landed since."""
@@ -52,30 +60,45 @@ class Side:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(file.read_bytes())
 
-    def keep(self) -> None:
-        """Bring the state up to date."""
-        materialize(self.engine, self.raw, self.state)
+    def measure(self, step: str) -> tuple[Spent, Any]:
+        """Return what a step cost, and the answer of one that reads: the number of rows and a sum that tells them apart."""
+        self._engine = engine = self._engine or DuckDbEngine()
+        return spent(lambda: self._keep(engine) if step in KEPT else self._read(engine))
 
-    def read(self) -> tuple[int, Any]:
-        """Read all rows; return their number and a sum that tells them apart."""
-        rows = self.engine.read(Read(self.raw, as_of=NOW, is_ordered=False, sources=sources_of(self.raw, self.state)))
+    def _keep(self, engine: DuckDbEngine) -> None:
+        materialize(engine, self.raw, self.state)
+
+    def _read(self, engine: DuckDbEngine) -> tuple[int, Any]:
+        rows = engine.read(Read(self.raw, as_of=NOW, is_ordered=False, sources=sources_of(self.raw, self.state)))
         return rows.num_rows, pc.sum(pc.binary_length(pc.cast(rows.column(0), "string"))).as_py()
 
 
-def measured(sides: list[Side], action: str, *, rounds: int, server: s3.S3 | None) -> tuple[dict[str, Spent], Counter[str]]:
-    """Run one action of both sides in turns; return the medians and the requests of the last one on the store, by method."""
-    costs: dict[str, list[Spent]] = {side.name: [] for side in sides}
-    answers, asked = set(), Counter[str]()
-    for _ in range(rounds):
-        for side in sides:
-            counted = server.counting() if server is not None and side.name == "store" else nullcontext(Counter[str]())
-            with counted as requests:
-                cost, answer = spent(getattr(side, action))
-            costs[side.name].append(cost)
-            answers.add(answer)
-            asked = Counter(request.split()[0] for request in requests.elements()) or asked
+class NewProcess(Side):
+    """A warehouse whose steps are processes of their own; their start is not measured."""
+
+    def measure(self, step: str) -> tuple[Spent, Any]:
+        with get_context("spawn").Pool(1) as pool:
+            return pool.apply(_in_new_process, (step, self.name, self.raw, self.state, self.options))
+
+
+def _in_new_process(step: str, name: str, raw: RawTable, state: str, options: dict[str, str]) -> tuple[Spent, Any]:
+    if is_url(state):
+        use_options(raw.location.removesuffix("/raw"), options)
+    side = Side(name, "", raw.relation, options=options)
+    side.raw, side.state = raw, state
+    return side.measure(step)
+
+
+def measured(sides: list[Side], step: str, server: s3.S3 | None, into: Measured) -> None:
+    """Run one step of all sides in turns."""
+    answers = set()
+    for side in sides:
+        with nullcontext(Counter[str]()) if server is None else server.counting() as requests:
+            cost, answer = side.measure(step)
+        costs = into[side.name][0] if side.name in into else []
+        into[side.name] = [*costs, cost], Counter(request.split()[0] for request in requests.elements())
+        answers.add(answer)
     assert len(answers) == 1, answers
-    return {name: Spent.median(each) for name, each in costs.items()}, asked
 
 
 @contextmanager
@@ -94,20 +117,32 @@ def run(keys: int, rounds: int, endpoint: str | None, say: Callable[[str], None]
         url = f"s3://{BUCKET}/{uuid.uuid4().hex}"
         use_options(url, options)
         source = Source(Path(name) / "source", keys=keys)
-        sides = [Side("disk", f"{name}/disk", source), Side("store", url, source)]
+        kinds: tuple[tuple[str, type[Side]], ...] = (("", Side), (", anew", NewProcess))
+        places = (("disk", name), ("store", url))
+        sides = [
+            kind(f"{n}{suffix}", f"{root}/{n}{suffix[2:]}", source.raw.relation, options=options)
+            for suffix, kind in kinds
+            for n, root in places
+        ]
+        found: dict[str, Measured] = {step: {} for step in ("build", "read at rest", *ROUND)}
+        say(f"{keys:,} keys, {source.facts:,} facts; medians of {rounds}, in turns; wall (CPU)")
         for side in sides:
             side.copy(source)
-        say(f"{keys:,} keys, {source.facts:,} facts; medians of {rounds}, in turns; wall (CPU)")
-        for step in STEPS:
-            if step == "read with a tail":
-                source.land(int(source.facts * TAIL))
-                for side in sides:
-                    side.copy(source)
-            is_kept = step in ("build", "tail")
-            found, asked = measured(sides, "keep" if is_kept else "read", rounds=1 if is_kept else rounds, server=server)
-            disk, there = found["disk"], found["store"]
-            ratio = f"{there.wall / disk.wall:.2f} ({there.cpu / disk.cpu:.2f})"
-            say(f"{step:18} disk {disk}   store {there}   ratio {ratio}   {dict(asked) or ''}")
+        measured(sides, "build", server, found["build"])
+        for _ in range(rounds):
+            measured(sides, "read at rest", server, found["read at rest"])
+        for _ in range(rounds):
+            source.land(int(source.facts * TAIL))
+            for side in sides:
+                side.copy(source)
+            for step in ROUND:
+                measured(sides, step, server, found[step])
+        for step, of_sides in found.items():
+            for suffix, _ in kinds:
+                disk, there = (Spent.median(of_sides[f"{place}{suffix}"][0]) for place, _ in places)
+                ratio = f"{there.wall / disk.wall:.2f} ({there.cpu / disk.cpu:.2f})"
+                asked = dict(of_sides[f"store{suffix}"][1])
+                say(f"{step + suffix:24} disk {disk}   store {there}   ratio {ratio}   {asked or ''}")
 
 
 if __name__ == "__main__":

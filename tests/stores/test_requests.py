@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.tiny_project import event, project_at, write_lines
+from pyroaring import BitMap64
 from services import s3
 
 from cdc_views import Project
 from cdc_views.landing import Position, StreamEvent, StreamLander
-from cdc_views.storage import table_log
+from cdc_views.storage import deletion_vectors, table_log
+from cdc_views.storage.places import at_once, place_of
+from cdc_views.storage.stores import use_options
+from cdc_views.storage.unchanging import UNCHANGING
 
 pytestmark = [pytest.mark.heavy, pytest.mark.parametrize("store", ["s3"], indirect=True)]
 
@@ -67,6 +72,33 @@ def test_requests_are_bounded_by_the_commits_since_a_checkpoint(tmp_path: Path, 
         for asked in seen[name].values():
             twice = {request: count for request, count in asked.items() if count > 1 and _is_entry(request)}
             assert not twice, f"{name} reads an entry of a log again"
+
+
+def test_a_process_does_not_ask_for_what_it_wrote(tmp_path: Path, prefix: str, store: s3.S3) -> None:
+    table = Project.load(project_at(tmp_path, prefix, store.options())).table("shop.orders")
+    for number in range(3):
+        write_lines(tmp_path / f"{number}.jsonl", event(number))
+        table.land(str(tmp_path / f"{number}.jsonl"))
+        with store.counting() as asked:
+            table.materialize()
+            table.query().to_arrow()
+        if number:
+            assert not [request for request in asked if "/state/" in request and request.startswith("HEAD")], asked
+            assert not [request for request, count in asked.items() if count > 1 and request.endswith((".parquet", ".bin"))], (
+                asked
+            )
+            assert not [request for request in asked if request.startswith("GET") and request.endswith(".bin")], asked
+
+
+def test_deletion_vectors_of_one_file_are_read_at_once(prefix: str, store: s3.S3) -> None:
+    use_options(prefix, store.options())
+    folder = place_of(f"{prefix}/vectors")
+    vectors = deletion_vectors.write(folder, {str(number): BitMap64([number]) for number in range(9)})
+    UNCHANGING.clear()
+    with store.counting() as asked:
+        found = at_once(partial(deletion_vectors.read, folder), vectors.values())
+    assert [list(positions) for positions in found] == [[number] for number in range(9)]
+    assert asked.total() == 1, asked
 
 
 def test_a_stream_reads_a_checkpoint_once(table: Callable[[], Any], store: s3.S3) -> None:

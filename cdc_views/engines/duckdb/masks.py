@@ -23,7 +23,7 @@ from cdc_views.engines.state_plan import hidden_rows
 from cdc_views.plan.parts import Part
 from cdc_views.storage.deletion_vectors import BITS_FOLDER
 from cdc_views.storage.delta_log import bits
-from cdc_views.storage.places import Place, at_once, place_of, write_new
+from cdc_views.storage.places import Place, at_once, is_unchanging_there, place_of, write_unchanging
 
 
 def mask_of(sources: Sources) -> str:
@@ -37,11 +37,11 @@ def mask_of(sources: Sources) -> str:
     # the content names these paths, so a folder that was moved needs another file
     named = "\n".join(f"{path} {file.deleted}" for path, file in hidden.items())
     path = _writable(folder) / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.parquet"
-    if not path.is_file():
+    if not is_unchanging_there(path):
         every, content = at_once(partial(bits, folder), hidden.values()), BytesIO()
         pq.write_table(pa.table({"file": [*hidden], "rows": every}), content)
         with suppress(FileExistsError):  # another reader was faster
-            write_new(path, content.getvalue())  # readers see all of it or nothing
+            write_unchanging(path, content.getvalue())  # readers see all of it or nothing
     return str(path)
 
 
