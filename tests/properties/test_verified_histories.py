@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 NUMBERS = count()
+EXAMPLES = max(5, int(os.environ.get("CDC_VIEWS_HISTORIES", "100")) // 50)
 KEYS = st.integers(1, 5)
 CHANGES = st.tuples(KEYS, st.sampled_from(("a", "b", None, "gone")), st.integers(0, 1))
 
@@ -23,7 +25,7 @@ def change(live: MemoryLive, number: int, state: str | None, amount: int) -> Non
 
 
 @pytest.mark.heavy
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     before=st.lists(st.tuples(CHANGES, st.booleans()), min_size=1, max_size=8),
     during=st.lists(st.tuples(CHANGES, st.booleans()), max_size=8),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -37,6 +37,8 @@ from cdc_views.storage.relation_read import facts_of
 _LOOKS = 3
 """Looks in a row that must see the same loss."""
 _PAUSES = (0.3, 1.0, 2.0)
+_MOST_UNSURE = 6
+"""Looks at a row that is always written; then the next run looks at its state."""
 _POLL = 0.2
 _SKEW = 1
 """Seconds by which clocks of clients and nodes may differ."""
@@ -111,6 +113,7 @@ class Decider:
     raw: RawFacts = field(init=False)
     _since: dict[Key, tuple[Sight, int, float, int]] = field(default_factory=dict)
     """The first of equal looks at a key, how many there were, when the first was, and the source's clock then."""
+    _unsure: dict[Key, int] = field(default_factory=dict)
     _passed: set[int] = field(default_factory=set)
     """Clocks of first looks past which each node's log had landed before this look."""
 
@@ -182,7 +185,9 @@ class Decider:
                 found[key] = self._without_raw(source, row)
                 continue
             seen = judge.sight(values, source, facts)
-            if seen.place is None and len(facts) == len(again.get(key, ())):
+            if seen.place is None and len(facts) != len(again.get(key, ())):
+                seen = replace(seen, is_unsure=True)
+            elif seen.place is None:
                 seen = self._of_state(values, source, row, facts, clock=reading.clock)
                 if seen.place is None and serving is not None and key in served:
                     seen = self._of_serving(values, seen, served[key], version=serving.raw_version)
@@ -233,10 +238,12 @@ class Decider:
     ) -> CellVerdict | None:
         """Return the outcome for a key; None: look again."""
         if seen.place is None:
-            return CellVerdict.LAG
+            self._unsure[key] = self._unsure.get(key, 0) + 1
+            return None if seen.is_unsure and not is_last and self._unsure[key] < _MOST_UNSURE else CellVerdict.LAG
         first, looks, since, clock = self._since.get(key, (seen, 0, self.load.clock(), reading.clock))
-        # at the source's own position a row may change between two looks, and be wrong in both
-        is_same_loss = first.place is seen.place if is_landed and seen.place is Lost.RAW else first.sign == seen.sign
+        # at the source's own position, or compared with raw, a row may change between two looks, and be wrong in both
+        is_proof = is_landed if seen.place is Lost.RAW else bool(seen.facts)
+        is_same_loss = first.place is seen.place if is_proof else first.sign == seen.sign
         if not is_same_loss:
             first, looks, since, clock = seen, 0, self.load.clock(), reading.clock
         self._since[key] = first, looks + 1, since, clock

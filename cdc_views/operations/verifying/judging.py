@@ -26,7 +26,7 @@ class Sight:
     """What one look at a key saw; `place` None: everything agrees.
 
     `columns` differ (`""`: only one side has the row), `source` and `shown` are the two rows, `facts` what raw has of the key,
-    `texts` the serving table's values in columns that differ.
+    `texts` the serving table's values in columns that differ. `is_unsure`: raw is right, and was written while the view was read.
     """
 
     place: Lost | None
@@ -36,6 +36,7 @@ class Sight:
     shown: Mapping[str, Any] | None = None
     facts: tuple[Fact, ...] = ()
     texts: Mapping[str, str] | None = None
+    is_unsure: bool = False
 
     @property
     def sign(self) -> tuple[object, ...]:
