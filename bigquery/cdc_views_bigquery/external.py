@@ -103,7 +103,7 @@ class Adapting:
 
     def _batch(self, decoder: Decoder, fresh: pa.Table, digests: Sequence[bytes]) -> Batch:
         """Return the rows as events; each is known by its digest, because rows have no numbers."""
-        schema = decoder.raw.relation.schema
+        schema = decoder.format.source_schema(decoder.raw.relation.schema)
         check_is_exact(fresh.schema, schema=schema, scales=self.names.scales, where=self.name)
         rows = arranged(fresh, format_name=decoder.format.name, schema=schema, names=self.names)
         reading = Reading.of(decoder.format.name, schema, columns=rows.schema, partitions=frozenset(), where=self.name)

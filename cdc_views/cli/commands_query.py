@@ -66,6 +66,8 @@ _IntoOption = Annotated[
 ]
 _OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what --out or --into wrote before.")]
 _CHOICE_COLUMNS = ("strategy", "why")
+_CANDIDATE = 60
+"""Letters of a candidate's value that a table shows: its line has six other columns."""
 _FIDELITY_COLUMNS = ("table", "column", "verdict", "reason", "case", "waived")
 _COPIES_COLUMNS = ("copies", "facts", "verdict")
 _NODE_COLUMNS = ("node", "facts", "missing", "oldest_missing", "newest_written", "newest_position", "last_landed", "verdict")
@@ -213,8 +215,9 @@ def _candidates_of(table: Table) -> Appearance:
     from cdc_views.formats.base import WriteOrder
 
     micros = frozenset({"written"} if table.format.order is WriteOrder.MICROS else ())
+    optional = frozenset({"path", "ttl", "expires_at", "deleted_at"})
     return Appearance(
-        micros, frozenset({"expires_at", "deleted_at"}), frozenset({"path", "ttl", "expires_at", "deleted_at"}), null=""
+        micros, frozenset({"expires_at", "deleted_at"}), optional, copies=frozenset({"origins"}), null="", longest=_CANDIDATE
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cdc_views.cli.log import log
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.rules.codec.row_texts import csv_texts, json_texts, jsonl_texts, plain
@@ -26,14 +28,17 @@ class Appearance:
     """How people see rows, in a table or vertically; the other formats print every column as it is.
 
     `micros` and `seconds` are columns of times since the epoch, shown as ISO 8601. `optional` columns are left out if all rows
-    have null there. `null` is what a null looks like. `is_wide_vertical`: a terminal that is too narrow for the table shows the
-    rows vertically.
+    have null there. `copies` are lists, shown as each value once with its number. `null` is what a null looks like. A table cuts
+    values after `longest` characters, and the log says so. `is_wide_vertical`: a terminal that is too narrow for the table shows
+    the rows vertically.
     """
 
     micros: frozenset[str] = frozenset()
     seconds: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
+    copies: frozenset[str] = frozenset()
     null: str = "null"
+    longest: int = _UNBOUNDED
     is_wide_vertical: bool = False
 
     def text(self, name: str, value: str) -> str:
@@ -44,11 +49,18 @@ class Appearance:
             return instant_text(int(value))
         if name in self.seconds:
             return second_text(int(value))
+        if name in self.copies:
+            return _one_line(", ".join(_counted(json.loads(value))))
         return _one_line(plain(value))
+
+    def cut(self, name: str, value: str) -> str:
+        """Return the text of a JSON value, not longer than people read in a table."""
+        text = self.text(name, value)
+        return text if len(text) <= self.longest or name in self.copies else f"{text[: self.longest]}… ({len(text):,} characters)"
 
 
 PLAIN = Appearance()
-ROWS = Appearance(is_wide_vertical=True)
+ROWS = Appearance(longest=120, is_wide_vertical=True)
 """Rows of merged tables."""
 WRITTEN = Appearance(micros=frozenset({"written", "purged_through"}), optional=frozenset({"path"}), null="")
 """Parts of facts, which only sources with write times have."""
@@ -100,9 +112,23 @@ def _print_table(columns: Sequence[str], rows: Iterable[JsonRow], appearance: Ap
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else _UNBOUNDED)
     wanted = Measurement.get(console, console.options.update(max_width=_UNBOUNDED), table).maximum
     if appearance.is_wide_vertical and wanted > console.width:
-        _print_vertical(names, kept, appearance)
+        sys.stdout.writelines(_vertical(names, kept, appearance.cut))
     else:
         console.print(table)
+    _tell_of_cuts(names, kept, appearance)
+
+
+def _tell_of_cuts(names: Sequence[str], rows: Iterable[JsonRow], appearance: Appearance) -> None:
+    cut = [name for name in names if any(len(row[name]) > appearance.longest for row in rows)]
+    if any(appearance.cut(name, row[name]) != appearance.text(name, row[name]) for name in cut for row in rows):
+        log.info(
+            f"values are cut after {appearance.longest} characters; `--format vertical`, jsonl, json and csv print them whole"
+        )
+
+
+def _counted(values: Sequence[object]) -> Iterator[str]:
+    for value, count in Counter(map(str, values)).items():
+        yield value if count == 1 else f"{value} ×{count}"
 
 
 def _table(columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appearance) -> Table:
@@ -114,7 +140,7 @@ def _table(columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appearan
     for name in columns:
         table.add_column(Text(_one_line(name)), overflow="fold")
     for row in rows:
-        table.add_row(*(Text(appearance.text(name, row[name]), style="dim" if row[name] == "null" else "") for name in columns))
+        table.add_row(*(Text(appearance.cut(name, row[name]), style="dim" if row[name] == "null" else "") for name in columns))
     return table
 
 
@@ -131,10 +157,10 @@ def _at_most(rows: Iterable[JsonRow], most: int) -> list[JsonRow]:
 
 
 def _print_vertical(columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appearance) -> None:
-    sys.stdout.writelines(_vertical(columns, rows, appearance))
+    sys.stdout.writelines(_vertical(columns, rows, appearance.text))
 
 
-def _vertical(columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appearance) -> Iterator[str]:
+def _vertical(columns: Sequence[str], rows: Iterable[JsonRow], text: Callable[[str, str], str]) -> Iterator[str]:
     """Yield the lines of each row: its number, then a line a column."""
     from rich.cells import cell_len, set_cell_size
 
@@ -142,7 +168,7 @@ def _vertical(columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appea
     width = max(map(cell_len, names.values()), default=0)
     for number, row in enumerate(rows, start=1):
         yield f"-[ {number} ]".ljust(width + 1, "-") + "\n"
-        yield from (f"{set_cell_size(shown, width)} | {appearance.text(name, row[name])}\n" for name, shown in names.items())
+        yield from (f"{set_cell_size(shown, width)} | {text(name, row[name])}\n" for name, shown in names.items())
 
 
 def _one_line(text: str) -> str:

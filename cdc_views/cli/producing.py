@@ -84,7 +84,7 @@ class ProjectTarget:
     @property
     def schema(self) -> TableSchema:
         """See `StreamTarget.schema`."""
-        return self._current().schema
+        return self._current().source_schema
 
     @property
     def schema_file(self) -> Path:
@@ -150,7 +150,7 @@ class ProjectTarget:
                 f"{self.project_file}: {self.name} has `raw: {{format: {table.config.raw.format}}}`; "
                 f"this source's events are {self.format_name}"
             )
-        table.schema  # noqa: B018  (reports an unreadable schema file now)
+        _ = table.schema, table.format  # reports an unreadable schema file now, and policies that do not fit it
         self._files = (self.project_file, project.root / table.config.schema_)
         return table
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cdc_views.errors import MalformedEventError
+from cdc_views.errors import MalformedEventError, UnsupportedError
+from cdc_views.formats.redaction import EventColumns, Redacted, Redaction, marked
 from cdc_views.model.config_part import ConfigPart
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact
@@ -77,7 +79,10 @@ class FormatOptions(ConfigPart):
 
 
 class RawFormat(ABC):
-    """One raw format. It is stateless: an event always decodes to the same facts."""
+    """One raw format. It is stateless: an event always decodes to the same facts.
+
+    With a `redaction`, it is of one table, and `redacted` comes before `decode`, whose schema is then what is stored.
+    """
 
     name: ClassVar[str]
     options: ClassVar[type[FormatOptions] | None] = None
@@ -89,6 +94,10 @@ class RawFormat(ABC):
     """Whether an event's origin names its replica, so that copies can be counted."""
     has_forms: ClassVar[bool] = False
     """Whether `row_form` may return a form, so that many events can be read at once."""
+    writes_whole_rows: ClassVar[bool] = False
+    """Whether an event has a row's columns as members, so that it may have one that the schema lacks."""
+    redaction: Redaction | None = None
+    """The policies of a table's columns; None: there are none."""
 
     @property
     def scaled(self) -> frozenset[str]:
@@ -99,6 +108,42 @@ class RawFormat(ABC):
     def configured(cls, options: Any) -> RawFormat:
         """Return the format, configured by an instance of `cls.options`."""
         return cls()
+
+    def redacting(self, redaction: Redaction) -> RawFormat:
+        """Return the format with policies; raises `UnsupportedError` if they cannot be applied to its events."""
+        if type(self).redact is RawFormat.redact:
+            raise UnsupportedError(
+                f"policies of columns cannot be applied to events of format {self.name}", remedy="let it implement `redact`"
+            )
+        found = copy(self)
+        found.redaction = redaction
+        return found
+
+    @property
+    def has_policies(self) -> bool:
+        """Whether a column has a policy, so that nothing may keep an event as it came."""
+        return self.redaction is not None and bool(self.redaction.policies.columns)
+
+    def redacted(self, content: bytes) -> Redacted:
+        """Return an event as the policies leave it, for `decode` and for all that is written of it."""
+        return Redacted(content) if self.redaction is None else self.redaction.redacted(self.redact, content)
+
+    def kept(self, content: bytes) -> bytes:
+        """Return an event as it may be kept to be read again, by `redacted`."""
+        found = self.redacted(content)
+        return marked(found.content) if found.is_new else found.content
+
+    def redact(self, document: Any, columns: EventColumns) -> Any:
+        """Return a parsed event with policies applied, without members that `decode` does not read. Raises `UnlocatedError`."""
+        return document
+
+    def stored_schema(self, schema: TableSchema) -> TableSchema:
+        """Return the schema of what is stored, given that of the source."""
+        return schema if self.redaction is None else self.redaction.stored
+
+    def source_schema(self, schema: TableSchema) -> TableSchema:
+        """Return the schema that events have, given that of what is stored."""
+        return schema if self.redaction is None else self.redaction.schema
 
     @abstractmethod
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:

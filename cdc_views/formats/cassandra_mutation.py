@@ -6,6 +6,8 @@ from typing import Any
 
 from cdc_views.errors import MalformedEventError, did_you_mean
 from cdc_views.formats.base import Fidelity, RawFormat, SourceLine, Verdict
+from cdc_views.formats.mutation_redacting import redacted_mutation
+from cdc_views.formats.redaction import EventColumns
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, carries_comparable
 from cdc_views.rules.cells import MAX_TTL, Cell, Deletion, Liveness
@@ -45,6 +47,9 @@ class CassandraMutation(RawFormat):
         for row in _list(body.get("rows", []), "rows"):
             facts.append(_row(row, schema, partition, origin))
         return facts  # empty for an empty update; commit logs do hold these
+
+    def redact(self, document: Any, columns: EventColumns) -> Any:
+        return redacted_mutation(document, columns)
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
         every = [Fidelity("*", Verdict.EXACT, "markers and deletions of every scope with their own write times", "D1-D3, W1")]

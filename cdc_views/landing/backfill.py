@@ -62,7 +62,7 @@ def land_new(
 ) -> dict[int, FileReport]:
     """Land the new ones of `files` if they are worth tasks; return their reports by index. The others are to do."""
     relation = decoder.raw.relation
-    new = [] if decoder.holds_back else _new(log, files)  # the secret of forgotten keys stays in this process
+    new = [] if decoder.has_secret else _new(log, files)
     if len(new) < 2 or sum(file.stored_bytes for _, file, _ in new) < tasks.least_bytes:
         return {}
     if not is_ready_for(log, relation.arrow_schema()):

@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from cdc_views.errors import CdcViewsError, MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine
+from cdc_views.formats.redaction import Redacted
 from cdc_views.landing.denylist import Denylist, without_forgotten
+from cdc_views.landing.redaction import without_values
 from cdc_views.rules.facts import Fact
 from cdc_views.storage.relation import RawTable
 
@@ -19,12 +21,38 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Decodes the events of one table; rows get the landing time `landed_at` (µs). `forgotten` keys' older events do not land."""
+    """Decodes the events of one table; rows get the landing time `landed_at` (µs). `forgotten` keys' older events do not land.
+
+    Policies of columns come first: `redacted` applies them, and everything else takes what it returns, except `facts_as_written`.
+    """
 
     raw: RawTable
     format: RawFormat
     landed_at: int
     forgotten: Denylist | None = None
+
+    def redacted(self, content: bytes) -> Redacted:
+        """Return an event as policies of columns leave it."""
+        return self.format.redacted(content)
+
+    def withheld(self, content: bytes, reason: str) -> Redacted:
+        """Return an event of unknown structure; where columns have policies, without its text and values in the reason."""
+        redaction = self.format.redaction
+        if redaction is None or not self.format.has_policies:
+            return Redacted(content, reason)
+        return redaction.withheld(content, without_values(reason, redaction.schema))
+
+    @property
+    def redacts(self) -> bool:
+        """Whether policies change events."""
+        return self.format.redaction is not None
+
+    def facts_as_written(self, content: bytes, *, line: int, offset: int) -> list[Fact]:
+        """Return the facts of an event as its source wrote it, or as quarantine has it; raises like `facts`."""
+        found = self.redacted(content)
+        if found.reason:
+            raise MalformedEventError(found.reason)
+        return self.facts(found.content, line=line, offset=offset)
 
     def facts(self, content: bytes, *, line: int, offset: int) -> list[Fact]:
         """Return the facts of one event; raises `MalformedEventError` for any fault in it."""
@@ -51,6 +79,12 @@ class Decoder:
     def holds_back(self) -> bool:
         """Whether any key is forgotten, so that some facts may not land."""
         return self.forgotten is not None and bool(self.forgotten.entries)
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether it holds a secret, of forgotten keys or of hashes, that stays in this process."""
+        redaction = self.format.redaction
+        return self.holds_back or (redaction is not None and redaction.policies.has_secret)
 
     def is_current(self) -> bool:
         """Whether no key was forgotten since the decoder was created."""

@@ -240,7 +240,7 @@ def _check_file(decoder: Decoder, file: EventFile) -> None:
     count, first = 0, ""
     for line in islice(file.lines(Prefix()), _MOST_TRIED):
         try:
-            decoder.facts(line.content, line=line.number, offset=line.start)
+            decoder.facts_as_written(line.content, line=line.number, offset=line.start)
             return
         except MalformedEventError as error:
             count, first = count + 1, first or f"{file.name}:{line.number}: {error}"

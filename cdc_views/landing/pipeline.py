@@ -3,6 +3,7 @@
 ========  ==========================================================================================================
 step      what happens
 ========  ==========================================================================================================
+redact    applies policies of columns to an event's text; no later step, and nothing that is written, has the values
 decode    turns an event into facts, or many events of one form into rows at once; rejects events that do not decode
 filter    drops older facts of forgotten keys; rejects their events, without the bytes
 fit       turns facts into rows; rejects events with a value that its column cannot hold
@@ -21,6 +22,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from cdc_views.errors import EngineError, MalformedEventError, TransientError
+from cdc_views.formats.redaction import Redacted, marked
 from cdc_views.landing.appending import appended
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.denylist import NOT_KEPT
@@ -74,13 +76,21 @@ class Batch:
     def add(self, event: RawEvent) -> None:
         """Add an event after the others."""
         self.events += 1
-        self._decode(self.events - 1, event)
+        if self.decoder.redacts and event.rows is not None:
+            raise EngineError(f"{event.source}: rows that a source made are not redacted; policies of columns need its events")
+        found = self.decoder.redacted(event.content)
+        if found.reason:
+            self._reject(event._replace(content=found.content), found.reason)
+        else:
+            self._decode(self.events - 1, _as_left(event, found) if self.decoder.redacts else event)
 
     def add_many(self, contents: Sequence[bytes], *, lines: Sequence[int], event: Callable[[int], RawEvent]) -> None:
         """Add events after the others, by their bytes and their `RawEvent.line`; `event` returns one by its index.
 
         An object per event would cost more than reading it by its form.
         """
+        if self.decoder.redacts:
+            contents, lines, event = self._redacted(contents, lines, event)
         first, self.events = self.events, self.events + len(contents)
         taken: set[int] = set()
         if self.reader is not None:
@@ -93,24 +103,48 @@ class Batch:
             if index not in taken:
                 self._decode(first + index, event(index))
 
+    def _redacted(
+        self, contents: Sequence[bytes], lines: Sequence[int], event: Callable[[int], RawEvent]
+    ) -> tuple[list[bytes], list[int], Callable[[int], RawEvent]]:
+        """Return the arguments of `add_many` with policies applied, without the events that were withheld."""
+        found = list(map(self.decoder.redacted, contents))
+        for index, one in enumerate(found):
+            if one.reason:
+                self.events += 1
+                self._reject(event(index)._replace(content=one.content), one.reason)
+        kept = [index for index, one in enumerate(found) if not one.reason]
+
+        def redacted_event(index: int) -> RawEvent:
+            return _as_left(event(kept[index]), found[kept[index]])
+
+        return [found[index].content for index in kept], [lines[index] for index in kept], redacted_event
+
     def add_made(self, event: RawEvent) -> None:
         """Add rows that a source made; they land unchanged, after all others."""
         self._made.append(event)
 
-    def reject(self, event: RawEvent, reason: str, *, is_forgotten: bool = False) -> None:
-        """Send an event to quarantine; without its bytes if it is about a forgotten key."""
-        self.rejected.append(RejectedEvent(event._replace(content=NOT_KEPT) if is_forgotten else event, reason, is_forgotten))
+    def reject(self, event: RawEvent, reason: str) -> None:
+        """Send an event that is not decoded to quarantine."""
+        withheld = self.decoder.withheld(event.content, reason)
+        self._reject(event._replace(content=withheld.content), withheld.reason)
+
+    def _reject(self, event: RawEvent, reason: str, *, is_forgotten: bool = False) -> None:
+        """Send a redacted event to quarantine; without its bytes if it is about a forgotten key."""
+        content = NOT_KEPT if is_forgotten else marked(event.content) if event.is_redacted else event.content
+        self.rejected.append(RejectedEvent(event._replace(content=content), reason, is_forgotten))
 
     def _decode(self, number: int, event: RawEvent) -> None:
         try:
             facts = _facts(self.decoder, event)
         except MalformedEventError as error:
-            self.reject(event, str(error))
+            self._reject(event, str(error))
             return
         facts, reason = self.decoder.without_forgotten(facts, event.content, **event.place)
         if reason:
-            self.reject(event, reason, is_forgotten=True)
-            event = event._replace(content=NOT_KEPT)  # if the newer part does not fit, quarantine must not keep the older part
+            self._reject(event, reason, is_forgotten=True)
+            event = event._replace(
+                content=NOT_KEPT, is_redacted=False
+            )  # if the newer part does not fit, quarantine must not keep the older part
         # an event without facts has landed; an event whose facts were all dropped has not
         if facts or not reason:
             self._decoded.append(_Decoded(number, event, facts))
@@ -120,7 +154,7 @@ class Batch:
         """Return the rows of all events in order; events that do not fit become `rejected`. Call it once."""
         single, self._unfit = self.fit(self.decoder, [each.facts for each in self._decoded])
         for index, reason in self._unfit.items():
-            self.reject(self._decoded[index].event, reason)
+            self._reject(self._decoded[index].event, reason)
         numbers = [each.number for i, each in enumerate(self._decoded) if i not in self._unfit for _ in each.facts]
         rows = in_order([*self._formed, Formed(single, numbers)], empty=single)
         made = [event.rows.stamped(self.decoder.landed_at) for event in self._made if event.rows is not None]
@@ -159,6 +193,10 @@ class Batch:
         for indexes, event_of in self._by_form:
             yield from ((event := event_of(index), _facts(decoder, event)) for index in indexes)
         yield from ((event, _facts(decoder, event)) for event in self._made)
+
+
+def _as_left(event: RawEvent, found: Redacted) -> RawEvent:
+    return event._replace(content=found.content, is_redacted=found.is_new)
 
 
 def _facts(decoder: Decoder, event: RawEvent) -> list[Fact]:

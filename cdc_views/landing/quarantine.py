@@ -12,7 +12,7 @@ column       meaning
 `source`     the file's name when it was landed; `-` for standard input
 `line`       1-based;  `offset`: byte offset of its first byte
 `reason`     why it did not decode at the last attempt
-`event`      its bytes, without the newline
+`event`      its bytes, without the newline; where columns have policies, as these leave it (`formats.redaction`)
 `landed_at`  when it came here
 `replay`     number of the replay that landed it, null while it waits (see `replay`); 0: nothing to replay: the start of
              an event that landed whole later, a discarded event, or one of a forgotten key, without its bytes
@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable
 
+from cdc_views.formats.redaction import withheld_size
 from cdc_views.landing.blocks import DecodedRows
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import (
@@ -74,6 +75,7 @@ class RawEvent(NamedTuple):
         offset: The offset of its first byte in a file, or `Position.at` of a stream; `end` is the offset after it.
         is_ordered: Whether `line` and `offset` order the source's events; rows of a table come in no order.
         rows: Rows that the source made of this and maybe other events; then `content` is empty. None: decode `content`.
+        is_redacted: Whether `content` is what policies of columns left of the bytes.
     """
 
     source: str
@@ -84,6 +86,7 @@ class RawEvent(NamedTuple):
     end: int = 0
     is_ordered: bool = True
     rows: DecodedRows | None = None
+    is_redacted: bool = False
 
     @property
     def place(self) -> Mapping[str, int]:
@@ -169,6 +172,8 @@ def resolve_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
 
 def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> bool:
     """Whether a quarantined event is the start of `line` in the same file; `landed` is the prefix before it."""
+    size = withheld_size(event)
+    event = event if size is None else line.content[:size]
     if event == line.content or not line.content.startswith(event):
         return False
     through = landed.digest.copy()

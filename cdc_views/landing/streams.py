@@ -192,7 +192,7 @@ def _lands_as_made(event: StreamEvent, decoder: Decoder) -> bool:
     Rows of another schema, and all rows once keys are forgotten, are read back into facts and checked one by one.
     """
     rows = event.content
-    return isinstance(rows, DecodedRows) and not decoder.holds_back and rows.relation == decoder.raw.relation
+    return isinstance(rows, DecodedRows) and not (decoder.holds_back or decoder.redacts) and rows.relation == decoder.raw.relation
 
 
 def _raw_event(stream: str, event: StreamEvent) -> RawEvent:

@@ -39,7 +39,7 @@ class StreamTarget(Protocol):
 
     @property
     def schema(self) -> TableSchema:
-        """The table's schema, as in its file now."""
+        """The table's schema in its source, as in its file now."""
 
     @property
     def schema_file(self) -> Path:
@@ -51,7 +51,7 @@ class StreamTarget(Protocol):
 
     @property
     def format(self) -> RawFormat:
-        """The raw format of its events, as the project file names it now."""
+        """The raw format of its events, as the project file names it now, with the policies of columns."""
 
     def lander(self, stream: str) -> EventLander:
         """Return a lander of a stream, by the current project file and schema; raises what reading these raises."""

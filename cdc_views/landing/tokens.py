@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.formats.connect.hints import MARKS, Unit, is_unavailable
+from cdc_views.formats.connect.hints import Unit
 from cdc_views.formats.connect.scalars import stated_unit
 from cdc_views.formats.connect.values import native
 from cdc_views.formats.forms import ColumnSlot, Look, Slot, Values
+from cdc_views.formats.unavailable import MARKS, is_unavailable
 from cdc_views.model.types import Kind, carries_order_bytes
 from cdc_views.rules.cells import RANK_FLOOR
 from cdc_views.rules.codec.jsonread import parse_json

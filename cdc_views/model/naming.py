@@ -14,6 +14,7 @@ _PLAIN = re.compile(r"[a-z][a-z0-9_]*\Z")
 _ESCAPED = "x_"
 _UNHELD = re.compile(r"[ ,;{}()=`.\x00-\x1f\x7f]")
 """Characters that Delta or Parquet readers refuse in a name; also quote and dot, which tools misread."""
+_UNSAFE = re.compile(r"[^a-zA-Z0-9_]")
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
@@ -68,6 +69,12 @@ def held_name(name: str) -> str:
     ('OrderId', 'user-id', 'x_user_20id', 'x___op')
     """
     return name if name and not _UNHELD.search(name) and not name.startswith(("_", _ESCAPED)) else physical_name(str(name))
+
+
+def sanitized(name: str) -> str:
+    """Return a column's name as Connect's BigQuery sink writes it (`sanitizeFieldNames`): only letters, digits, `_`."""
+    plain = _UNSAFE.sub("_", name)
+    return f"_{plain}" if plain[:1].isdigit() else plain
 
 
 def _escape(letter: str) -> str:

@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc_views.errors import ConfigError, UnknownColumnError, UnsupportedError
+from cdc_views.errors import ConfigError, SchemaError, UnknownColumnError, UnsupportedError
 from cdc_views.model.catalog_names import CatalogName
+from cdc_views.model.column_policies import ExtraColumns
 from cdc_views.storage.generations import Generations
 from cdc_views.storage.places import Place, place_of
 from cdc_views.storage.stores import is_url, options_of, use_options
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from cdc_views.engines.plugin import EnginePlugin
     from cdc_views.engines.warehouses import WarehouseEngine, WarehousePlugin
     from cdc_views.formats.base import RawFormat
+    from cdc_views.formats.redaction import Redaction
     from cdc_views.model.schema import TableSchema
     from cdc_views.project import ProjectConfig, TableConfig
     from cdc_views.storage.relation import RawTable, Relation
@@ -187,7 +189,25 @@ class TableContext:
 
     @cached_property
     def schema(self) -> TableSchema:
-        """The table's schema, read from its file."""
+        """The schema of what is stored and shown: the source's, with the policies of columns applied."""
+        return self.source_schema if self._redaction is None else self._redaction.stored
+
+    @cached_property
+    def _redaction(self) -> Redaction | None:
+        from cdc_views.formats.redaction import Redaction
+
+        policies = self.config.policies
+        if not policies:
+            return None
+        self._check_of_source("columns", policies.columns)
+        try:
+            return Redaction(self.source_schema, policies)
+        except SchemaError as error:
+            raise ConfigError(f"{self.project.file}: {error}") from error
+
+    @cached_property
+    def source_schema(self) -> TableSchema:
+        """The table's schema in its source, read from its file."""
         from cdc_views.project.paths import is_live_source
         from cdc_views.schemas import read_schema
 
@@ -210,8 +230,16 @@ class TableContext:
 
         options = self.config.raw.options
         for option, columns in () if options is None else options.columns().items():
-            self.check_columns(f"raw.options.{option}", columns)
-        return raw_format(self.config.raw.format, options)
+            self._check_of_source(f"raw.options.{option}", columns)
+        found = raw_format(self.config.raw.format, options)
+        if self._redaction is None:
+            return found
+        if self.config.extra_columns is not ExtraColumns.QUARANTINE and not found.writes_whole_rows:
+            raise ConfigError(
+                f"{self.project.file}: {self.name}: `extra_columns: {self.config.extra_columns.value}` is of whole rows, which "
+                f"events of {found.name} are not; leave it out, and add columns to the schema file"
+            )
+        return found.redacting(self._redaction)
 
     @property
     def relation(self) -> Relation:
@@ -219,8 +247,8 @@ class TableContext:
         from cdc_views.model.overrides import misfit
         from cdc_views.storage.shown_relation import ShownRelation
 
-        overrides = self.config.columns
-        self.check_columns("columns", overrides)
+        overrides = self.config.types
+        self._check_of_source("columns", overrides)
         for name, wanted in overrides.items():
             if why := misfit(self.schema.column(name), wanted):
                 raise ConfigError(f"{self.project.file}: columns: {self.name}: {name!r} {why}")
@@ -349,8 +377,15 @@ class TableContext:
         return path
 
     def check_columns(self, key: str, columns: Iterable[str]) -> None:
-        """Refuse unknown column names under `key` of the project file."""
+        """Refuse names under `key` of the project file that are no columns of what is stored."""
         for name in columns:
-            if not self.schema.has(name):
-                known = [column.name for column in self.schema.columns]
-                raise UnknownColumnError(table=f"{self.project.file}: {key}: {self.name}", column=name, known=known)
+            self._check_known(self.schema, key, name)
+
+    def _check_of_source(self, key: str, columns: Iterable[str]) -> None:
+        for name in columns:
+            self._check_known(self.source_schema, key, name)
+
+    def _check_known(self, schema: TableSchema, key: str, name: str) -> None:
+        if not schema.has(name):
+            known = [column.name for column in schema.columns]
+            raise UnknownColumnError(table=f"{self.project.file}: {key}: {self.name}", column=name, known=known)

@@ -15,7 +15,9 @@ from cdc_views.engines.plugin import EnginePlugin
 from cdc_views.errors import CdcViewsError
 from cdc_views.model.extras import EXTRA_OF, needs
 from cdc_views.operations.context import ProjectContext, TableContext
+from cdc_views.operations.earlier_values import earlier, earlier_events
 from cdc_views.operations.generating import definition_of
+from cdc_views.operations.policies import REMEDY
 from cdc_views.operations.status import status_of
 from cdc_views.storage.places import Place
 from cdc_views.storage.stores import is_url
@@ -135,6 +137,12 @@ def _raw(table: TableContext) -> Finding:
         return Finding(what, Health.BROKEN, found.problem)
     if found.raw_facts is None:
         return Finding(what, Health.OK, "nothing has landed yet")
+    held, events = earlier(table), earlier_events(table)
+    if held:
+        return Finding(what, Health.BROKEN, f"raw has values of {', '.join(held)} from before the policy of columns", REMEDY)
+    if events:
+        why = f"quarantine has {events:,} events from before the policy of columns, as they came"
+        return Finding(what, Health.BROKEN, why, f"`cdc-views replay {table.name}`; then as for raw: {REMEDY}")
     waiting = f"; {found.quarantined:,} events wait in quarantine" if found.quarantined else ""
     return Finding(what, Health.OK, f"{found.raw_facts:,} changes landed{waiting}")
 

@@ -54,6 +54,8 @@ def events_read(table: TableContext, engine: EnginePlugin | None) -> Directly:
 def _read(table: TableContext, engine: EnginePlugin | None) -> EventsRead:
     if table.config.raw.reading is ReadBy.COPY:
         raise NotInSqlError("`reading: copy` is set")
+    if table.config.policies:
+        raise NotInSqlError("policies of columns are applied to a copy")
     if engine is None:
         raise NotInSqlError("no engine is known to run this dialect")
     if not table.project.is_remote and Denylist.read(table.forgotten_file).entries:

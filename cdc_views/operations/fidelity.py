@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cdc_views.formats.base import Verdict
 from cdc_views.operations.context import TableContext
+from cdc_views.operations.policies import with_policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +24,15 @@ class FidelityLine:
 def fidelity_of(table: TableContext) -> list[FidelityLine]:
     """Return one verdict per column, in schema order; verdicts on whole rows (`*`) come first.
 
-    For an external table the first one says whether views read its events themselves, or a copy, and which column is why.
+    Columns that are left out come last. For an external table the first one says whether views read its events themselves, or a
+    copy, and which column is why.
     """
     waive = table.config.fidelity.waive
-    table.check_columns("fidelity.waive", [name for name in waive if name != "*"])
+    left_out = {name for name in table.config.policies.columns if table.config.policies.leaves_out(name)}
+    table.check_columns("fidelity.waive", [name for name in waive if name not in {"*", *left_out}])
     lines = [
         FidelityLine(table.name, line.column, line.verdict, line.reason, line.case, waive.get(line.column, ""))
-        for line in table.format.fidelity(table.schema)
+        for line in with_policies(table, table.format.fidelity(table.schema))
     ]
     return _of_reading(table, waive.get("*", "")) + lines
 

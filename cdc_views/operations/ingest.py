@@ -47,7 +47,13 @@ def adapted_as_it_is(table: TableContext) -> Adaptation | None:
         return None
     raw, config, forgotten = table.raw, table.config.raw, forgotten_of(table)
     # everything that decides how events are decoded
-    decisive = [version("cdc-views"), LAYOUT_VERSION, config.model_dump_json(exclude={"table", "topics"}), repr(table.schema)]
+    decisive = [
+        version("cdc-views"),
+        LAYOUT_VERSION,
+        config.model_dump_json(exclude={"table", "topics"}),
+        repr(table.source_schema),
+    ]
+    decisive += [table.config.policies.fingerprint] if table.config.policies else []
     setting = "\n".join(map(str, decisive))
     if not table.project.is_remote:
         with _spreading(table) as spread:

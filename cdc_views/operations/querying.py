@@ -30,7 +30,7 @@ def query_table(
     """Return the rows of the merged view; see `Table.query`. Passes `asked` on to `read_of`."""
     with reading(table, engine=engine, raw_only=raw_only, confirmed=confirmed, **asked) as (opened, read, note):
         exact = opened.read(read)
-    return Result(table.relation, read.columns, exact, read.as_of, note, table.config.columns)
+    return Result(table.relation, read.columns, exact, read.as_of, note, table.config.types)
 
 
 @contextmanager

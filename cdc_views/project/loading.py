@@ -38,9 +38,22 @@ def load_project(path: Path, *, environment: Mapping[str, str] | None = None) ->
     if not isinstance(marked.document, dict):
         raise ConfigError(f"{path}:1: is no project file; keys name, engine, warehouse and tables were expected")
     try:
-        return _model_of(marked.document).model_validate(marked.document)
+        found = _model_of(marked.document).model_validate(marked.document)
     except ValidationError as error:
         raise ConfigError(_messages(error.errors(), marked, path)) from error
+    _check_secrets(found, marked, path)
+    return found
+
+
+def _check_secrets(config: ProjectConfig, marked: MarkedYaml, path: Path) -> None:
+    for index, table in enumerate(config.tables):
+        for name, column in table.columns.items():
+            place = ("tables", index, "columns", name, "key")
+            if column.key is not None and place not in marked.filled:
+                raise ConfigError(
+                    f"{path}:{marked.line(place)}: {_dotted(place)} is a secret in the file; write it as ${{NAME}}, a variable "
+                    "of the environment"
+                )
 
 
 def _model_of(document: Mapping[Any, Any]) -> type[ProjectConfig]:

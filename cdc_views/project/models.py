@@ -11,6 +11,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    SecretStr,
     SerializeAsAny,
     StrictBool,
     StrictInt,
@@ -22,6 +23,7 @@ from pydantic import (
 
 from cdc_views.formats.base import FormatOptions
 from cdc_views.formats.registry import format_class
+from cdc_views.model.column_policies import MASK, SHORTEST_KEY, ColumnPolicies, ColumnPolicy, ExtraColumns, Policy
 from cdc_views.model.config_part import ConfigPart, Name
 from cdc_views.model.cron import Cron
 from cdc_views.model.overrides import parse_override
@@ -194,6 +196,48 @@ class DataTest(ConfigPart):
         return self
 
 
+def _column(value: Any) -> Any:
+    return {"type": _override(value)} if isinstance(value, str) else value
+
+
+class ColumnConfig(ConfigPart):
+    """One column: the type in which the view shows it, or what is stored in place of its values."""
+
+    type: Annotated[Name, AfterValidator(_override)] | None = Field(
+        default=None, description="The type in which the view shows the column, as decimal(18,2)."
+    )
+    policy: Policy | None = Field(
+        default=None,
+        description="`leave_out`: nothing is stored; `hash`: the HMAC-SHA-256 of each value; `mask`: one text for every value.",
+    )
+    key: SecretStr | None = Field(
+        default=None, description="The secret of `hash`, ${NAME} of an environment variable of 16 letters or more."
+    )
+    text: StrictStr | None = Field(default=None, description="The text of `mask`; by default `***`.")
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> ColumnConfig:
+        if self.policy is None and self.type is None:
+            raise ValueError("a `type` or a `policy` was expected")
+        if self.policy is not None and self.type is not None:
+            raise ValueError("`type` does not go with `policy`: hashes and masks are texts")
+        if (self.key is None) == (self.policy is Policy.HASH):
+            raise ValueError("`key` goes with `policy: hash`, and with nothing else; write it as ${NAME}")
+        if self.key is not None and len(self.key.get_secret_value()) < SHORTEST_KEY:
+            raise ValueError(f"the key of a hash has fewer than {SHORTEST_KEY} letters, so that it could be guessed")
+        if self.text is not None and self.policy is not Policy.MASK:
+            raise ValueError("`text` goes with `policy: mask`")
+        return self
+
+    @property
+    def chosen(self) -> ColumnPolicy | None:
+        """The policy; None if there is none."""
+        if self.policy is None:
+            return None
+        key = b"" if self.key is None else self.key.get_secret_value().encode()
+        return ColumnPolicy(self.policy, key, MASK if self.text is None else self.text)
+
+
 class FidelityConfig(ConfigPart):
     """What the fidelity check lets pass."""
 
@@ -217,8 +261,15 @@ class TableConfig(ConfigPart):
     view: ViewConfig = ViewConfig()
     materialize: MaterializeConfig = MaterializeConfig()
     tests: tuple[DataTest, ...] = Field(default=(), description="Data tests besides those derived from the schema.")
-    columns: dict[Name, Annotated[Name, AfterValidator(_override)]] = Field(
-        default_factory=dict, description="Types in which the view shows columns, as `amount: decimal(18,2)`."
+    columns: dict[Name, Annotated[ColumnConfig, BeforeValidator(_column, json_schema_input_type=str | ColumnConfig)]] = Field(
+        default_factory=dict,
+        description="Columns that are shown or stored otherwise than as they come: the type in which the view shows one, as "
+        "`amount: decimal(18,2)`, or a policy, as `ssn: {policy: leave_out}`.",
+    )
+    extra_columns: ExtraColumns = Field(
+        default=ExtraColumns.QUARANTINE,
+        description="What becomes of an event with a column that the schema lacks, where events are whole rows: `quarantine`; "
+        "`leave_out`: it lands without the column; `json`: it lands with the column in `_extra`, a JSON object.",
     )
     fidelity: FidelityConfig = FidelityConfig()
     dbt: DbtConfig = DbtConfig()
@@ -237,6 +288,17 @@ class TableConfig(ConfigPart):
     def view_name(self) -> str:
         """The view's name."""
         return self.view.name or self.table
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The types in which the view shows columns, by column."""
+        return {name: one.type for name, one in self.columns.items() if one.type is not None}
+
+    @property
+    def policies(self) -> ColumnPolicies:
+        """What is stored of columns."""
+        chosen = {name: policy for name, one in self.columns.items() if (policy := one.chosen) is not None}
+        return ColumnPolicies(chosen, self.extra_columns)
 
     @property
     def slug(self) -> str:

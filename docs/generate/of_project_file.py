@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin
 
 from page_text import code, docstring, page, table
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
 from cdc_views.formats.base import FormatOptions
@@ -85,7 +85,7 @@ def _choices(field: Any) -> str:
     return ", ".join(map(code, schema["enum"]))
 
 
-_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
+_NAMES = {str: "text", SecretStr: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
 
 
 def _type(annotation: Any) -> str:

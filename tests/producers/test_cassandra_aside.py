@@ -29,6 +29,8 @@ from cdc_producers.metrics import Health
 from cdc_producers.source import Emitted
 
 from cdc_views.errors import UsageError
+from cdc_views.formats.base import RawFormat
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import Position
 from cdc_views.schemas.cql.reader import read_cql
 
@@ -49,6 +51,7 @@ class Target:
     """A table whose landing stands somewhere."""
 
     landed: Position | None = None
+    format: RawFormat = field(default_factory=CassandraMutation)
 
     def lander(self, stream: str) -> Target:
         return self

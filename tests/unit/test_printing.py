@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cdc_views.cli.printing import as_json_rows, print_rows
+from cdc_views.cli.printing import Appearance, as_json_rows, print_rows
 
 UNSEEN = [*range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF]
 TEXT = "a" + "".join(map(chr, UNSEEN)) + "\x1b]0;x\x07 é 😀 \\u009b"
@@ -40,3 +40,16 @@ def test_csv_moves_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: 
     out = printed(capsys, "csv")
     assert not [letter for letter in out if not letter.isprintable() and letter not in "\r\n"]
     assert "\\x1b]0;x\\x07 é 😀" in out
+
+
+def test_a_table_cuts_long_values_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"id": "1", "notes": f'"{"x" * 50}"', "origins": '["a 1", "a 1", "b 2"]'}]
+    appearance = Appearance(copies=frozenset({"origins"}), longest=5)
+    print_rows(["id", "notes", "origins"], rows, format="table", appearance=appearance)
+    found = capsys.readouterr()
+    assert "| 1  | xxxxx… (50 characters) | a 1 ×2, b 2 |" in found.out
+    assert "cut after 5 characters" in found.err
+    print_rows(["id", "notes", "origins"], rows, format="vertical", appearance=appearance)
+    whole = capsys.readouterr()
+    assert "x" * 50 in whole.out
+    assert whole.err == ""

@@ -59,7 +59,7 @@ def test_every_key_of_the_interface_is_read(tmp_path: Path) -> None:
     assert (table.raw.format, table.raw.table, table.replication_factor) == ("cassandra-mutation", "raw/shop_orders", 3)
     assert (table.view_name, table.view.strategy) == ("orders", Strategy.AUTO)
     assert (table.materialize.schedule, table.materialize.lateness) == ("*/15 * * * *", "10d")
-    assert table.columns == {"amount": "decimal(18,2)"}
+    assert table.types == {"amount": "decimal(18,2)"}
     assert table.fidelity.waive == {"note": "we never read it"}
     assert (table.dbt.materialized, table.dbt.tags, table.dbt.group) == (DbtMaterialization.TABLE, ("daily",), "sales")
     assert (table.dbt.description, table.dbt.columns) == ("Orders.", {"note": "A note."})

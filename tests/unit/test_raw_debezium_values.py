@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import SourceLine, Verdict
-from cdc_views.formats.connect.hints import Binary, Decimals, Hints, Unit, is_unavailable
+from cdc_views.formats.connect.hints import Binary, Decimals, Hints, Unit
 from cdc_views.formats.connect.record import ConnectType
 from cdc_views.formats.connect.rows import list_path
 from cdc_views.formats.connect.values import native
 from cdc_views.formats.debezium.format import Debezium
+from cdc_views.formats.unavailable import is_unavailable
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.rules.codec.comparable import comparable

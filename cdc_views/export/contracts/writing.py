@@ -115,16 +115,26 @@ def object_of(table: TableContext) -> dict[str, Any]:
         "logicalType": "object",
         "description": f"The latest row of every key of {table.name}.",
         "dataGranularityDescription": grain(schema),
-        "customProperties": [{"property": PROPERTY, "value": source_form(schema), "vendor": VENDOR}],
+        "customProperties": [{"property": PROPERTY, "value": source_form(schema), "vendor": VENDOR}, *_policies(table)],
         "properties": properties,
         "quality": [_one_row_per_key(schema), *of_rows, *map(_invariant, INVARIANTS)],
     }
+
+
+def _policies(table: TableContext) -> list[dict[str, Any]]:
+    """Return what is stored of columns, those that are left out among them."""
+    policies = table.config.policies
+    found = {name: one.policy.value for name, one in policies.columns.items()}
+    named = [("columnPolicies", found), ("extraColumns", policies.extra.value)] if policies else []
+    return [{"property": name, "value": value, "vendor": VENDOR} for name, value in named if value]
 
 
 def _property(table: TableContext, column: Column, shown: pa.DataType, quality: list[dict[str, Any]]) -> dict[str, Any]:
     schema = table.schema
     target = dialect(table.project.config.engine).sqlglot_name
     found: dict[str, Any] = {"name": column.name, "description": f"{ROLES[column.role]}, {column.type}"}
+    if column.name in table.config.policies.columns:
+        found["transformDescription"] = f"Shows {table.config.policies.columns[column.name].shown}."
     found |= _type_parts(column.type, shown, dialect=target)
     if column.is_key:
         found |= {"primaryKey": True, "primaryKeyPosition": schema.row_key.index(column) + 1}

@@ -69,6 +69,8 @@ def columns_of(table: Table) -> list[dict[str, Any]]:
         role = ROLES[column.role]
         meta = {"role": role, "type": literal(str(column.type))}
         meta |= {"fidelity": verdicts[column.name]} if column.name in verdicts else {}
+        policy = table.config.policies.columns.get(column.name)
+        meta |= {} if policy is None else {"policy": policy.policy.value}
         one = {
             "name": literal(column.name),
             # the user's may call `doc(…)`, as everywhere in dbt

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_views.errors import MalformedEventError, did_you_mean
-from cdc_views.formats.connect.hints import Hints, is_unavailable
+from cdc_views.formats.connect.hints import Hints
 from cdc_views.formats.connect.values import array, map_entries, map_key, named
+from cdc_views.formats.unavailable import is_unavailable
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import ListOf, LogicalType, MapOf, SetOf, Udt
 from cdc_views.rules.cells import Cell, Deletion, Liveness

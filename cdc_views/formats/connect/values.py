@@ -7,7 +7,7 @@ import json
 import struct
 import uuid
 from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import InvalidOperation
 from typing import Any
 
 from cdc_views.errors import MalformedEventError
@@ -25,7 +25,7 @@ from cdc_views.formats.connect.scalars import (
 from cdc_views.model.types import INTEGER_BITS, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.rules.codec.comparable import comparable
 from cdc_views.rules.codec.jsonread import parse_json
-from cdc_views.rules.codec.jsontext import quote
+from cdc_views.rules.codec.jsontext import json_text
 from cdc_views.rules.codec.serialized import java_inet, serialize
 
 _NOT_SO = (
@@ -159,17 +159,6 @@ def _text(value: Any, hints: Hints) -> str:
     if isinstance(value, bool):
         raise ValueError("a string was expected")
     return _json(value)
-
-
-def json_text(value: Any) -> str:
-    """Return parsed JSON as compact JSON text; numbers stay as they were."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{quote(name)}:{json_text(item)}" for name, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(json_text(item) for item in value) + "]"
-    if isinstance(value, str):
-        return quote(value)
-    return str(value) if isinstance(value, Decimal) else json.dumps(value)
 
 
 def _json(value: Any) -> str:

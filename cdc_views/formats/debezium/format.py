@@ -11,6 +11,7 @@ from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import Fidelity, FormatOptions, RawFormat, SourceLine, WriteOrder
 from cdc_views.formats.connect.hints import Binary, Decimals, Hints, Unit
 from cdc_views.formats.connect.record import ConnectType, Record, integer, mapping, member, read_record, string
+from cdc_views.formats.connect.redacting import redacted_record
 from cdc_views.formats.connect.rows import HintsOf, RowKey, Stamp, deleted_row, has_key, key_object, read_key, written_row
 from cdc_views.formats.debezium.fidelity import debezium_fidelity
 from cdc_views.formats.debezium.form import EventPaths, locate_envelope, locate_row, locate_tombstone
@@ -23,7 +24,9 @@ from cdc_views.formats.debezium.notices import (
     split_metadata,
 )
 from cdc_views.formats.debezium.order import MYSQL, POSTGRES, arrival_order, arrival_origin, envelope_order, flat_order
+from cdc_views.formats.debezium.redacting import redacted_value
 from cdc_views.formats.forms import NoFormError, RowForm
+from cdc_views.formats.redaction import EventColumns
 from cdc_views.model.config_part import Name
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind
@@ -56,6 +59,7 @@ class Debezium(RawFormat):
     is_positioned = True
     order = WriteOrder.LOG_POSITION
     has_forms = True
+    writes_whole_rows = True
 
     def __init__(self, known: DebeziumOptions | None = None) -> None:
         self._known = known or DebeziumOptions()
@@ -84,6 +88,9 @@ class Debezium(RawFormat):
         if is_envelope(value):
             return self._envelope(record, schema)
         return self._flat(record, event, schema)
+
+    def redact(self, document: Any, columns: EventColumns) -> Any:
+        return redacted_record(document, columns, value=redacted_value)
 
     def row_form(self, contents: Sequence[bytes], schema: TableSchema) -> RowForm | None:
         text = contents[-1].decode()

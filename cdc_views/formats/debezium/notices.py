@@ -41,6 +41,11 @@ def is_told_by_values(value: Mapping[str, Any]) -> bool:
     return names >= _TRANSACTION or {"op", "message"} <= names or is_row_or_envelope
 
 
+def is_metadata(name: str) -> bool:
+    """Whether a member of an unwrapped row is what `add.fields` added, and not a column."""
+    return _PREFIXED.fullmatch(name) is not None
+
+
 def split_metadata(value: Mapping[str, Any], schema: TableSchema) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (columns, metadata) of an unwrapped row.
 

@@ -14,6 +14,7 @@ from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import Fidelity, RawFormat, SourceLine
 from cdc_views.formats.connect.hints import Hints, Unit
 from cdc_views.formats.connect.record import ConnectType, Record, integer, mapping, member, read_record, string
+from cdc_views.formats.connect.redacting import redacted_record
 from cdc_views.formats.connect.rows import (
     HintsOf,
     Stamp,
@@ -27,7 +28,9 @@ from cdc_views.formats.connect.rows import (
 )
 from cdc_views.formats.debezium.notices import is_notice
 from cdc_views.formats.debezium_cassandra.fidelity import cassandra_fidelity
+from cdc_views.formats.debezium_cassandra.redacting import redacted_value
 from cdc_views.formats.debezium_cassandra.shape import Image, read_bound, read_image
+from cdc_views.formats.redaction import EventColumns
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind
 from cdc_views.rules.cells import TTL_BITS, Cell, Deletion, Liveness
@@ -62,6 +65,9 @@ class DebeziumCassandra(RawFormat):
         if is_notice(value):
             return []
         return _facts(_Event.of(record, schema), schema)
+
+    def redact(self, document: Any, columns: EventColumns) -> Any:
+        return redacted_record(document, columns, value=redacted_value)
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
         return cassandra_fidelity(schema)

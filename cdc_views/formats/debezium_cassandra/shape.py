@@ -15,6 +15,7 @@ from cdc_views.errors import MalformedEventError
 from cdc_views.formats.connect.hints import Binary, Hints
 from cdc_views.formats.connect.record import mapping, member, string
 from cdc_views.formats.connect.values import named
+from cdc_views.model.naming import sanitized
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.rules.codec.jsonread import from_json, parse_json
@@ -22,7 +23,6 @@ from cdc_views.rules.codec.times import parse_micros
 from cdc_views.rules.facts import Bound
 
 _START, _END = "_range_start", "_range_end"
-_UNSAFE = re.compile(r"[^a-zA-Z0-9_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,6 @@ def read_image(after: Mapping[str, Any], schema: TableSchema) -> Image:
             cells[plain] = {**cell, "value": cell.get("value")}
     keys = frozenset(column.name for column in schema.row_key)
     return Image(cells, keys, *(None if schema.has(name) else after.get(name) for name in (_START, _END)))
-
-
-def sanitized(name: str) -> str:
-    """Return a column's name as Connect's BigQuery sink writes it (`sanitizeFieldNames`): only letters, digits, `_`."""
-    plain = _UNSAFE.sub("_", name)
-    return f"_{plain}" if plain[:1].isdigit() else plain
 
 
 def read_bound(end: Any, schema: TableSchema, *, side: str) -> Bound:

@@ -11,8 +11,10 @@ from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import Fidelity, RawFormat, SourceLine, Verdict, WriteOrder
 from cdc_views.formats.connect.hints import Hints
 from cdc_views.formats.connect.record import ConnectType, mapping, read_line
+from cdc_views.formats.connect.redacting import image, redacted_key, redacted_line
 from cdc_views.formats.connect.rows import HintsOf, Stamp, deleted_row, key_object, read_key, written_row
 from cdc_views.formats.debezium.order import arrival_order, arrival_origin
+from cdc_views.formats.redaction import EventColumns, UnlocatedError
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar, SetOf, VectorOf
 from cdc_views.rules.codec.jsonread import parse_json
@@ -24,6 +26,7 @@ class KeyValue(RawFormat):
 
     name = "key-value"
     order = WriteOrder.LOG_POSITION
+    writes_whole_rows = True
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
         document = mapping(parse_json(event.text), what="the event")
@@ -41,8 +44,27 @@ class KeyValue(RawFormat):
         key = read_key(schema, [given, row], hints_of=_hints_of(record.key_type or record.value_type))
         return [written_row(schema, key, row, stamp=stamp, hints_of=_hints_of(record.value_type), origin=origin)]
 
+    def redact(self, document: Any, columns: EventColumns) -> Any:
+        if not isinstance(document, dict) or not {"key", "value"} <= document.keys():
+            raise UnlocatedError("the event has no key, or no value")
+        return redacted_line(
+            document,
+            columns,
+            value=lambda value, columns: image(_without_unions(value, columns), columns, takes_extra=True),
+            key=lambda key, columns: redacted_key(_without_unions(key, columns), columns),
+        )
+
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
         return [*_ROWS, *(_of_column(column) for column in schema.columns)]
+
+
+def _without_unions(document: Any, columns: EventColumns) -> Any:
+    """Return a key or row without the unions around it and around columns with a policy."""
+    opened = _open(document) if not _has_column(columns.schema, document) else document
+    if not isinstance(opened, dict):
+        return opened
+    policed = columns.redaction.policies.columns
+    return {name: _column(columns.schema, name, value) if name in policed else value for name, value in opened.items()}
 
 
 def _hints_of(declared: ConnectType | None) -> HintsOf:

@@ -101,7 +101,7 @@ class _Attempt:
         external, derived = self.external, self.decoder.raw
         self.reading = Reading.of(
             self.decoder.format.name,
-            derived.relation.schema,
+            self.decoder.format.source_schema(derived.relation.schema),
             columns=external.columns,
             partitions=external.partitions,
             where=external.location,
@@ -161,7 +161,6 @@ class _Attempt:
         version, how = external.delta.version(), (self.decoder, self.reading, self.batch_rows)
         groups = groups_of(files, most_bytes=self.group_bytes)
         tasks = [GroupTask(name, external.location, version, group, *how) for group in groups]
-        # the secret of forgotten keys stays in this process
-        spread = in_this_process if len(tasks) < 2 or self.decoder.holds_back else self.spread
+        spread = in_this_process if len(tasks) < 2 or self.decoder.has_secret else self.spread
         with leaving_nothing(derived.location, name):
             return spread(adapt_group, tasks, sees=[derived.location, external.location])

@@ -25,9 +25,9 @@ from cdc_views.errors import MalformedEventError, UsageError
 from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.debezium.notices import split_metadata
-from cdc_views.formats.debezium_cassandra.shape import sanitized
 from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.landing.external.texts import ValuePlace, Writer, embedded, is_text, plain_type, utf8, writer_of
+from cdc_views.model.naming import sanitized
 from cdc_views.model.schema import TableSchema
 
 _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")

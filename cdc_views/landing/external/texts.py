@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdc_views.errors import MalformedEventError, UsageError
-from cdc_views.formats.debezium_cassandra.shape import sanitized
+from cdc_views.model.naming import sanitized
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, SetOf, TupleOf, Udt, VectorOf, contains
 from cdc_views.rules.codec.jsonread import parse_json

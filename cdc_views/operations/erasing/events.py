@@ -66,7 +66,7 @@ def _is_about(letter: bytes, decoder: Decoder, key: ErasedKey) -> bool:
     _, mark, value = letter.partition(b'"key": null, "value": ')
     for event in (letter, value[:-1]) if mark else (letter,):
         with suppress(MalformedEventError):
-            if any(key.is_about(fact) for fact in decoder.facts(event, line=0, offset=0)):
+            if any(key.is_about(fact) for fact in decoder.facts_as_written(event, line=0, offset=0)):
                 return True
     return False
 
@@ -103,7 +103,7 @@ def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_external: 
             continue
         place = {"line": 0, "offset": 0} if is_external else {"line": row["line"], "offset": row["offset"]}
         try:
-            facts = decoder.facts(row["event"], **place)
+            facts = decoder.facts_as_written(row["event"], **place)
         except MalformedEventError:
             known.undecodable[row["event_id"]] = row["event"]
             continue

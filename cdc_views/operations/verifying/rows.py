@@ -118,7 +118,7 @@ class Shown:
         for column in self.table.schema.row_key:
             is_listed = isinstance(column.type, Scalar) and column.type.kind in _LISTED
             values = {key[column.name] for key in keys}
-            if column.name not in self.table.config.columns and is_listed and all(map(_is_plain, values)):
+            if column.name not in self.table.config.types and is_listed and all(map(_is_plain, values)):
                 listed = (f"'{value}'" if isinstance(value, str) else str(value) for value in sorted(values))
                 conditions.append(f"{quoted(column.name)} IN ({', '.join(listed)})")
         return " AND ".join(conditions) or None
@@ -256,7 +256,7 @@ class ServedRows:
         return repr([row[name] for name in self.key_columns])
 
     def _key_text(self, values: Mapping[str, Any]) -> str:
-        schema, overrides = self.table.schema, self.table.config.columns
+        schema, overrides = self.table.schema, self.table.config.types
         names = [column.name for column in schema.row_key]
         (row,) = friendly_table(schema, [values], columns=names, overrides=overrides).to_pylist()
         return repr([row[name] for name in names])

@@ -9,7 +9,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
-from cdc_views.errors import EngineError, UsageError
+from cdc_views.errors import EngineError, UnsupportedError, UsageError
 from cdc_views.landing.live_sources import LiveOrder, LiveTable, SourceRow, live_source
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.operations.applied import applied_file
@@ -62,6 +62,12 @@ def verify_table(
         raise UsageError(
             f"{table.project.file}: {table.name} has no `source`; give it one, as source: postgresql://host/shop, or name one "
             "with --source"
+        )
+    if redacted := sorted(table.config.policies.columns):
+        # the source has other values in them than raw does, and perhaps in the key
+        raise UnsupportedError(
+            f"{table.project.file}: {table.name} has a policy on {', '.join(redacted)}, and such tables cannot be verified yet",
+            remedy="verify a table without policies, or compare with `truth` in `validate`",
         )
     order, counted = LiveOrder(table.name, table.schema, table.format), load or SourceLoad(bounds or Bounds())
     with live_source(address)(address, order) as live:

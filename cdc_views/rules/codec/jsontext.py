@@ -25,6 +25,17 @@ def quote(text: str) -> str:
     return _ESCAPES.sub(lambda found: "\\u" + found[0][2:].upper(), quoted) if "\\u" in quoted else quoted
 
 
+def json_text(value: Any) -> str:
+    """Return parsed JSON as compact JSON text; numbers stay as they were."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{quote(name)}:{json_text(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(json_text(item) for item in value) + "]"
+    if isinstance(value, str):
+        return quote(value)
+    return str(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
 def to_json(kind: LogicalType, value: Any) -> str:
     """Return the JSON text of a native value: `null` for None, and for NaN and infinities, which JSON lacks; `""` for `EMPTY`."""
     return _text(kind, value, _PRINT)

@@ -9,7 +9,8 @@ import base64
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cdc_views.formats.connect.hints import MARK, Hints
+from cdc_views.formats.connect.hints import Hints
+from cdc_views.formats.unavailable import MARK
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar, carries_comparable

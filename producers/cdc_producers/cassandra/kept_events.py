@@ -89,7 +89,8 @@ class KeptEvents:
             return
         if item.table not in self._files:
             self._files[item.table] = self._opened(self._path(item.table))
-        fields = [item.stream, *item.position, item.happened, base64.b64encode(item.content).decode()]
+        content = self.targets[item.table].format.kept(item.content)
+        fields = [item.stream, *item.position, item.happened, base64.b64encode(content).decode()]
         self._files[item.table].write(json.dumps(fields) + "\n")
 
     def _opened(self, path: Path) -> IO[str]:

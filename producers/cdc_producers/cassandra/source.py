@@ -169,7 +169,9 @@ class _Work:
             raw = None if name in troubles else target.lander(self.follower.stream).raw
             lists = lists_of(target.schema)
             since = source.lists.newest(name) if lists else 0
-            plans.append(None if raw is None else ColumnPlan(raw.relation, self.follower.node, since))
+            # policies are applied to events, not to rows that the reader made
+            makes_rows = raw is not None and target.format.redaction is None
+            plans.append(None if raw is None or not makes_rows else ColumnPlan(raw.relation, self.follower.node, since))
             self._lists[name] = lists if since else ()
         self.reader.take(schema, wanted, plans=plans, passed_over=self.follower.gone)
         source.gaps.aside = frozenset(troubles)

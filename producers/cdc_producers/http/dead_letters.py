@@ -11,6 +11,7 @@ member         meaning
 `reason`       why it went here
 `value`        the event, letter by letter, where it is JSON; with `key`, null, `land debezium` reads these lines
 `bytes`        else its bytes, base64
+`withheld`     instead of both, where columns of the project have policies: its size in bytes and its SHA-256
 =============  ====================================================================================
 """
 
@@ -34,9 +35,13 @@ _REMEMBERED = 10_000
 
 @dataclass(slots=True)
 class DeadLetters:
-    """The file of events without a table; has a repeated event once while this process remembers it."""
+    """The file of events without a table; has a repeated event once while this process remembers it.
+
+    `withholds`: without their content, in which any value may be.
+    """
 
     file: Path
+    withholds: bool = False
     _lock: Lock = field(default_factory=Lock)
     _known: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
 
@@ -50,7 +55,8 @@ class DeadLetters:
             if identity in self._known:
                 return False
             try:
-                self._append(json.dumps(fields)[:-1] + ", " + _as_member(content) + "}\n")
+                member = _withheld(content) if self.withholds else _as_member(content)
+                self._append(json.dumps(fields)[:-1] + ", " + member + "}\n")
             except OSError as error:
                 raise EngineError(f"{self.file}: {error.strerror}; check the path, its permissions and the free space") from error
             self._known[identity] = None
@@ -72,6 +78,10 @@ class DeadLetters:
             except OSError:
                 out.truncate(start)  # leave no half line, as after a full disk
                 raise
+
+
+def _withheld(content: bytes) -> str:
+    return f'"withheld": {{"bytes": {len(content)}, "sha256": "{hashlib.sha256(content).hexdigest()}"}}'
 
 
 def _as_member(content: bytes) -> str:

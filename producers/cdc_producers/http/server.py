@@ -63,7 +63,9 @@ def _routes(options: HttpOptions, order: ProducerOrder, reports: Reports) -> Rou
     router = Router(tuple(queues), options.stations(tuple(queues)))
     if order.project.warehouse is None:
         raise UsageError("the warehouse is not a local folder, where dead letters could be kept; name a local one")
-    letters = DeadLetters(order.project.warehouse / "http" / options.name / "dead_letters.jsonl")
+    # an event without a table may be one of a table whose columns have policies
+    withholds = any(table.format.has_policies for table in order.targets)
+    letters = DeadLetters(order.project.warehouse / "http" / options.name / "dead_letters.jsonl", withholds)
     keeps_unknown = options.unknown_table is UnknownTable.KEEP
     receiver = Receiver(queues, router, letters, metrics, order.log, keeps_unknown=keeps_unknown)
     rate = Rate(options.rate, options.rate, time.monotonic) if options.rate else None

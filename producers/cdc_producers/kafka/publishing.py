@@ -96,7 +96,7 @@ class TopicTarget(StreamTarget):
         """Return the function that makes an event's records by the current schema; create the topic and register its schemas."""
         if self._write is None or self._version != self.version():
             self._version = self.version()
-            is_rows, schema = self.format.name != MUTATION, self.schema
+            is_rows, schema = self.format.name != MUTATION, self.format.stored_schema(self.schema)
             self.publisher.create(self.topic, cleanup_policy="compact" if is_rows else "delete")
             encoder: Encoder = JsonEncoder(schema)
             if is_rows and self.registry is not None:
@@ -151,8 +151,11 @@ class TopicLander(EventLander):
 
     def _records(self, event: StreamEvent) -> list[Record]:
         write = self.target.write()
+        found = self.target.format.redacted(_bytes(event))
+        if found.reason:
+            raise MalformedEventError(found.reason)
         try:
-            text = _bytes(event).decode()
+            text = found.content.decode()
         except UnicodeDecodeError as error:
             raise MalformedEventError(f"not UTF-8: {error.reason} at byte {error.start}") from error
         try:
@@ -166,9 +169,10 @@ class TopicLander(EventLander):
             raise MalformedEventError(f"it cannot be written as a row: {type(error).__name__}: {error}") from error
 
     def _dead(self, event: StreamEvent, reason: str) -> Outgoing:
+        content = self.target.format.kept(_bytes(event))
         place: dict[str, Any] = {"stream": self.stream, "at": event.position.at, "nth": event.position.nth}
         headers = (("reason", reason.encode()), ("table", self.target.name.encode()))
-        return Outgoing(f"{self.target.topic}__quarantine", json.dumps(place).encode(), _bytes(event), headers)
+        return Outgoing(f"{self.target.topic}__quarantine", json.dumps(place).encode(), content, headers)
 
 
 def _bytes(event: StreamEvent) -> bytes:

@@ -122,7 +122,7 @@ _DAY = 86_400
 def _time_in_utc(text: str) -> str:
     found = _TIMETZ.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no time with a zone")
+        raise ValueError("a value is no time with a zone")
     hours, minutes, seconds, _, _, *zone = (int(part) if part and part.isdecimal() else 0 for part in found.groups())
     offset = zone[0] * 3600 + zone[1] * 60 + zone[2]
     clock = hours * 3600 + minutes * 60 + seconds - (offset if found[5] == "+" else -offset)
@@ -141,7 +141,7 @@ def interval_micros(text: str) -> str:
     """Return an interval in PostgreSQL's `iso_8601` style as µs; raises ValueError for any other text."""
     found = _INTERVAL.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no interval")
+        raise ValueError("a value is no interval")
     years, months, days, hours, minutes = (int(part or 0) for part in found.groups()[:5])
     micros = int(found[7] or 0) * 1_000_000 + int((found[8] or "").ljust(6, "0"))
     clock = ((days * 24 + hours) * 60 + minutes) * 60_000_000 + (-micros if found[6] else micros)
@@ -182,7 +182,7 @@ def parse_array(text: str, delimiter: str = ",") -> list[Any]:
     match open_lists:
         case [[list() as items]] if at == len(body):
             return items
-    raise ValueError(f"{text[:40]!r} is no array")
+    raise ValueError("a value is no array")
 
 
 _ENCODERS: dict[int, Encode] = {
