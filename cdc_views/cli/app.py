@@ -24,6 +24,7 @@ from cdc_views.cli import (
     commands_query,
     commands_state,
     commands_validate,
+    commands_verify,
     commands_warehouse,
 )
 from cdc_views.cli.completion import completion, is_asked, prepare
@@ -89,6 +90,7 @@ app.command("history", rich_help_panel=_INSPECT)(commands_query.history)
 app.command("replicas", rich_help_panel=_INSPECT)(commands_query.replicas)
 app.command("fidelity", rich_help_panel=_QUALITY)(commands_query.fidelity)
 app.command("validate", rich_help_panel=_QUALITY)(commands_validate.validate)
+app.command("verify", rich_help_panel=_QUALITY)(commands_verify.verify)
 app.command("report", rich_help_panel=_QUALITY)(commands_validate.report)
 app.add_typer(commands_export.contract, name="contract", rich_help_panel=_QUALITY)
 app.add_typer(commands_export.dbt, name="dbt", rich_help_panel=_TOOLS)

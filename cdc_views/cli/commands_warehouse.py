@@ -43,7 +43,9 @@ def status(asked: Request) -> None:
     from cdc_views.operations.status import status_of
 
     found = [status_of(table) for table in asked.tables]
-    columns = _STANDING if all(one.registered is None for one in found) else (*_STANDING, "registered")
+    # what only some projects have
+    more = [name for name in ("registered", "verified_through") if any(getattr(one, name) is not None for one in found)]
+    columns = (*_STANDING, *more)
     asked.print(columns, ({**fields_of(one, columns), "problem": one.problem or None} for one in found))
     for one in found:
         if one.problem:

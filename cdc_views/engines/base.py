@@ -318,6 +318,10 @@ class Engine(Protocol):
         Raises `NoViewsError` if the catalog of `view` takes no views.
         """
 
+    def stale_rows(self, view: ViewDefinition) -> int | None:
+        """Return in how many rows the catalog's view differs from what this definition shows; None: the engine cannot tell."""
+        return None
+
     def close(self) -> None:
         """Release the engine's resources."""
 

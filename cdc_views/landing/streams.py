@@ -237,6 +237,13 @@ def _text_of(part: Callable[[int], int | None]) -> str:
     return b"".join(pieces).decode()
 
 
+def positions_in(log: TableLog) -> dict[str, Position]:
+    """Return the last landed position of each stream of a raw table."""
+    parts = {name.removeprefix("stream:"): number for name, number in log.transactions.items() if name.startswith("stream:")}
+    names = {name.removesuffix(":at") for name in parts if name.endswith(":at")}
+    return {name: Position(parts[f"{name}:at"], parts.get(f"{name}:nth", 0)) for name in sorted(names)}
+
+
 def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[StreamEvent]:
     """Return the events after a position; of rows and blocks that begin before it, or that overlap, only the new part."""
     positions = [known or _BEFORE_ALL, *(event.position for event in events)]

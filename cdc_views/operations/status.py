@@ -10,6 +10,7 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.operations.catalogs import names_of
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted
+from cdc_views.operations.verifying.record import record_of
 from cdc_views.state.identity import MismatchError
 from cdc_views.state.state_table import checked, open_state
 from cdc_views.state.tail import committed_at, rows_of, tail_of
@@ -23,6 +24,7 @@ class TableStatus:
     `changed_at` is the time of the last commit, ISO 8601 in UTC. `quarantined` events could not land. `state_version` is the raw
     version that the state covers; `unmerged` are later facts, which each read merges. `problem` states why commands refuse to
     read the table; mostly empty. `registered` are the names in the catalog of `spark: {catalog: …}`; None without one.
+    `verified_through` is the newest proof of `verify`, in one line; None before its first run.
     """
 
     table: str
@@ -36,12 +38,13 @@ class TableStatus:
     unmerged: int | None = None
     problem: str = ""
     registered: str | None = None
+    verified_through: str | None = None
 
 
 def status_of(table: TableContext) -> TableStatus:
     """Return the status of a table; raises `EngineError` for an unreadable log."""
-    names = names_of(table)
-    return replace(_status_of(table), registered=None if names is None else ", ".join(names))
+    names, proven = names_of(table), record_of(table).verified_through
+    return replace(_status_of(table), registered=None if names is None else ", ".join(names), verified_through=proven)
 
 
 def _status_of(table: TableContext) -> TableStatus:

@@ -250,6 +250,11 @@ class TableConfig(ConfigPart):
     name: Name = Field(description="`keyspace.table`, or `database.schema.table`; unquoted and case-sensitive.")
     schema_: Name = Field(alias="schema", description="A CQL or SQL DDL file, an .avsc, or a YAML schema.")
     raw: RawConfig
+    source: Name | None = Field(
+        default=None,
+        description="Address of the running source, for `verify`: postgresql://user@host/database, mariadb://user@host, "
+        "cassandra://host. Without a host: the environment, as the producer reads it. Write secrets as ${NAME}.",
+    )
     replication_factor: Annotated[int, Field(strict=True, ge=1)] | None = Field(
         default=None, description="How many replicas hold each mutation."
     )

@@ -25,6 +25,7 @@ from cdc_views.operations.ingest import adapted
 from cdc_views.operations.lateness import state_of
 from cdc_views.operations.querying import explain_row, query_table
 from cdc_views.operations.replication import ReplicaReport, expected_of, replicas
+from cdc_views.operations.verifying.record import record_of
 from cdc_views.plan import names
 from cdc_views.plan.expr import Agg, Call, Each, Expr, Field, Fold, Greatest, Item, Lit, Named, Op, col
 from cdc_views.plan.nodes import Aggregate, Node, Ordered, Scan
@@ -90,6 +91,7 @@ def collect(
             no_checks=no_checks,
             recent=rows,
             no_recent=no_recent,
+            verified_through=record_of(table).verified_through or "",
             **figures,
         )
 

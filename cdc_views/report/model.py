@@ -105,8 +105,8 @@ class TableReport:
 
     `raw`, `ages` and `shown` (rows of the view) are None if nothing has landed, `state` and `serving` if there is none,
     `replicas` if copies cannot be counted. `first_quarantined` is file and line of the first waiting event. `late` counts facts
-    that landed after the lateness horizon. `recent` has the most recently written rows, newest first. With `micros`, write times
-    are µs since the epoch, otherwise log positions.
+    that landed after the lateness horizon. `verified_through` is the newest proof of `verify`. `recent` has the most
+    recently written rows, newest first. With `micros`, write times are µs since the epoch, otherwise log positions.
     """
 
     name: str
@@ -131,6 +131,7 @@ class TableReport:
     no_checks: str = ""
     recent: tuple[RecentRow, ...] = ()
     no_recent: str = ""
+    verified_through: str = ""
 
     @property
     def results(self) -> Results:

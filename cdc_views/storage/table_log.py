@@ -300,6 +300,11 @@ class TableLog:
         """Return the version last recorded under the transaction id `name`, or None."""
         return self._replayed.transactions.get(name)
 
+    @property
+    def transactions(self) -> Mapping[str, int]:
+        """The version last recorded under each transaction id."""
+        return self._replayed.transactions
+
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the table."""

@@ -10,6 +10,7 @@ import struct
 import sys
 import tempfile
 import termios
+from html import escape
 from io import StringIO
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def terminal_picture() -> str:
     for text in texts:
         console.print(_coloured(text))
     drawn = console.export_svg(title="cdc-views", theme=MONOKAI, unique_id="terminal")
+    told = f"<title>cdc-views in a terminal</title>\n<desc>{escape(' and '.join(map(_typed, _SHOWN)), quote=False)}</desc>\n"
+    drawn = drawn.replace("<style>", f"{told}<style>", 1)
     # no request for a font
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL).replace("Fira Code", "ui-monospace, Menlo, Consolas")
 

@@ -138,6 +138,21 @@ class DuckDbEngine(Engine):
                 raise EngineError(f"DuckDB cannot create view {view.schema}.{view.name}: {error}") from error
         return statement
 
+    def stale_rows(self, view: ViewDefinition) -> int | None:
+        planned = replace(view, name=f"{view.name}__cdc_views_planned")
+        statement = view_statement(planned)
+        applied, now = (f"{quoted(view.schema)}.{quoted(name)}" for name in (view.name, planned.name))
+        counted = (
+            f"SELECT count(*) FROM ((FROM {applied} EXCEPT ALL FROM {now}) UNION ALL (FROM {now} EXCEPT ALL FROM {applied}))"
+        )
+        with _for_views(self, self._database) as connection, in_its_words():
+            with_stores(connection, statement).execute("BEGIN").execute(statement)
+            try:
+                row = connection.execute(counted).fetchone()
+            finally:
+                connection.execute("ROLLBACK")
+        return int(row[0]) if row else None
+
     def close(self) -> None:
         self._close_locked()
         if self._open is not None:

@@ -265,7 +265,7 @@ def reread(connection: Any, table: BinlogTable, key: Mapping[str, str], names: S
     wanted = [column for column in table.columns if column.name in set(names)]
     if not wanted:
         return {}
-    where = " AND ".join(f"{identifier(name)} = {_literal(text)}" for name, text in key.items())
+    where = " AND ".join(f"{identifier(name)} = {key_literal(text)}" for name, text in key.items())
     try:
         return _found(connection, table, wanted, f"{where} LIMIT 1 {lock}")
     except CdcViewsError:
@@ -278,7 +278,8 @@ def _found(connection: Any, table: BinlogTable, wanted: Sequence[BinlogColumn], 
     return {}
 
 
-def _literal(text: str) -> str:
+def key_literal(text: str) -> str:
+    """Return a value as an SQL literal; `text` is its JSON, as events have it."""
     value = json.loads(text)
     if not isinstance(value, str):
         return text

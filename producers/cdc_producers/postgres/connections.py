@@ -44,8 +44,9 @@ _SHUTTING_DOWN = ("57P01", "57P02", "57P03", "53300", "55006")
 """Problems that pass: stopping, starting or recovering, no connection left, an object in use."""
 
 
-def connect(*, is_replication: bool = False) -> psycopg.Connection[Any]:
-    """Return a connection from `CDC_VIEWS_POSTGRES_DSN`, else from libpq's `PG…` variables; each statement commits.
+def connect(*, is_replication: bool = False, address: str = "") -> psycopg.Connection[Any]:
+    """Return a connection from `address` (a DSN), else `CDC_VIEWS_POSTGRES_DSN`, else libpq's `PG…` variables; each statement
+    commits.
 
     The client puts values into statements, as literals without a type: they take the type of their column. Raises `UsageError`
     for an invalid DSN or refused credentials, and `TransientError` if the server cannot be reached now.
@@ -53,7 +54,7 @@ def connect(*, is_replication: bool = False) -> psycopg.Connection[Any]:
     options: dict[str, Any] = {"application_name": "cdc-views", "connect_timeout": 10, "keepalives_idle": 30}
     if is_replication:
         options["replication"] = "database"
-    dsn = _dsn()
+    dsn = _checked(address, "the source's address") if address else _dsn()
     with postgres_errors("connecting"):
         connection = psycopg.connect(dsn, autocommit=True, cursor_factory=psycopg.ClientCursor, **options)
         for name, value in _SETTINGS.items():
@@ -62,12 +63,15 @@ def connect(*, is_replication: bool = False) -> psycopg.Connection[Any]:
 
 
 def _dsn() -> str:
-    dsn = os.environ.get(_DSN_VARIABLE) or ""
+    return _checked(os.environ.get(_DSN_VARIABLE) or "", _DSN_VARIABLE)
+
+
+def _checked(dsn: str, what: str) -> str:
     try:
         conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
         # psycopg's message would quote the DSN
-        raise UsageError(f"{_DSN_VARIABLE} is no connection string; postgresql://user@host/database was expected") from None
+        raise UsageError(f"{what} is no connection string; postgresql://user@host/database was expected") from None
     return dsn
 
 

@@ -176,7 +176,7 @@ def read_rows(
     if any_set:
         text += f" WHERE ({' OR '.join(f'{identifier(name)} IS NOT NULL' for name in any_set)})"
     if not key:
-        yield from _printed(connection, text, doing=_READING)
+        yield from printed_rows(connection, text, doing=_READING)
         return
     places = [names.index(name) for name in key]
 
@@ -184,7 +184,7 @@ def read_rows(
         from_here = ""
         if last is not None:
             from_here = f" {'AND' if any_set else 'WHERE'} ({_listed(key)}) > ({_literals(connection, last)})"
-        return _printed(connection, f"{text}{from_here} ORDER BY {_listed(key)} LIMIT {chunk_rows}", doing=_READING)
+        return printed_rows(connection, f"{text}{from_here} ORDER BY {_listed(key)} LIMIT {chunk_rows}", doing=_READING)
 
     yield from in_chunks(behind, lambda row: tuple(row[i] for i in places), after=after, size=chunk_rows)
 
@@ -197,7 +197,7 @@ def greatest(connection: Any, table: PostgresTable, keys: Sequence[tuple[str, ..
     listed = ", ".join(f"({_literals(connection, one)})" for one in keys)
     descending = ", ".join(f"{identifier(name)} DESC" for name in table.primary_key)
     text = f"SELECT {key} FROM {table.sql_rows} WHERE ({key}) IN ({listed}) ORDER BY {descending} LIMIT 1"
-    return next(_printed(connection, text, doing=_READING), None)
+    return next(printed_rows(connection, text, doing=_READING), None)
 
 
 def reread(
@@ -213,7 +213,8 @@ def reread(
     try:
         with postgres_errors("reading a row again"):
             where = " AND ".join(f"{identifier(name)} = {literal(connection, value)}" for name, value in key.items())
-            found = [*_printed(connection, f"SELECT {_listed(names)} FROM {table} WHERE {where}", doing="reading a row again")]
+            text = f"SELECT {_listed(names)} FROM {table} WHERE {where}"
+            found = [*printed_rows(connection, text, doing="reading a row again")]
     except TransientError:
         raise
     except EngineError:
@@ -237,7 +238,7 @@ def _literals(connection: Any, values: Sequence[str | None]) -> str:
     return ", ".join(literal(connection, value) for value in values)
 
 
-def _printed(connection: Any, text: str, *, doing: str) -> Iterator[tuple[str | None, ...]]:
+def printed_rows(connection: Any, text: str, *, doing: str) -> Iterator[tuple[str | None, ...]]:
     """Return a query's rows, each value as the server prints it; only what libpq has received is in memory."""
     with postgres_errors(doing), connection.cursor() as cursor, cursor.copy(f"COPY ({text}) TO STDOUT") as lines:
         for received in lines:

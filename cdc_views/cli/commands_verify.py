@@ -1,0 +1,165 @@
+"""`verify`: proves a view against the live source, once or again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
+from cdc_views.errors import TransientError, UsageError
+from cdc_views.model.extras import needs
+
+if TYPE_CHECKING:
+    from cdc_views.operations.verifying.findings import Verification
+    from cdc_views.operations.verifying.load import Bounds
+    from cdc_views.operations.verifying.record import EqualRun
+    from cdc_views.table import Table
+
+_PREFIX = "cdc_views_verify_"
+_HELP = {
+    "last_run_timestamp_seconds": "When the last run ended",
+    "verified_through_timestamp_seconds": "When the last run that found source and view equal began",
+    "lost_cells": "Cells that the last run found lost",
+    "late_cells": "Cells that the last run found late",
+    "compared_rows": "Rows that the last run compared",
+    "source_rows": "Rows that the last run read from the source",
+    "source_queries": "Queries that the last run sent to the source",
+    "run_seconds": "How long the last run took",
+}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@shared("project", "select", "format")
+def verify(
+    asked: Request,
+    *,
+    table: TableArgument,
+    source: Annotated[
+        str | None, typer.Option(metavar="URL", help="The running source; default: the table's `source` in the project file.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="POSITION", help="Wait until this has landed: an LSN, a GTID; Cassandra: an instant.")
+    ] = None,
+    sample: Annotated[int, typer.Option(min=0, metavar="N", help="Compare N rows, others in each run; 0: all.")] = 10_000,
+    rate: Annotated[float, typer.Option(min=0, metavar="ROWS", help="Read at most so many rows a second; 0: no limit.")] = 5_000,
+    chunk: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of one query to the source.")] = 1_000,
+    time_limit: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Begin no further query after so long; 0: no limit.")
+    ] = 0.0,
+    wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long what was read may take to land.")] = 60.0,
+    every: Annotated[str | None, typer.Option(metavar="SPAN", help="Run again and again, as 5m, until a signal.")] = None,
+    metrics: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a .prom file after each run.")] = None,
+    engine: EngineOption = None,
+) -> None:
+    """Compare the view with the live source, cell by cell.
+
+    Differing rows are read again, which tells loss from lag. Exit code 1 on a loss.
+    """
+    from cdc_views.operations.verifying.load import Bounds
+
+    target, bounds = asked.table(table), Bounds(sample, rate, chunk, time_limit, wait)
+    run = _Runs(asked, target, source, at, bounds, engine, _Gauges(target.name, metrics))
+    if every is None:
+        if run.once().losses:
+            raise typer.Exit(1)
+        return
+    from cdc_views.operations.scheduling import run_until_stopped
+
+    log.is_timed = True
+    seconds = _seconds(every)
+    run_until_stopped(lambda stop: run.again(stop, seconds), on_stop=lambda: log.info("stopping after this run"))
+    if run.losses:
+        raise typer.Exit(1)
+
+
+def _seconds(span: str) -> float:
+    number, unit = span[:-1], span[-1:]
+    if unit not in _UNITS or not number.isdecimal() or int(number) == 0:
+        raise UsageError(f"--every is {span!r}; a whole number and s, m, h or d was expected, as 5m")
+    return float(int(number) * _UNITS[unit])
+
+
+@dataclass
+class _Runs:
+    """The runs of one command."""
+
+    asked: Request
+    table: Table
+    source: str | None
+    at: str | None
+    bounds: Bounds
+    engine: str | None
+    gauges: _Gauges
+    losses: int = 0
+
+    def once(self) -> Verification:
+        from cdc_views.operations.verifying.findings import COLUMNS
+        from cdc_views.operations.verifying.record import record_of
+        from cdc_views.operations.verifying.run import verify_table
+
+        now = datetime.now(timezone.utc)
+        done = verify_table(self.table, now=now, source=self.source, at=self.at, bounds=self.bounds, engine=self.engine)
+        self.asked.print_json(COLUMNS, [found.json_row(self.table.schema) for found in done.findings])
+        (log.error if done.losses else log.info)(done.line(), table=done.table, verdict=done.verdict)
+        self.losses += done.losses
+        self.gauges.write(done, record_of(self.table).proof)
+        return done
+
+    def again(self, stop: Event, seconds: float) -> None:
+        while not stop.is_set():
+            try:
+                self.once()
+            except TransientError as error:
+                log.warning(f"{error}; the next run is in {seconds:g} s")
+            stop.wait(seconds)
+
+
+@dataclass
+class _Gauges:
+    """The last run as gauges with the label `table`, in a file for node_exporter's textfile collector."""
+
+    table: str
+    file: Path | None
+    _values: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.file is not None and self.file.suffix != ".prom":
+            raise UsageError(f"--metrics {self.file}: a name that ends in .prom was expected; node_exporter reads no others")
+
+    def write(self, done: Verification, proof: EqualRun | None) -> None:
+        """Write the file anew; `proof` is the newest run without a difference."""
+        if self.file is None:
+            return
+        told: dict[str, float] = {
+            "lost_cells": done.losses,
+            "late_cells": done.lags,
+            "compared_rows": done.compared,
+            "source_rows": done.read,
+        }
+        told |= {"source_queries": done.queries, "run_seconds": done.seconds}
+        self._values |= told
+        self._values["last_run_timestamp_seconds"] = datetime.now(timezone.utc).timestamp()
+        if proof is not None:
+            self._values["verified_through_timestamp_seconds"] = datetime.fromisoformat(proof.instant).timestamp()
+        with needs("--metrics", extra="producers"):
+            from prometheus_client import write_to_textfile
+        try:
+            write_to_textfile(str(self.file), self)
+        except OSError as error:
+            raise UsageError(f"--metrics {self.file}: {error.strerror}; name a folder that can be written to") from error
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the metrics, for prometheus_client."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        for name, value in self._values.items():
+            family = GaugeMetricFamily(_PREFIX + name, _HELP[name], labels=["table"])
+            family.add_metric([self.table], value)
+            yield family

@@ -1,0 +1,95 @@
+"""The command `verify`: exit codes, lines, the record in `status`, metrics, and runs that go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import nullcontext
+from pathlib import Path
+from threading import Timer
+
+import pytest
+from helpers.command_line import CommandLine
+from helpers.live_memory import TABLE, MemoryLive, table_of
+
+from cdc_views.errors import TransientError
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryLive:
+    """Three rows that have landed; the source's address is memory://."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HERE", "here")
+    made = MemoryLive(table_of(tmp_path, source="memory://${HERE}"))
+    monkeypatch.setattr("cdc_views.operations.verifying.run.live_source", lambda address: lambda *_: nullcontext(made))
+    for number in (1, 2, 3):
+        made.put(number, "s", number)
+    made.land()
+    return made
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)
+
+
+def test_equal_then_lost(live: MemoryLive, run: CommandLine, tmp_path: Path) -> None:
+    equal = run("verify", "items", "--format", "jsonl", "--metrics", "verify.prom")
+    assert (equal.code, equal.out) == (0, "")
+    assert f"{TABLE}: equal, 0 cells lost, 0 late" in equal.err
+    assert "queries, 3 rows in" in equal.err
+    (row,) = run("status", "--format", "jsonl").rows
+    assert str(row["verified_through"]).startswith(f"{live.lsn} (")
+    live.put(2, "new", 2)
+    live.land(losing=lambda _: True)
+    lost = run("verify", "items", "--format", "jsonl", "--wait", "2", "--metrics", "verify.prom")
+    assert lost.code == 1, lost.err
+    (row,) = lost.rows
+    shown = [row[name] for name in ("key", "column", "source", "view", "verdict", "place", "what", "candidates")]
+    assert shown == [{"id": 2}, "state", "new", "s", "loss", "raw", "missing write", 1]
+    (row,) = run("status", "--format", "jsonl").rows
+    assert "; 1 cells lost at" in row["verified_through"]
+    told = Path("verify.prom").read_text()
+    assert f'cdc_views_verify_lost_cells{{table="{TABLE}"}} 1.0' in told
+    assert "cdc_views_verify_verified_through_timestamp_seconds" in told
+
+
+def test_it_goes_on_until_a_signal_though_the_source_goes_away(
+    live: MemoryLive, run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk, asked = live.chunk, []
+
+    def failing(resume: str, *, limit: int) -> object:
+        asked.append(resume)
+        if len(asked) == 1:
+            raise TransientError("the source is away")
+        if len(asked) == 3:
+            Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        return chunk(resume, limit=limit)
+
+    monkeypatch.setattr(live, "chunk", failing)
+    answer = run("verify", "items", "--every", "1s")
+    assert (answer.code, len(asked)) == (0, 3), answer.err
+    assert "the source is away; the next run is in 1 s" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--every", "soon"], 2, "--every is 'soon'"),
+        (["--metrics", "verify.txt"], 2, "a name that ends in .prom was expected"),
+        (["--at", "9999", "--wait", "0"], 3, "has not landed within 0 s"),
+    ],
+)
+def test_what_cannot_be_is_said(live: MemoryLive, run: CommandLine, options: list[str], code: int, said: str) -> None:
+    answer = run("verify", "items", *options)
+    assert (answer.code, said in answer.err) == (code, True), answer.err
+
+
+def test_a_table_without_a_source_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: CommandLine) -> None:
+    monkeypatch.chdir(tmp_path)
+    table_of(tmp_path)
+    answer = run("verify", "items")
+    assert (answer.code, "has no `source`" in answer.err) == (2, True), answer.err
+    unknown = run("verify", "items", "--source", "oracle://here")
+    assert (unknown.code, "known are: " in unknown.err) == (2, True), unknown.err

@@ -1,0 +1,108 @@
+"""`verify` against three Cassandra nodes: injected losses are found and named, and writes that go on are no loss."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("cassandra")
+
+from helpers.cassandra_trial import Trial
+from helpers.cassandra_views import mark
+from helpers.cassandra_workload import TABLES, Workload
+from helpers.command_line import CommandLine
+from helpers.comparing import raw_location
+from helpers.corrupting import silently
+from helpers.producing import repeating
+
+if TYPE_CHECKING:
+    from services.cassandra import CassandraCluster
+
+pytestmark = pytest.mark.live
+
+SECONDS = float(os.environ.get("CDC_VIEWS_VERIFY_SECONDS", "40"))
+
+
+@pytest.fixture
+def trial(cassandra_cluster: CassandraCluster, run: CommandLine, tmp_path: Path) -> Iterator[Trial]:
+    made = Trial(cassandra_cluster, run, tmp_path, 3)
+    yield made
+    made.end()
+
+
+def verify(trial: Trial, table: str, *more: str) -> tuple[int, list[dict[str, Any]], str]:
+    node = trial.cluster.nodes[0]
+    source = ["--source", f"cassandra://{node.address}:{node.port}", "--format", "jsonl", "--wait", "25", "--rate", "0"]
+    answer = trial.run("verify", f"{trial.keyspace}.{table}", *source, *more)
+    assert answer.code in (0, 1), answer.err
+    return answer.code, [json.loads(line) for line in answer.out.splitlines()], answer.err
+
+
+def test_no_false_alarm_while_cells_are_written_deleted_and_expire(trial: Trial) -> None:
+    trial.loads.append(Workload(trial.session, trial.keyspace, 11))
+    trial.loads[0].run(100)
+    trial.start()
+    runs, until = 0, time.monotonic() + SECONDS
+    with trial.loaded(pause=0.05):
+        while time.monotonic() < until:
+            for table in TABLES:
+                code, found, said = verify(trial, table)
+                assert (code, [one for one in found if one["verdict"] == "loss"]) == (0, []), (found, said)
+                runs += 1
+    trial.check()
+    for table in TABLES:
+        code, found, said = verify(trial, table)
+        assert (code, found, "equal" in said) == (0, [], True), (found, said)
+    assert runs > 1
+
+
+def test_fifty_losses_on_all_replicas_are_named(trial: Trial) -> None:
+    session, place = trial.session, f"{trial.keyspace}.simple"
+    trial.start()
+    for number in range(60):
+        session.execute(f"INSERT INTO {place} (k, a, b) VALUES ('k{number:02}', {number}, 'first')")
+    for number in range(10):
+        session.execute(f"INSERT INTO {place} (k, a, b) VALUES ('lost{number}', 1, 'row')")
+        session.execute(f"UPDATE {place} SET b = 'second' WHERE k = 'k{10 + number}'")
+        session.execute(f"DELETE FROM {place} WHERE k = 'k{20 + number}'")
+        session.execute(f"DELETE a FROM {place} WHERE k = 'k{30 + number}'")
+    trial.land()
+    trial.stop()
+
+    def is_lost(row: dict[str, Any]) -> bool:
+        key, b, a = row["k"] or "", row["b"], row["a"]
+        is_second = b is not None and b["value"] == "second"
+        is_deleted = row["_deleted"] is not None or (a is not None and a["rank"] > 0)
+        return key.startswith("lost") or (is_second and key[:2] == "k1") or (is_deleted and key[:2] in ("k2", "k3"))
+
+    def lost(rows: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+        left = [row for row in rows if not is_lost(row)]
+        return left if len(left) < len(rows) else None
+
+    def false(rows: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+        mine = [row for row in rows if (row["k"] or "")[:2] == "k4" and row["b"] is not None]
+        for row in mine:
+            row["b"]["value"], row["b"]["bytes"] = "changed", b"changed"
+        return rows if mine else None
+
+    assert silently(raw_location(place), lost, most=999)
+    assert silently(raw_location(place), false, most=999)
+    assert trial.run("rebuild", place, "--accept").code == 0
+    trial.start()
+    numbers = iter(range(1000, 9000))
+    with repeating(lambda: mark(session, trial.keyspace, next(numbers), tables=("pairs",)), pause=0.5):
+        code, found, said = verify(trial, "simple", "--sample", "0")
+    assert code == 1, said
+    told = Counter((one["place"], one["what"]) for one in found if one["verdict"] == "loss")
+    assert told == {("raw", "missing row"): 10, ("raw", "missing write"): 10 + 10, ("raw", "lost deletion"): 10 + 10}, (
+        told,
+        said,
+    )
+    assert all(one["replica"].count(",") == 2 for one in found if one["column"] and one["what"] == "missing write"), found[:3]
