@@ -11,6 +11,7 @@ DECODES = {
     "cdc_views/landing/decoding.py",  # `Decoder.facts`
     "cdc_views/landing/formed.py",  # learns forms of what `Batch` redacted
     "cdc_views/formats/debezium/format.py",  # its own form, likewise
+    "producers/cdc_producers/live_rows.py",  # rows of the source, which verify only compares; tables with policies are refused
     "producers/cdc_producers/kafka/rows.py",  # what `TopicLander` redacted
 }
 """Modules that decode an event's text."""

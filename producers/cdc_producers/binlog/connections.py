@@ -218,4 +218,5 @@ def literal(value: str | bytes) -> str:
     """Return a text or bytes as an SQL literal that is valid in every SQL mode."""
     if isinstance(value, bytes):
         return f"x'{value.hex()}'"
-    return f"CONVERT(x'{value.encode().hex()}' USING utf8mb4)"
+    # a column's collation wins over that of a constant with an introducer, and clashes with that of CONVERT
+    return f"_utf8mb4 x'{value.encode().hex()}'"
