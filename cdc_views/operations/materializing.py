@@ -53,7 +53,8 @@ def _materialized(engine: Engine, table: TableContext, *, full: bool, now: Insta
     done = _with_serving(engine, table, full=full, now=now)
     missed = missed_by_view(table, through=done.raw_version)
     # a kill before this is harmless: the view of before reads a longer tail
-    refresh_view(table, Changed.STATE, engine=engine)
+    # all of it is new: a view that names the files of before would show what they have
+    refresh_view(table, Changed.STATE | Changed.RAW if full else Changed.STATE, engine=engine)
     known_raw.remember(table)
     if missed is not None:
         raise missed

@@ -70,7 +70,7 @@ def rebuild_table(
     if is_switched:
         generations.switch(number)
         remember(table, accepts=accept)  # only now: a rebuild that does not switch accepts nothing
-        refresh_view(table, Changed.STATE)
+        refresh_view(table, Changed.RAW | Changed.STATE)
     else:
         generations.remove(number)
     return Rebuilt(number, before, comparison, is_switched, late)
@@ -122,7 +122,7 @@ def switch_back(table: TableContext) -> int:
     generations.switch(number)
     if is_delta(table.raw.location) and (state := _state(table, generations.location(number))) and state.is_believed:
         remember(table, accepts=True)
-        refresh_view(table, Changed.STATE)
+        refresh_view(table, Changed.RAW | Changed.STATE)
     return number
 
 

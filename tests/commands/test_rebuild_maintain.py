@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import CommandLine, table, write_project
 from helpers.comparing import raw_location
+from helpers.corrupting import silently
 from helpers.delta_rows import shown
 from helpers.state_sizes import set_sizes
 
@@ -214,3 +217,22 @@ def test_a_log_is_trimmed_but_for_what_the_state_has_not_covered(run: CommandLin
     assert run("rebuild", NAME, "--back").code == 0
     assert run.query(NAME) == run.query(NAME, "--raw-only")
     assert run("validate", "--no-docs").code == 0
+
+
+@pytest.mark.parametrize("command", [("rebuild", NAME, "--accept"), ("materialize", "--full")], ids=["rebuild", "full"])
+def test_an_applied_view_shows_what_was_built_again(run: CommandLine, command: tuple[str, ...]) -> None:
+    def wrong(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for row in rows:
+            row["state"]["value"] = "wrong"
+        return rows
+
+    def viewed() -> set[str]:
+        with duckdb.connect("warehouse/views.duckdb", read_only=True) as views:
+            return {state for (state,) in views.sql("SELECT DISTINCT state FROM shop.orders").fetchall()}
+
+    assert run("materialize").code == 0
+    assert silently(current().table_uri.removeprefix("file://"), wrong, most=99)
+    assert run("apply").code == 0
+    assert viewed() == {"wrong"}
+    assert run(*command).code == 0
+    assert viewed() == {"open"}
