@@ -112,7 +112,7 @@ VALUE = f"Bad int64 value: {SECRET}; while reading {SECRET}"
 
 
 @pytest.mark.parametrize(("call", "method", "path"), CALLS, ids=lambda v: getattr(v, "__name__", v))
-@pytest.mark.parametrize("said", often(SAID, SAID[0]), ids=str)
+@pytest.mark.parametrize(("status", "reason"), often(SAID, SAID[0]))
 def test_what_a_call_says_of_values_is_kept_back(
     server: Served,
     tmp_path: Path,
@@ -121,14 +121,15 @@ def test_what_a_call_says_of_values_is_kept_back(
     call: Callable[[Project], None],
     method: str,
     path: str,
-    said: tuple[int, str],
+    status: int,
+    reason: str,
 ) -> None:
     from services.bigquery import Fault, Refused
 
     loaded = project(tmp_path, server.url, retry_for="1s")
     loaded.table("shop.orders").apply()
     load(loaded.table("shop.orders"), [event(1, state=SECRET)])
-    fault = Fault(method, path, Refused(*said, VALUE), times=99)
+    fault = Fault(method, path, Refused(status, reason, VALUE), times=99)
     server.store.faults.append(fault)
     with caplog.at_level(logging.DEBUG), pytest.raises(CdcViewsError) as caught:
         call(loaded)

@@ -181,7 +181,9 @@ def test_what_is_published_has_no_value(format: str) -> None:
     (table,) = targets_of(Path("cdc_views.yml").absolute(), (), format_name=None, log=Said())
     sent: list[Any] = []
     publisher = SimpleNamespace(
-        position=lambda name: None, create=lambda *_, **__: None, commit=lambda name, through, messages: sent.extend(messages)
+        position=lambda name: None,
+        create=lambda *_, **__: None,
+        commit=lambda name, through, messages, **_: sent.extend(messages),
     )
     lander = publishing.TopicTarget(table, TABLE, publisher, None).lander("s")
     contents = [broken(format, name, 1 + n) for n, name in enumerate(BREAKAGES)]
