@@ -39,7 +39,7 @@ _MetricsOption = Annotated[
 _ListenOption = Annotated[
     str | None,
     typer.Option(
-        "--listen", metavar="HOST:PORT", help="With --schedule and --trigger: serve /metrics there; port 0: any free one."
+        "--listen", metavar="HOST:PORT", help="With --schedule or --trigger: serve /metrics there; port 0: any free one."
     ),
 ]
 

@@ -71,9 +71,7 @@ def maintain(
     asked: Request,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would remove; change nothing.")] = False,
-    retention_hours: Annotated[
-        int, typer.Option(metavar="HOURS", help="Keep replaced files so long, for readers; default: 168.")
-    ] = 168,
+    retention_hours: Annotated[int, typer.Option(metavar="HOURS", help="Keep replaced files this long, for readers.")] = 168,
     drop_raw_older_than: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Drop raw facts landed longer ago (30d).")
     ] = None,
@@ -114,7 +112,7 @@ def forget(
         str, typer.Option(metavar="fail|keep|drop", help="What to do with quarantined events of unknown key.")
     ] = "fail",
     lift: Annotated[
-        bool, typer.Option("--lift", help="Let later events of a forgotten key land from a source without dates.")
+        bool, typer.Option("--lift", help="If the source has no dates, let later events of a forgotten key land.")
     ] = False,
     wait: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another run of the table.")] = 0,
     engine: EngineOption = None,

@@ -47,13 +47,13 @@ def verify(
     at: Annotated[
         str | None, typer.Option(metavar="POSITION", help="Wait until this has landed: an LSN, a GTID; Cassandra: an instant.")
     ] = None,
-    sample: Annotated[int, typer.Option(min=0, metavar="N", help="Compare N rows, others in each run; 0: all.")] = 10_000,
-    rate: Annotated[float, typer.Option(min=0, metavar="ROWS", help="Read at most so many rows a second; 0: no limit.")] = 5_000,
+    sample: Annotated[int, typer.Option(min=0, metavar="N", help="Compare the next N rows each run; 0: all.")] = 10_000,
+    rate: Annotated[float, typer.Option(min=0, metavar="ROWS", help="Read at most ROWS per second; 0: no limit.")] = 5_000,
     chunk: Annotated[int, typer.Option(min=1, metavar="N", help="Rows of one query to the source.")] = 1_000,
     time_limit: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Begin no further query after so long; 0: no limit.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Start no query after this time; 0: no limit.")
     ] = 0.0,
-    wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long what was read may take to land.")] = 60.0,
+    wait: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for changes to land.")] = 60.0,
     every: Annotated[str | None, typer.Option(metavar="SPAN", help="Run again and again, as 5m, until a signal.")] = None,
     metrics: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a .prom file after each run.")] = None,
     engine: EngineOption = None,

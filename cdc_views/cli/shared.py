@@ -47,7 +47,7 @@ ProjectOption = Annotated[Path, typer.Option("--project", metavar="FILE", help="
 LogFormatOption = Annotated[
     str, typer.Option("--log-format", metavar="text|json", help="The format of the log.", callback=_use_log, is_eager=True)
 ]
-_TABLE = "keyspace.table, as in the project file; its last part is enough where no other table ends so."
+_TABLE = "keyspace.table, as in the project file; its last part is enough if it is unique."
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help=_TABLE, autocompletion=table_names)]
 TableOption = Annotated[str, typer.Option(metavar="TABLE", help=_TABLE, autocompletion=table_names)]
 EngineOption = Annotated[
@@ -65,7 +65,7 @@ StrategyOption = Annotated[
     ),
 ]
 AsOfOption = Annotated[
-    str | None, typer.Option(metavar="INSTANT", help="The clock cells expire by: epoch seconds or ISO 8601; default: now.")
+    str | None, typer.Option(metavar="INSTANT", help="The clock for expiry: epoch seconds or ISO 8601; default: now.")
 ]
 
 ColumnsOption = Annotated[

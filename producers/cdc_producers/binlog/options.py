@@ -19,17 +19,15 @@ class BinlogOptions:
 
     name: str = option(
         "--name", "cdc_views", "NAME", computed=lambda project, _: project.name,
-        help="Of the positions; default: cdc_views_ and the project's name.",
+        help="Names the positions; default: cdc_views_ and project name.",
     )  # fmt: skip
-    server_id: int = option("--server-id", 0, "N", help="Server id it reads as, one of its own; default: made of the name.")
+    server_id: int = option("--server-id", 0, "N", help="Server id to read as, must be unique; default: from the name.")
     skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
     snapshots_again: bool = switch(
         "--snapshot-again", help="Empty the views and read the tables anew: after a purge. Give it once."
     )
     allows_unkeyed: bool = switch("--allow-unkeyed", help="Take tables whose key names several rows; they show as one.")
-    nulls_zero_dates: bool = switch(
-        "--null-zero-dates", help="Land 0000-00-00 and dates like it as null; else they go to quarantine."
-    )
+    nulls_zero_dates: bool = switch("--null-zero-dates", help="Land 0000-00-00 and similar dates as null, not in quarantine.")
     heartbeat_seconds: float = option("--heartbeat", 1.0, "SECONDS", help="How often an idle server gives a sign of life.")
 
     def __post_init__(self) -> None:

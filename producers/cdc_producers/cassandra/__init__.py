@@ -32,7 +32,7 @@ def _run(order: ProducerOrder, options: CassandraOptions) -> None:
 PRODUCER = Producer(
     _run,
     CassandraOptions,
-    """Cassandra by its commit log (CDC): what one node was told, mutation by mutation, with every write time and deletion.
+    """Cassandra by its commit log (CDC): what one node received, mutation by mutation, with every write time and deletion.
 
     Run one beside each node. User and password come from CDC_VIEWS_CASSANDRA_USER and CDC_VIEWS_CASSANDRA_PASSWORD.
     """,

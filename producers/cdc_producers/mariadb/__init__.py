@@ -24,7 +24,7 @@ PRODUCER = Producer(
     MariaDbOptions,
     """MariaDB by its row binlog: a snapshot without a lock, then every change, each once.
 
-    The connection comes from CDC_VIEWS_MARIADB_HOST (several, by commas: the first that answers), _PORT, _USER, _PASSWORD
+    The connection comes from CDC_VIEWS_MARIADB_HOST (comma-separated: the first that answers), _PORT, _USER, _PASSWORD
     and _TLS (off, on, verify) with _TLS_CA, _TLS_CERT and _TLS_KEY.
     """,
 )
