@@ -260,8 +260,8 @@ def read_unchanging(place: Place, start: int, length: int) -> bytes:
 
 def is_unchanging_there(place: Place) -> bool:
     """Whether there is a file that never changes and is read next; a small one on a store is read by this."""
-    if isinstance(place, Path) or UNCHANGING.has(str(place)):
-        return place.is_file() if isinstance(place, Path) else True
+    if isinstance(place, Path):
+        return place.is_file()
     try:
         UNCHANGING.content(str(place), place.read_bytes)
     except FileNotFoundError:
