@@ -15,6 +15,7 @@ from cdc_views.cli.log import log
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.model.extras import needs
+from cdc_views.rules.instants import span_seconds
 
 if TYPE_CHECKING:
     from cdc_views.operations.verifying.findings import Verification
@@ -33,7 +34,6 @@ _HELP = {
     "source_queries": "Queries that the last run sent to the source",
     "run_seconds": "How long the last run took",
 }
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @shared("project", "select", "format")
@@ -79,11 +79,11 @@ def verify(
         raise typer.Exit(1)
 
 
-def _seconds(span: str) -> float:
-    number, unit = span[:-1], span[-1:]
-    if unit not in _UNITS or not number.isdecimal() or int(number) == 0:
-        raise UsageError(f"--every is {span!r}; a whole number and s, m, h or d was expected, as 5m")
-    return float(int(number) * _UNITS[unit])
+def _seconds(span: str) -> int:
+    seconds = span_seconds(span, option="--every", example="5m", digits=5)
+    if seconds == 0:
+        raise UsageError(f"--every is {span!r}; a span longer than nothing was expected, as 5m")
+    return seconds
 
 
 @dataclass
@@ -112,12 +112,12 @@ class _Runs:
         self.gauges.write(done, record_of(self.table).proof)
         return done
 
-    def again(self, stop: Event, seconds: float) -> None:
+    def again(self, stop: Event, seconds: int) -> None:
         while not stop.is_set():
             try:
                 self.once()
             except TransientError as error:
-                log.warning(f"{error}; the next run is in {seconds:g} s")
+                log.warning(f"{error}; the next run is in {seconds} s")
             stop.wait(seconds)
 
 
