@@ -13,6 +13,7 @@ import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
+from cdc_views.cli.textfile import check_textfile, write_textfile
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.model.extras import needs
 from cdc_views.rules.instants import span_seconds
@@ -130,30 +131,27 @@ class _Gauges:
     _values: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.file is not None and self.file.suffix != ".prom":
-            raise UsageError(f"--metrics {self.file}: a name that ends in .prom was expected; node_exporter reads no others")
+        if self.file is not None:
+            check_textfile(self.file)
+            with needs("--metrics", extra="producers"):
+                import prometheus_client  # noqa: F401
 
     def write(self, done: Verification, proof: EqualRun | None) -> None:
         """Write the file anew; `proof` is the newest run without a difference."""
         if self.file is None:
             return
-        told: dict[str, float] = {
+        self._values |= {
             "lost_cells": done.losses,
             "late_cells": done.lags,
             "compared_rows": done.compared,
             "source_rows": done.read,
+            "source_queries": done.queries,
+            "run_seconds": done.seconds,
+            "last_run_timestamp_seconds": datetime.now(timezone.utc).timestamp(),
         }
-        told |= {"source_queries": done.queries, "run_seconds": done.seconds}
-        self._values |= told
-        self._values["last_run_timestamp_seconds"] = datetime.now(timezone.utc).timestamp()
         if proof is not None:
             self._values["verified_through_timestamp_seconds"] = datetime.fromisoformat(proof.instant).timestamp()
-        with needs("--metrics", extra="producers"):
-            from prometheus_client import write_to_textfile
-        try:
-            write_to_textfile(str(self.file), self)
-        except OSError as error:
-            raise UsageError(f"--metrics {self.file}: {error.strerror}; name a folder that can be written to") from error
+        write_textfile(self.file, self)
 
     def collect(self) -> Iterator[Any]:
         """Yield the metrics, for prometheus_client."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.cli.log import log
+from cdc_views.cli.textfile import check_textfile, write_textfile
 from cdc_views.errors import UsageError
 from cdc_views.model.addresses import host_and_port
 from cdc_views.model.extras import needs
@@ -116,15 +117,8 @@ class RunMetrics:
             log.warning(str(error))  # a full disk must not stop runs
 
     def _write(self) -> None:
-        if self.file is None:
-            return
-        from prometheus_client import write_to_textfile
-
-        try:
-            write_to_textfile(str(self.file), self)
-        except OSError as error:
-            why = f"{error.strerror}; name a folder that is there and can be written to"
-            raise UsageError(f"--metrics {self.file}: {why}") from error
+        if self.file is not None:
+            write_textfile(self.file, self)
 
 
 def _read(file: Path, tables: set[str]) -> dict[tuple[str, str], float]:
@@ -150,8 +144,8 @@ def watched_runs(jobs: Sequence[Job], *, tables: Iterable[str], file: Path | Non
     if file is None and listen is None:
         yield runs
         return
-    if file is not None and file.suffix != ".prom":
-        raise UsageError(f"--metrics {file}: a name that ends in .prom was expected; node_exporter reads no others")
+    if file is not None:
+        check_textfile(file)
     with needs("--metrics and --listen", extra="producers"):
         from prometheus_client import CollectorRegistry, start_http_server
     runs.begin_all(tables)
