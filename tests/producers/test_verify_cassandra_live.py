@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,13 +18,12 @@ from helpers.command_line import CommandLine
 from helpers.comparing import raw_location
 from helpers.corrupting import silently
 from helpers.producing import repeating
+from helpers.verified import Verifying
 
 if TYPE_CHECKING:
     from services.cassandra import CassandraCluster
 
 pytestmark = pytest.mark.live
-
-SECONDS = float(os.environ.get("CDC_VIEWS_VERIFY_SECONDS", "40"))
 
 
 @pytest.fixture
@@ -37,33 +33,21 @@ def trial(cassandra_cluster: CassandraCluster, run: CommandLine, tmp_path: Path)
     made.end()
 
 
-def verify(trial: Trial, table: str, *more: str) -> tuple[int, list[dict[str, Any]], str]:
+@pytest.fixture
+def verify(trial: Trial) -> Verifying:
     node = trial.cluster.nodes[0]
-    source = ["--source", f"cassandra://{node.address}:{node.port}", "--format", "jsonl", "--wait", "25", "--rate", "0"]
-    answer = trial.run("verify", f"{trial.keyspace}.{table}", *source, *more)
-    assert answer.code in (0, 1), answer.err
-    return answer.code, [json.loads(line) for line in answer.out.splitlines()], answer.err
+    return Verifying(trial.run, f"cassandra://{node.address}:{node.port}", wait=25)
 
 
-def test_no_false_alarm_while_cells_are_written_deleted_and_expire(trial: Trial) -> None:
+def test_no_false_alarm_while_cells_are_written_deleted_and_expire(trial: Trial, verify: Verifying) -> None:
     trial.loads.append(Workload(trial.session, trial.keyspace, 11))
     trial.loads[0].run(100)
     trial.start()
-    runs, until = 0, time.monotonic() + SECONDS
-    with trial.loaded(pause=0.05):
-        while time.monotonic() < until:
-            for table in TABLES:
-                code, found, said = verify(trial, table)
-                assert (code, [one for one in found if one["verdict"] == "loss"]) == (0, []), (found, said)
-                runs += 1
-    trial.check()
-    for table in TABLES:
-        code, found, said = verify(trial, table)
-        assert (code, found, "equal" in said) == (0, [], True), (found, said)
-    assert runs > 1
+    tables = [f"{trial.keyspace}.{table}" for table in TABLES]
+    verify.stays_quiet(tables, trial.loaded(pause=0.05), trial.check)
 
 
-def test_fifty_losses_on_all_replicas_are_named(trial: Trial) -> None:
+def test_fifty_losses_on_all_replicas_are_named(trial: Trial, verify: Verifying) -> None:
     session, place = trial.session, f"{trial.keyspace}.simple"
     trial.start()
     for number in range(60):
@@ -98,7 +82,7 @@ def test_fifty_losses_on_all_replicas_are_named(trial: Trial) -> None:
     trial.start()
     numbers = iter(range(1000, 9000))
     with repeating(lambda: mark(session, trial.keyspace, next(numbers), tables=("pairs",)), pause=0.5):
-        code, found, said = verify(trial, "simple", "--sample", "0")
+        code, found, said = verify(f"{trial.keyspace}.simple", "--sample", "0")
     assert code == 1, said
     told = Counter((one["place"], one["what"]) for one in found if one["verdict"] == "loss")
     assert told == {("raw", "missing row"): 10, ("raw", "missing write"): 10 + 10, ("raw", "lost deletion"): 10 + 10}, (

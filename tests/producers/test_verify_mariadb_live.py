@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import time
 from collections import Counter
 from typing import Any
 
@@ -15,11 +12,11 @@ from helpers.corrupting import silently
 from helpers.mariadb_tables import TABLES, Workload
 from helpers.mariadb_views import wait_until_landed
 from helpers.producing import Producer
+from helpers.verified import Verifying
 from services.mariadb import MariaDb
 
 pytestmark = pytest.mark.live
 
-SECONDS = float(os.environ.get("CDC_VIEWS_VERIFY_SECONDS", "40"))
 KEYS = "shop.t_keys"
 
 
@@ -31,32 +28,22 @@ def source(mariadb: MariaDb, mariadb_producer: Producer, monkeypatch: pytest.Mon
     return mariadb
 
 
-def verify(run: CommandLine, table: str, *more: str) -> tuple[int, list[dict[str, Any]], str]:
-    answer = run("verify", table, "--source", "mariadb://", "--format", "jsonl", "--wait", "20", "--rate", "0", *more)
-    assert answer.code in (0, 1), answer.err
-    return answer.code, [json.loads(line) for line in answer.out.splitlines()], answer.err
+@pytest.fixture
+def verify(run: CommandLine) -> Verifying:
+    return Verifying(run, "mariadb://", wait=20)
 
 
-def test_no_false_alarm_while_every_type_is_written(source: MariaDb, mariadb_producer: Producer, run: CommandLine) -> None:
+def test_no_false_alarm_while_every_type_is_written(source: MariaDb, mariadb_producer: Producer, verify: Verifying) -> None:
     workload = Workload(source, seed=3)
     workload.run(200)
     mariadb_producer.start()
     mariadb_producer.wait_until_said("following")
-    runs, until = 0, time.monotonic() + SECONDS
-    with workload.running(pause=0.05):
-        while time.monotonic() < until:
-            for table in TABLES:
-                code, found, said = verify(run, table)
-                assert (code, [one for one in found if one["verdict"] == "loss"]) == (0, []), (found, said)
-                runs += 1
-    wait_until_landed(source)
-    for table in TABLES:
-        code, found, said = verify(run, table)
-        assert (code, found, "equal" in said) == (0, [], True), (found, said)
-    assert runs > 1
+    verify.stays_quiet(TABLES, workload.running(pause=0.05), lambda: wait_until_landed(source))
 
 
-def test_losses_are_named_and_the_load_is_bounded(source: MariaDb, mariadb_producer: Producer, run: CommandLine) -> None:
+def test_losses_are_named_and_the_load_is_bounded(
+    source: MariaDb, mariadb_producer: Producer, run: CommandLine, verify: Verifying
+) -> None:
     mariadb_producer.start()
     mariadb_producer.wait_until_said("following")
     source.sql(*(f"INSERT INTO {KEYS} (a, b, v) VALUES ('a', {number}, 'first')" for number in range(60)))
@@ -67,7 +54,7 @@ def test_losses_are_named_and_the_load_is_bounded(source: MariaDb, mariadb_produ
             f"DELETE FROM {KEYS} WHERE b = {20 + number}",
         )
     wait_until_landed(source)
-    assert verify(run, KEYS)[:2] == (0, [])
+    assert verify(KEYS)[:2] == (0, [])
     assert mariadb_producer.stop() == 0
 
     def lost(rows: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
@@ -91,7 +78,7 @@ def test_losses_are_named_and_the_load_is_bounded(source: MariaDb, mariadb_produ
     mariadb_producer.wait_until_said("following")
     source.sql(f"INSERT INTO {KEYS} (a, b, v) VALUES ('end', 1, 'end')")
     wait_until_landed(source)
-    code, found, said = verify(run, KEYS, "--sample", "0", "--chunk", "20", "--rate", "100")
+    code, found, said = verify(KEYS, "--sample", "0", "--chunk", "20", "--rate", "100")
     assert code == 1, said
     told = Counter((one["place"], one["what"]) for one in found if one["verdict"] == "loss")
     assert told == {("raw", "missing row"): 10, ("raw", "missing write"): 10 + 20, ("raw", "lost deletion"): 10}, (told, said)

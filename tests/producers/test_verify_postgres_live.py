@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,13 @@ from helpers.corrupting import silently
 from helpers.postgres_tables import TABLES, Workload
 from helpers.postgres_views import raw_location, wait_until_landed
 from helpers.producing import Producer
+from helpers.verified import Verifying
 from services.postgres import Postgres
 
 from cdc_views.api import Project
 from cdc_views.operations.applied import applied_file
 
 pytestmark = pytest.mark.live
-
-SECONDS = float(os.environ.get("CDC_VIEWS_VERIFY_SECONDS", "40"))
 
 
 @pytest.fixture
@@ -33,36 +30,26 @@ def source(postgres: Postgres, producer: Producer, monkeypatch: pytest.MonkeyPat
     return postgres
 
 
-def verify(run: CommandLine, table: str, *more: str) -> tuple[int, list[dict[str, Any]], str]:
-    answer = run("verify", table, "--source", "postgresql://", "--format", "jsonl", "--wait", "15", "--rate", "0", *more)
-    assert answer.code in (0, 1), answer.err
-    return answer.code, [json.loads(line) for line in answer.out.splitlines()], answer.err
+@pytest.fixture
+def verify(run: CommandLine) -> Verifying:
+    return Verifying(run, "postgresql://", wait=15)
 
 
-def test_no_false_alarm_while_every_type_is_written(source: Postgres, producer: Producer, run: CommandLine) -> None:
+def test_no_false_alarm_while_every_type_is_written(source: Postgres, producer: Producer, verify: Verifying) -> None:
     workload = Workload(source, seed=3)
     workload.run(200)
     producer.start()
     producer.wait_until_said("following")
-    runs, until = 0, time.monotonic() + SECONDS
-    with workload.running(pause=0.02):
-        while time.monotonic() < until:
-            for table in TABLES:
-                code, found, said = verify(run, table)
-                assert (code, [one for one in found if one["verdict"] == "loss"]) == (0, []), (found, said)
-                runs += 1
-    wait_until_landed(source)
-    for table in TABLES:
-        code, found, said = verify(run, table)
-        assert (code, found, "equal" in said) == (0, [], True), (found, said)
-    assert runs > 1
+    runs = verify.stays_quiet(TABLES, workload.running(pause=0.02), lambda: wait_until_landed(source))
     print(f"{runs} runs during {workload.transactions} transactions, no false alarm")
 
 
 TABLE = "public.t_full"
 
 
-def test_fifty_losses_are_all_named(source: Postgres, producer: Producer, run: CommandLine, tmp_path: Path) -> None:
+def test_fifty_losses_are_all_named(
+    source: Postgres, producer: Producer, run: CommandLine, verify: Verifying, tmp_path: Path
+) -> None:
     """Rows `a0`, `a1` … by `b`; each kind takes rows of its own."""
     project = json.loads((tmp_path / "cdc_views.yml").read_text())
     project["tables"][1]["materialize"] = {"serving": True}
@@ -78,7 +65,7 @@ def test_fifty_losses_are_all_named(source: Postgres, producer: Producer, run: C
         source.sql(f"DELETE FROM t_full WHERE b = {20 + number}")
         source.sql(f"UPDATE t_full SET toast = NULL WHERE b = {30 + number}")
     wait_until_landed(source)
-    assert verify(run, TABLE)[:2] == (0, [])
+    assert verify(TABLE)[:2] == (0, [])
     assert producer.stop() == 0
     assert run("materialize", "--select", TABLE).code == 0
     assert run("apply", "--select", TABLE).code == 0
@@ -127,7 +114,7 @@ def test_fifty_losses_are_all_named(source: Postgres, producer: Producer, run: C
     wait_until_landed(source)
     for file, content in before.items():  # as a backup brings them back: `rebuild` had applied the view anew
         file.write_bytes(content)
-    code, found, said = verify(run, TABLE, "--sample", "0")
+    code, found, said = verify(TABLE, "--sample", "0")
     assert code == 1, said
     told = Counter((one["place"], one["what"]) for one in found if one["verdict"] == "loss")
     assert told == {
