@@ -15,14 +15,14 @@ from pymysql.converters import conversions
 
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
-_DEFAULT_PORT = 3306
+DEFAULT_PORT = 3306
 _CONNECT_WITHIN = 10
 _ENCODERS = {kind: encode for kind, encode in conversions.items() if not isinstance(kind, int)}
 """No decoders: values come as the server prints them."""
 _REFUSED = (ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.HOST_NOT_PRIVILEGED, 1698)
 _DENIED = (ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR)
 _PASSING = (
-    ER.CON_COUNT_ERROR, ER.SERVER_SHUTDOWN, ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK, ER.TABLE_DEF_CHANGED, ER.QUERY_INTERRUPTED,
+    ER.CON_COUNT_ERROR, ER.SERVER_SHUTDOWN, ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK, ER.QUERY_INTERRUPTED,
     1927,
 )  # fmt: skip
 _LASTING = (
@@ -66,7 +66,7 @@ class Access:
     def of_environment(cls, flavour: Flavour) -> Access:
         """Read `CDC_VIEWS_MYSQL_…` or `CDC_VIEWS_MARIADB_…`; raises `UsageError` for invalid values."""
         given = _Given(flavour.prefix)
-        port = given.port(given("PORT") or str(_DEFAULT_PORT))
+        port = given.port(given("PORT") or str(DEFAULT_PORT))
         names = [part.strip() for part in (given("HOST") or "127.0.0.1").split(",") if part.strip()]
         hosts = tuple(given.host(name, port) for name in names)
         if not hosts:
@@ -163,6 +163,10 @@ def _connect(access: Access, host: str, port: int, read_timeout: float | None) -
     return connection
 
 
+class TableChangedError(TransientError):
+    """A table was truncated or altered since the snapshot began; a new snapshot can be read."""
+
+
 @contextmanager
 def server_errors(flavour: Flavour, doing: str) -> Iterator[None]:
     """Turn pymysql's errors into this project's; an error that may pass becomes a `TransientError`."""
@@ -196,6 +200,8 @@ def translated(flavour: Flavour, doing: str, error: Exception) -> CdcViewsError:
         return UsageError(f"{name}'s TLS: {said}; set {prefix}TLS_CA to the certificate of who signed the server's")
     if code == CR.CR_SSL_CONNECTION_ERROR:
         return UsageError(f"{name}'s TLS: {said}; give the server a certificate, or set {prefix}TLS to off")
+    if code == ER.TABLE_DEF_CHANGED:
+        return TableChangedError(f"{name}, {doing}: {said}")
     is_away = not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.err.InterfaceError)
     if is_away or code in _PASSING or CR.CR_ERROR_FIRST <= code <= CR.CR_ERROR_LAST:
         return TransientError(f"{name} is away, {doing}: {said}")

@@ -6,32 +6,34 @@ import json
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from cdc_producers.binlog.catalog import BinlogTable
-from cdc_producers.binlog.connections import Access, Flavour, identifier, literal
+from cdc_producers.binlog.connections import DEFAULT_PORT, Access, Flavour, TableChangedError, identifier, literal
 from cdc_producers.binlog.events import BinlogEventWriter, BinlogPosition
 from cdc_producers.binlog.marks import Mark
 from cdc_producers.binlog.snapshots import key_literal, selected
+from cdc_producers.binlog.values import Row
 from cdc_producers.live_rows import RowReader
-from cdc_views.errors import UsageError
+from cdc_views.errors import TransientError, UsageError
 from cdc_views.formats.base import order_key
 from cdc_views.landing import Position
 from cdc_views.landing.live_sources import LiveOrder, LiveTable, SourceReading
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.rules.codec.jsontext import to_json
 
-_PORT = 3306
+_SNAPSHOTS = 5
+"""How often a read begins before it is given up because the table changed below it."""
 
 
 def access_of(address: str, flavour: Flavour) -> Access:
     """Return the access that an address names; what it leaves out comes from the environment."""
     found, access = urlsplit(address), Access.of_environment(flavour)
     try:
-        port = found.port or _PORT
+        port = found.port or DEFAULT_PORT
     except ValueError:
         raise UsageError("the source's address has no valid port; as in //user@host:3306 was expected") from None
     if found.hostname:
@@ -115,15 +117,22 @@ class BinlogLive(LiveTable):
         return order_key(sequence, epoch=self.epoch)
 
     def _read(self, rest: str, *, limit: int | None = None) -> SourceReading:
-        with self.seen() as seen:
-            found = list(selected(seen.connection, self.table, self.table.columns, rest))
-            high, at = seen.high()
+        low, high, at, found = self._found(rest)
         read = [row for row in map(self.reader.row, found) if row is not None]
         resume = ""
         if limit is not None and len(found) == limit:
             names = self.reader.names
             resume = json.dumps([found[-1][names.index(name)] for name in self.key])
-        return SourceReading(read, int(time.time()), self._time(seen.low), self._time(high), at, resume, len(found))
+        return SourceReading(read, int(time.time()), self._time(low), self._time(high), at, resume, len(found))
+
+    def _found(self, rest: str) -> tuple[int, int, str, list[Row]]:
+        """Return a snapshot's `low`, `high` and position, and the rows that it sees."""
+        for _ in range(_SNAPSHOTS):
+            # a TRUNCATE between a snapshot's begin and its read is no fault of the source
+            with suppress(TableChangedError), self.seen() as seen:
+                found = list(selected(seen.connection, self.table, self.table.columns, rest))
+                return seen.low, *seen.high(), found
+        raise TransientError(f"{self.order.name} is truncated or altered again and again; run the command again")
 
     def _behind(self, last: Sequence[str]) -> str:
         """Return the condition of rows behind a key, so written that the server reads an index range."""
