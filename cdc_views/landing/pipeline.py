@@ -142,9 +142,8 @@ class Batch:
         facts, reason = self.decoder.without_forgotten(facts, event.content, **event.place)
         if reason:
             self._reject(event, reason, is_forgotten=True)
-            event = event._replace(
-                content=NOT_KEPT, is_redacted=False
-            )  # if the newer part does not fit, quarantine must not keep the older part
+            # if the newer part does not fit, quarantine must not keep the older part
+            event = event._replace(content=NOT_KEPT, is_redacted=False)
         # an event without facts has landed; an event whose facts were all dropped has not
         if facts or not reason:
             self._decoded.append(_Decoded(number, event, facts))

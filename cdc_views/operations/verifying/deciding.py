@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 
 from cdc_views.errors import UsageError
 from cdc_views.formats.base import WriteOrder
+from cdc_views.landing.blocks import Position
 from cdc_views.landing.live_sources import LiveTable, SourceReading, SourceRow
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import open_raw, raw_log
@@ -33,6 +34,7 @@ from cdc_views.plan.names import LANDED
 from cdc_views.rules.codec.jsontext import to_json
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.storage.relation_read import facts_of
+from cdc_views.storage.table_log import TableLog
 
 _LOOKS = 3
 """Looks in a row that must see the same loss."""
@@ -51,11 +53,18 @@ class LandedSoFar:
     table: TableContext
     live: LiveTable
     load: SourceLoad
+    _log: TableLog | None = None
+
+    def _positions(self) -> Mapping[str, Position]:
+        """Return the position of each stream of raw now; waiting asks often, so the log is followed and not opened again."""
+        if not self.table.project.is_remote:
+            followed = None if self._log is None else self._log.followed()
+            self._log = followed or raw_log(self.table.raw, format_name=self.table.format.name)
+        return {} if self._log is None else positions_in(self._log)
 
     def through(self) -> int | None:
         """Return the write time before which everything has landed; None: no stream of raw tells."""
-        log = None if self.table.project.is_remote else raw_log(self.table.raw, format_name=self.table.format.name)
-        return None if log is None else self.live.landed(positions_in(log))
+        return self.live.landed(self._positions())
 
     def has(self, high: int | None, *, until: float) -> bool | None:
         """Wait until everything before `high` has landed, at most to `until` of the load's clock; None: nothing tells."""
@@ -71,9 +80,7 @@ class LandedSoFar:
 
     def nodes(self) -> int:
         """Return from how many nodes or partitions events land, by the streams; at least one."""
-        log = None if self.table.project.is_remote else raw_log(self.table.raw, format_name=self.table.format.name)
-        streams = {name for name in (() if log is None else positions_in(log)) if not name.startswith("snapshot")}
-        return max(1, len(streams))
+        return max(1, sum(not name.startswith("snapshot") for name in self._positions()))
 
     def has_passed(self, clock: int) -> bool:
         """Whether each node has landed something that was written after a second, in this table or another of its format.
