@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from cdc_views.errors import MalformedEventError
+from cdc_views.errors import MalformedEventError, UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.landing.live_sources import LiveOrder, SourceRow
 from cdc_views.model.types import Kind, LogicalType, Scalar
@@ -21,12 +21,25 @@ class RowReader:
     """
 
     def __init__(self, order: LiveOrder, names: Sequence[str], event: Callable[[Sequence[Any], Sequence[str]], bytes]) -> None:
-        """`event` takes the printed values and the names of their columns."""
+        """`event` takes the printed values and the names of their columns; `names` are the columns of the source's table.
+
+        Raises `UsageError` if it lacks a column of the schema's key.
+        """
         self.order, self.event = order, event
+        self.key = [column.name for column in order.schema.row_key]
+        if missing := [name for name in self.key if name not in names]:
+            raise UsageError(f"{order.name}: the source's table has no {', '.join(missing)}, which the schema's key has")
+        self.lacking = [column.name for column in order.schema.columns if column.name not in names]
         known = {column.name: column for column in order.schema.columns}
         self.places = [(place, known[name]) for place, name in enumerate(names) if name in known]
         self.keys = [place for place, column in self.places if column.is_key]
         self.names = list(names)
+
+    def resume(self, printed: Sequence[Sequence[Any]], *, limit: int | None) -> str:
+        """Return where the chunk behind these rows begins, for `resumed`; empty if there are fewer than `limit`."""
+        if limit is None or len(printed) < limit:
+            return ""
+        return json.dumps([printed[-1][self.names.index(name)] for name in self.key])
 
     def row(self, printed: Sequence[Any], version: Hashable = None) -> SourceRow | None:
         """Return one row; None if its key is none of the schema's, so that it can be nobody's row in the view."""
@@ -73,6 +86,6 @@ def printed_key(kind: LogicalType, value: Any) -> str:
     return str(json.loads(text)) if text.startswith('"') else text
 
 
-def resumed(resume: str) -> Mapping[str, str] | None:
-    """Return the key that a chunk begins behind, as printed, by column; None: the first row."""
-    return None if not resume else dict(json.loads(resume))
+def resumed(resume: str) -> list[str]:
+    """Return the key that a chunk begins behind, as printed; empty: the chunk begins with the first row."""
+    return list(json.loads(resume)) if resume else []

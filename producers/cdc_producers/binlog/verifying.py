@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from cdc_producers.binlog.events import BinlogEventWriter, BinlogPosition
 from cdc_producers.binlog.marks import Mark
 from cdc_producers.binlog.snapshots import key_literal, selected
 from cdc_producers.binlog.values import Row
-from cdc_producers.live_rows import RowReader
+from cdc_producers.live_rows import RowReader, resumed
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.formats.base import order_key
 from cdc_views.landing import Position
@@ -59,24 +58,19 @@ class BinlogLive(LiveTable):
     access: Access
     table: BinlogTable
     order: LiveOrder
-    key: tuple[str, ...] = field(init=False)
     reader: RowReader = field(init=False)
     lacking: Sequence[str] = field(init=False)
     epoch: int = 0
 
     def __post_init__(self) -> None:
-        names = [column.name for column in self.table.columns]
-        self.key = key = tuple(column.name for column in self.order.schema.row_key)
-        if missing := [name for name in key if name not in names]:
-            raise UsageError(f"{self.order.name}: the source's table has no {', '.join(missing)}, which the schema's key has")
         place, connector = BinlogPosition("", 0, 0, 0), self.access.flavour.connector
 
         def event(printed: Sequence[Any], wanted: Sequence[str]) -> bytes:
-            writer = BinlogEventWriter(connector, "", self.table.database, self.table.name, 0, list(wanted), key)
+            writer = BinlogEventWriter(connector, "", self.table.database, self.table.name, 0, list(wanted), self.reader.key)
             return writer.event("r", place, after=list(printed))
 
-        self.reader = RowReader(self.order, names, event)
-        self.lacking = [column.name for column in self.order.schema.columns if column.name not in names]
+        self.reader = RowReader(self.order, [column.name for column in self.table.columns], event)
+        self.lacking = self.reader.lacking
 
     @abstractmethod
     def seen(self) -> AbstractContextManager[Seen]:
@@ -91,15 +85,16 @@ class BinlogLive(LiveTable):
         """Whether positions of a stream are of this server's log."""
 
     def chunk(self, resume: str, *, limit: int) -> SourceReading:
-        listed = ", ".join(map(identifier, self.key))
-        behind = f" WHERE {self._behind(json.loads(resume))}" if resume else ""
+        listed, after = ", ".join(map(identifier, self.reader.key)), resumed(resume)
+        behind = f" WHERE {self._behind(after)}" if after else ""
         return self._read(f"{behind} ORDER BY {listed} LIMIT {limit}", limit=limit)
 
     def find(self, keys: Sequence[Mapping[str, Any]]) -> SourceReading:
         if not keys:
             return SourceReading((), int(time.time()))
-        listed = ", ".join(map(identifier, self.key))
-        wanted = ", ".join(f"({', '.join(self._literal(name, key[name]) for name in self.key)})" for key in keys)
+        names = self.reader.key
+        listed = ", ".join(map(identifier, names))
+        wanted = ", ".join(f"({', '.join(self._literal(name, key[name]) for name in names)})" for key in keys)
         return self._read(f" WHERE ({listed}) IN ({wanted})")
 
     def position(self, text: str) -> int:
@@ -119,10 +114,7 @@ class BinlogLive(LiveTable):
     def _read(self, rest: str, *, limit: int | None = None) -> SourceReading:
         low, high, at, found = self._found(rest)
         read = [row for row in map(self.reader.row, found) if row is not None]
-        resume = ""
-        if limit is not None and len(found) == limit:
-            names = self.reader.names
-            resume = json.dumps([found[-1][names.index(name)] for name in self.key])
+        resume = self.reader.resume(found, limit=limit)
         return SourceReading(read, int(time.time()), self._time(low), self._time(high), at, resume, len(found))
 
     def _found(self, rest: str) -> tuple[int, int, str, list[Row]]:
@@ -136,10 +128,10 @@ class BinlogLive(LiveTable):
 
     def _behind(self, last: Sequence[str]) -> str:
         """Return the condition of rows behind a key, so written that the server reads an index range."""
-        parts = []
-        for count in range(len(self.key)):
-            equal = [f"{identifier(n)} = {key_literal(v)}" for n, v in zip(self.key[:count], last, strict=False)]
-            parts.append(" AND ".join([*equal, f"{identifier(self.key[count])} > {key_literal(last[count])}"]))
+        parts, key = [], self.reader.key
+        for count in range(len(key)):
+            equal = [f"{identifier(n)} = {key_literal(v)}" for n, v in zip(key[:count], last, strict=False)]
+            parts.append(" AND ".join([*equal, f"{identifier(key[count])} > {key_literal(last[count])}"]))
         return " OR ".join(f"({part})" for part in parts)
 
     def _literal(self, name: str, value: Any) -> str:

@@ -6,7 +6,6 @@ the high one after it: what was committed before `low` shows, and nothing after 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -48,7 +47,6 @@ class PostgresLive(LiveTable):
     connection: Any
     order: LiveOrder
     table: PostgresTable
-    key: tuple[str, ...]
     reader: RowReader
     lacking: Sequence[str]
 
@@ -57,9 +55,6 @@ class PostgresLive(LiveTable):
         """Look at the table's columns."""
         table = read_table(connection, order.name)
         there = {column.name: column for column in table.columns}
-        key = tuple(column.name for column in order.schema.row_key)
-        if missing := [name for name in key if name not in there]:
-            raise UsageError(f"{order.name}: the source's table has no {', '.join(missing)}, which the schema's key has")
         catalog = type_catalog(connection)
         writers: dict[tuple[str, ...], PostgresEventWriter] = {}
         place = ChangePosition(Begin(0, 0, 0), 0)
@@ -72,19 +67,18 @@ class PostgresLive(LiveTable):
                 writers[tuple(names)] = writer
             return writer.event("r", place, after=printed)
 
-        names = [column.name for column in table.columns]
-        lacking = [column.name for column in order.schema.columns if column.name not in there]
-        return cls(connection, order, table, key, RowReader(order, names, event), lacking)
+        reader = RowReader(order, list(there), event)
+        return cls(connection, order, table, reader, reader.lacking)
 
     def chunk(self, resume: str, *, limit: int) -> SourceReading:
         after = resumed(resume)
-        behind = "" if after is None else f"WHERE ({self._listed()}) > ({self._literals([after[name] for name in self.key])}) "
+        behind = f"WHERE ({self._listed()}) > ({self._literals(after)}) " if after else ""
         return self._read(f"{behind}ORDER BY {self._listed()} LIMIT {limit}", limit=limit)
 
     def find(self, keys: Sequence[Mapping[str, Any]]) -> SourceReading:
         if not keys:
             return SourceReading((), int(time.time()))
-        listed = ", ".join(f"({self._literals([self._printed(name, key[name]) for name in self.key])})" for key in keys)
+        listed = ", ".join(f"({self._literals([self._printed(name, key[name]) for name in self.reader.key])})" for key in keys)
         return self._read(f"WHERE ({self._listed()}) IN ({listed})")
 
     def position(self, text: str) -> int:
@@ -105,12 +99,10 @@ class PostgresLive(LiveTable):
         text = f"SELECT {selected} FROM {self.table.sql_rows} {rest}"
         with self._snapshot():
             ((clock,),) = rows(self.connection, "SELECT extract(epoch FROM clock_timestamp())::bigint", doing=_DOING)
-            found = list(printed_rows(self.connection, text, doing=_DOING))
+            found = [(version, printed) for version, *printed in printed_rows(self.connection, text, doing=_DOING)]
             high = current_lsn(self.connection)
-        read = [self.reader.row(printed, version) for version, *printed in found]
-        resume = ""
-        if limit is not None and len(found) == limit:
-            resume = json.dumps({name: found[-1][1 + names.index(name)] for name in self.key})
+        read = [self.reader.row(printed, version) for version, printed in found]
+        resume = self.reader.resume([printed for _, printed in found], limit=limit)
         here = [row for row in read if row is not None]
         return SourceReading(here, int(clock), order_key(low), order_key(high), lsn_text(low), resume, len(found))
 
@@ -127,7 +119,7 @@ class PostgresLive(LiveTable):
         return f"\\x{text}" if isinstance(kind, Scalar) and kind.kind is Kind.BLOB else text
 
     def _listed(self) -> str:
-        return ", ".join(map(identifier, self.key))
+        return ", ".join(map(identifier, self.reader.key))
 
     def _literals(self, values: Sequence[object]) -> str:
         return ", ".join(literal(self.connection, value) for value in values)
