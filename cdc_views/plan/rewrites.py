@@ -73,8 +73,7 @@ def choose(strategy: str, *, of_events: bool = False) -> Choice:
 
 def note_on(strategy: str) -> str:
     """Return a line of a view's header about a strategy that somebody asked for; empty for the usual one."""
-    why = choose(strategy).why
-    return "" if strategy == Strategy.AUTO.value else why
+    return "" if strategy == Strategy.AUTO.value else choose(strategy).why
 
 
 def lower(root: Node, *, strategy: str) -> Node:

@@ -21,18 +21,7 @@ from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
 
-__all__ = [
-    "StateSql",
-    "ViewSql",
-    "check_names",
-    "events_sql",
-    "generate",
-    "outputs_sql",
-    "query_sql",
-    "rows_sql",
-    "shared_sql",
-    "strategy_note",
-]
+__all__ = ["StateSql", "ViewSql", "check_names", "events_sql", "generate", "outputs_sql", "query_sql", "rows_sql", "shared_sql"]
 
 
 def query_sql(
