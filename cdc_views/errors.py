@@ -40,7 +40,11 @@ class UsageError(CdcViewsError):
 
 
 class ConfigError(UsageError):
-    """The project file is wrong or missing; the message names the file and, if known, the line."""
+    """The project file is wrong or missing; each of `problems` names the file and, if known, the line."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
 
 
 class SchemaError(UsageError):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
-from cdc_views.cli.textfile import check_textfile, write_textfile
+from cdc_views.cli.textfile import TableGauges
 from cdc_views.errors import TransientError, UsageError
-from cdc_views.model.extras import needs
 from cdc_views.rules.instants import span_seconds
 
 if TYPE_CHECKING:
@@ -110,7 +108,7 @@ class _Runs:
         self.asked.print_json(COLUMNS, [found.json_row(self.table.schema) for found in done.findings])
         (log.error if done.losses else log.info)(done.line(), table=done.table, verdict=done.verdict)
         self.losses += done.losses
-        self.gauges.write(done, record_of(self.table).proof)
+        self.gauges.publish(done, record_of(self.table).proof)
         return done
 
     def again(self, stop: Event, seconds: int) -> None:
@@ -124,23 +122,22 @@ class _Runs:
 
 @dataclass
 class _Gauges:
-    """The last run as gauges with the label `table`, in a file for node_exporter's textfile collector."""
+    """The last run, as metrics."""
 
     table: str
     file: Path | None
-    _values: dict[str, float] = field(default_factory=dict)
+    _gauges: TableGauges = field(init=False)
 
     def __post_init__(self) -> None:
+        self._gauges = TableGauges(_PREFIX, _HELP, self.file)
         if self.file is not None:
-            check_textfile(self.file)
-            with needs("--metrics", extra="producers"):
-                import prometheus_client  # noqa: F401
+            self._gauges.check("--metrics")
+            self._gauges.read({self.table})
+            self._gauges.write()
 
-    def write(self, done: Verification, proof: EqualRun | None) -> None:
+    def publish(self, done: Verification, proof: EqualRun | None) -> None:
         """Write the file anew; `proof` is the newest run without a difference."""
-        if self.file is None:
-            return
-        self._values |= {
+        found: dict[str, float] = {
             "lost_cells": done.losses,
             "late_cells": done.lags,
             "compared_rows": done.compared,
@@ -150,14 +147,6 @@ class _Gauges:
             "last_run_timestamp_seconds": datetime.now(timezone.utc).timestamp(),
         }
         if proof is not None:
-            self._values["verified_through_timestamp_seconds"] = datetime.fromisoformat(proof.instant).timestamp()
-        write_textfile(self.file, self)
-
-    def collect(self) -> Iterator[Any]:
-        """Yield the metrics, for prometheus_client."""
-        from prometheus_client.core import GaugeMetricFamily
-
-        for name, value in self._values.items():
-            family = GaugeMetricFamily(_PREFIX + name, _HELP[name], labels=["table"])
-            family.add_metric([self.table], value)
-            yield family
+            found["verified_through_timestamp_seconds"] = datetime.fromisoformat(proof.instant).timestamp()
+        self._gauges.values |= {(name, self.table): value for name, value in found.items()}
+        self._gauges.publish()

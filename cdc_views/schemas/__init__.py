@@ -26,9 +26,11 @@ from cdc_views.schemas.cql.types import parse_type
 
 __all__ = ["Catalog", "parse_type", "read_catalog", "read_schema", "read_schemas"]
 
+_NAME = r'(?:"[^"]*"|\w+)'
 _CQL_MARKS = re.compile(
     r"\bclustering\s+order\s+by\b|\bcreate\s+keyspace\b|\bfrozen\s*<|\b(?:list|set|map|vector)\s*<|\bcompact\s+storage\b"
-    r"|\bcreate\s+type\s+[^;(]*(?<!\bas)\s*\(|\bprimary\s+key\s*\(\s*\(|\bgc_grace_seconds\b|\btimeuuid\b|\bvarint\b"
+    # Postgres has words between name and bracket (AS ENUM), or INPUT in the bracket
+    rf"|\bcreate\s+type\s+(?:if\s+not\s+exists\s+)?{_NAME}(?:\s*\.\s*{_NAME})?\s*\(\s*(?!input\s*=)|\bprimary\s+key\s*\(\s*\(|\bgc_grace_seconds\b|\btimeuuid\b|\bvarint\b"
     r"|\busing\s+timestamp\b|\bstatic\s*,|\bwith\s+id\s*=",
     re.IGNORECASE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from contextlib import nullcontext
 from pathlib import Path
@@ -73,9 +74,28 @@ def test_it_goes_on_until_a_signal_though_the_source_goes_away(
     assert "the source is away; the next run is in 1 s" in answer.err
 
 
+def test_it_goes_on_though_its_metrics_cannot_be_written_any_more(
+    live: MemoryLive, run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk, folder = live.chunk, Path("metrics")
+    folder.mkdir()
+
+    def removing(resume: str, *, limit: int) -> object:
+        shutil.rmtree(folder)
+        Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        return chunk(resume, limit=limit)
+
+    monkeypatch.setattr(live, "chunk", removing)
+    answer = run("verify", "items", "--every", "1s", "--metrics", "metrics/verify.prom")
+    assert answer.code == 0, answer.err
+    assert "warning cdc_views.verify: --metrics metrics/verify.prom: No such file or directory" in answer.err
+    assert "equal, 0 cells lost" in answer.err
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
+        (["--metrics", "nowhere/verify.prom"], 2, "name a folder that is there"),
         (["--every", "soon"], 2, "--every is 'soon'"),
         (["--metrics", "verify.txt"], 2, "a name that ends in .prom was expected"),
         (["--at", "9999", "--wait", "0"], 3, "has not landed within 0 s"),
