@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
+from cdc_views.cli.printing import ROWS
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
 from cdc_views.cli.textfile import TableGauges
 from cdc_views.errors import TransientError, UsageError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from cdc_views.operations.verifying.record import EqualRun
     from cdc_views.table import Table
 
+_MOST_TOLD = 20
+"""Findings of one run in a table for people; where nothing lands, every row that is written differs."""
 _PREFIX = "cdc_views_verify_"
 _HELP = {
     "last_run_timestamp_seconds": "When the last run ended",
@@ -99,13 +102,20 @@ class _Runs:
     losses: int = 0
 
     def once(self) -> Verification:
-        from cdc_views.operations.verifying.findings import COLUMNS
+        from cdc_views.operations.verifying.findings import COLUMNS, CellVerdict
         from cdc_views.operations.verifying.record import record_of
         from cdc_views.operations.verifying.run import verify_table
 
-        now = datetime.now(timezone.utc)
+        now, bounds = datetime.now(timezone.utc), self.bounds
+        which = f"{bounds.sample:,} rows" if bounds.sample else "all rows"
+        pace = f", at most {bounds.rate:,g} a second" if bounds.rate else ""
+        log.info(f"{self.table.name}: comparing {which} with the source{pace}")
         done = verify_table(self.table, now=now, source=self.source, at=self.at, bounds=self.bounds, engine=self.engine)
-        self.asked.print_json(COLUMNS, [found.json_row(self.table.schema) for found in done.findings])
+        findings = sorted(done.findings, key=lambda found: found.outcome is not CellVerdict.LOSS)
+        most = _MOST_TOLD if self.asked.format == "table" else len(findings)
+        self.asked.print_json(COLUMNS, [found.json_row(self.table.schema) for found in findings[:most]], ROWS)
+        if len(findings) > most:
+            log.info(f"{most} of {len(findings):,} differing cells are shown; `--format jsonl` prints all")
         (log.error if done.losses else log.info)(done.line(), table=done.table, verdict=done.verdict)
         self.losses += done.losses
         self.gauges.publish(done, record_of(self.table).proof)

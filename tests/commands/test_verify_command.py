@@ -55,6 +55,31 @@ def test_equal_then_lost(live: MemoryLive, run: CommandLine, tmp_path: Path) -> 
     assert "cdc_views_verify_verified_through_timestamp_seconds" in told
 
 
+def test_where_nothing_lands_people_see_a_few_rows(live: MemoryLive, run: CommandLine) -> None:
+    for number in range(100, 140):
+        live.put(number, "late" * 100, number)
+    answer = run("verify", "items", "--wait", "0")
+    assert (answer.code, answer.out.count("not landed yet")) == (0, 20), answer.err
+    assert "20 of 40 differing cells are shown; `--format jsonl` prints all" in answer.err
+    assert max(map(len, answer.out.splitlines())) < 600
+    assert len(run("verify", "items", "--wait", "0", "--format", "jsonl").rows) == 40
+
+
+def test_it_waits_for_the_first_landing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: CommandLine, live: MemoryLive
+) -> None:
+    shutil.rmtree(tmp_path / "warehouse")
+    answer = run("verify", "items", "--wait", "0.3")
+    assert (answer.code, answer.out) == (3, "")
+    assert f"{TABLE}: nothing has landed within 0.3 s; start the producer, or wait longer with --wait" in answer.err
+    live.landed_to = 0
+    landing = Timer(1.0, live.land)
+    landing.start()
+    answer = run("verify", "items", "--wait", "30")
+    landing.join()
+    assert (answer.code, f"{TABLE}: equal" in answer.err) == (0, True), answer.err
+
+
 def test_it_goes_on_until_a_signal_though_the_source_goes_away(
     live: MemoryLive, run: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
-from cdc_views.errors import EngineError, UnsupportedError, UsageError
+from cdc_views.errors import TransientError, UnsupportedError, UsageError
 from cdc_views.landing.live_sources import LiveOrder, LiveTable, SourceRow, live_source
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.operations.applied import applied_file
@@ -126,15 +126,23 @@ class Run:
         return done
 
     def _wait_for(self, at: str | None) -> None:
+        if not self._decider.landing.has_begun(until=self._until):
+            raise self._late("nothing")
         if at is None:
             return
         high = self.live.position(at)
-        if self._decider.landing.has(high, until=self.load.clock() + self.load.bounds.wait) is False:
-            raise EngineError(
-                f"{self.table.name}: what the source wrote up to {at} has not landed within {self.load.bounds.wait:g} s; "
-                "start the producer, or wait longer with --wait"
-            )
+        if self._decider.landing.has(high, until=self._until) is False:
+            raise self._late(f"what the source wrote up to {at}")
         self._lowest = high
+
+    @property
+    def _until(self) -> float:
+        return self.load.clock() + self.load.bounds.wait
+
+    def _late(self, what: str) -> TransientError:
+        has = "has" if what == "nothing" else "has not"
+        within = f"landed within {self.load.bounds.wait:g} s"
+        return TransientError(f"{self.table.name}: {what} {has} {within}; start the producer, or wait longer with --wait")
 
     def _segments(self, resume: str) -> Iterator[tuple[dict[Key, SourceRow], str]]:
         """Yield rows of the source from `resume` on, at most the sample, and where the next ones begin (empty: nowhere)."""
@@ -149,7 +157,9 @@ class Run:
             left = None if left is None else max(0, left - max(reading.read, 1))
             resume = reading.resume
             if len(rows) >= SEGMENT or not resume or left == 0 or self.load.is_over:
-                self._decider.landing.has(reading.high, until=self.load.clock() + bounds.wait)
+                landing = self._decider.landing
+                if landing.has(reading.high, until=self._until) is False and landing.is_beginning():
+                    raise self._late("the first snapshot")
                 yield rows, resume
                 rows = {}
             if not resume:
