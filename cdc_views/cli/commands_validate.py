@@ -44,11 +44,7 @@ def validate(
     ] = None,
     contract: Annotated[Path | None, typer.Option(metavar="FILE", help="Also test the rules of a data contract (ODCS).")] = None,
     docs: Annotated[
-        bool | None,
-        typer.Option(
-            "--docs/--no-docs",
-            help="Run Great Expectations too: your own suites, and its Data Docs. Default: where it is installed.",
-        ),
+        bool | None, typer.Option("--docs/--no-docs", help="Run your Great Expectations too. Default: where it is installed.")
     ] = None,
     docs_rows: Annotated[
         int, typer.Option(min=1, metavar="N", help="Give Great Expectations tables of at most N rows.")

@@ -102,7 +102,6 @@ class _Runs:
     losses: int = 0
 
     def once(self) -> Verification:
-        from cdc_views.operations.verifying.findings import COLUMNS, CellVerdict
         from cdc_views.operations.verifying.record import record_of
         from cdc_views.operations.verifying.run import verify_table
 
@@ -111,15 +110,21 @@ class _Runs:
         pace = f", at most {bounds.rate:,g} a second" if bounds.rate else ""
         log.info(f"{self.table.name}: comparing {which} with the source{pace}")
         done = verify_table(self.table, now=now, source=self.source, at=self.at, bounds=self.bounds, engine=self.engine)
-        findings = sorted(done.findings, key=lambda found: found.outcome is not CellVerdict.LOSS)
-        most = _MOST_TOLD if self.asked.format == "table" else len(findings)
-        self.asked.print_json(COLUMNS, [found.json_row(self.table.schema) for found in findings[:most]], ROWS)
-        if len(findings) > most:
-            log.info(f"{most} of {len(findings):,} differing cells are shown; `--format jsonl` prints all")
+        self._print(done)
         (log.error if done.losses else log.info)(done.line(), table=done.table, verdict=done.verdict)
         self.losses += done.losses
         self.gauges.publish(done, record_of(self.table).proof)
         return done
+
+    def _print(self, done: Verification) -> None:
+        from cdc_views.operations.verifying.findings import COLUMNS, CellVerdict
+
+        findings = sorted(done.findings, key=lambda found: found.outcome is not CellVerdict.LOSS)
+        most = _MOST_TOLD if self.asked.format == "table" else len(findings)
+        if findings or not self.asked.is_for_people:
+            self.asked.print_json(COLUMNS, [found.json_row(self.table.schema) for found in findings[:most]], ROWS)
+        if len(findings) > most:
+            log.info(f"{most} of {len(findings):,} differing cells are shown; `--format jsonl` prints all")
 
     def again(self, stop: Event, seconds: int) -> None:
         while not stop.is_set():

@@ -11,9 +11,10 @@ from threading import Timer
 
 import pytest
 from helpers.command_line import CommandLine
-from helpers.live_memory import TABLE, MemoryLive, table_of
+from helpers.live_memory import NOW, TABLE, MemoryLive, table_of
 
 from cdc_views.errors import TransientError
+from cdc_views.landing import Position
 
 
 @pytest.fixture
@@ -72,6 +73,10 @@ def test_it_waits_for_the_first_landing(
     answer = run("verify", "items", "--wait", "0.3")
     assert (answer.code, answer.out) == (3, "")
     assert f"{TABLE}: nothing has landed within 0.3 s; start the producer, or wait longer with --wait" in answer.err
+    live.table.stream("slot:snapshot").land([], through=Position(100, 1), now=NOW)
+    live.table.stream("slot:confirmed").land([], through=Position(0), now=NOW)
+    answer = run("verify", "items", "--wait", "0.3")
+    assert (answer.code, "the first snapshot has not landed within 0.3 s" in answer.err) == (3, True), answer.err
     live.landed_to = 0
     landing = Timer(1.0, live.land)
     landing.start()

@@ -79,9 +79,9 @@ class LandedSoFar:
             self.load.sleep(_POLL)
 
     def is_beginning(self) -> bool:
-        """Whether nothing has landed but parts of a snapshot, after which a producer's own stream begins."""
-        names = self._positions()
-        return bool(names) and all(name.startswith("snapshot") for name in names)
+        """Whether nothing has landed but parts of a relational source's first snapshot."""
+        positions = self._positions()
+        return bool(positions) and all(name.endswith(":snapshot") or position.at == 0 for name, position in positions.items())
 
     def is_empty(self) -> bool:
         """Whether nothing has landed at all; False for a table elsewhere, which is not looked at."""
