@@ -23,7 +23,7 @@ def grain(schema: TableSchema) -> str:
 def sentence(text: str) -> str:
     """Return a schema's comment as a sentence before others; empty if there is none.
 
-    >>> sentence("What was\\nordered") + "One row per (id)."
+    >>> sentence("What  was ordered") + "One row per (id)."
     'What was ordered. One row per (id).'
     """
     told = " ".join(text.split())
