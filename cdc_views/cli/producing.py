@@ -16,6 +16,7 @@ from cdc_views.errors import CdcViewsError, ConfigError, UnsupportedError
 from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.extras import load
 from cdc_views.operations.ingest import check_lands
+from cdc_views.project.paths import is_live_source
 
 if TYPE_CHECKING:
     from cdc_views.formats.base import RawFormat
@@ -87,10 +88,10 @@ class ProjectTarget:
         return self._current().source_schema
 
     @property
-    def schema_file(self) -> Path:
+    def schema_file(self) -> Path | None:
         """See `StreamTarget.schema_file`."""
         self._current()
-        return self._files[1]
+        return self._files[1] if len(self._files) > 1 else None
 
     @property
     def raw(self) -> RawTable:
@@ -151,7 +152,8 @@ class ProjectTarget:
                 f"this source's events are {self.format_name}"
             )
         _ = table.schema, table.format  # reports an unreadable schema file now, and policies that do not fit it
-        self._files = (self.project_file, project.root / table.config.schema_)
+        named = table.config.schema_
+        self._files = (self.project_file,) if is_live_source(named) else (self.project_file, project.root / named)
         return table
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.blocks import Position
-from cdc_views.model.extras import load
+from cdc_views.model.live_addresses import reader_of
 from cdc_views.model.schema import TableSchema
 
 GROUP = "cdc_views.live_sources"
@@ -98,24 +96,6 @@ OpenLive = Callable[[str, LiveOrder], AbstractContextManager[LiveTable]]
 """Connects to the source at an address; raises `UsageError` for what never works, `TransientError` if the source is away."""
 
 
-def scheme_of(address: str) -> str:
-    """Return the scheme of an address; raises `UsageError` if it has none."""
-    scheme, sign, _ = address.partition("://")
-    if not sign or not scheme:
-        raise UsageError(
-            "the source is no address; postgresql://host/database, mysql://host, mariadb://host or cassandra://host was expected"
-        )
-    return scheme.lower()
-
-
 def live_source(address: str) -> OpenLive:
     """Return what connects to the source of an address; raises `UnsupportedError` if no installed package knows its scheme."""
-    scheme = scheme_of(address)
-    for entry in entry_points(group=GROUP, name=scheme):
-        found: OpenLive = load(entry, what=f"reading {scheme}://", extra="producers")
-        return found
-    known = sorted({entry.name for entry in entry_points(group=GROUP)})
-    raise UnsupportedError(
-        f"nothing reads a source at {scheme}://{did_you_mean(scheme, known)}",
-        remedy=f"known are: {', '.join(known) or 'none, install cdc-views itself'}",
-    )
+    return cast("OpenLive", reader_of(address, GROUP))

@@ -139,7 +139,11 @@ class TableDraft(Generic[Written]):
         if name not in self.columns:
             hint = did_you_mean(name, self.columns)
             raise SchemaError(f"{self.full_name}: the key names {name!r}, which is no column{hint}", where=self.where)
-        return Column(name, resolve(self.columns[name].type), role, descending=name in self.descending)
+        try:
+            kind = resolve(self.columns[name].type)
+        except SchemaError as error:
+            raise error.about(f"column {name!r} of {self.full_name}") from error
+        return Column(name, kind, role, descending=name in self.descending)
 
     def _check_drops(self) -> None:
         for name, drop in self.drops.items():

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from cassandra.query import SimpleStatement
 
+from cdc_producers.cassandra.addresses import Address
 from cdc_producers.cassandra.node_schema import quoted
 from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_query import FIRST_TOKEN, LAST_TOKEN, RawRow
@@ -27,21 +27,12 @@ from cdc_views.model.types import Kind, Scalar
 from cdc_views.rules.codec.jsontext import to_json
 from cdc_views.rules.codec.serialized import deserialize, serialize
 
-_PORT = 9042
-
 
 @contextmanager
 def opened(address: str, order: LiveOrder) -> Iterator[CassandraLive]:
     """Connect to a cluster: `cassandra://HOST:PORT?consistency=QUORUM`; the account comes from the environment."""
-    where = urlsplit(address)
-    asked = {name: values[-1] for name, values in parse_qs(where.query).items()}
-    if unknown := asked.keys() - {"consistency"}:
-        raise UsageError(f"the source's address has ?{sorted(unknown)[0]}; ?consistency=LEVEL is all that is known")
-    host, _, port = where.netloc.rpartition("@")[2].partition(":")
-    if port and not port.isdecimal():
-        raise UsageError(f"the source's address has the port {port!r}; a number was expected")
-    level = asked.get("consistency", "ALL").upper()
-    options = SnapshotOptions(host=host or "127.0.0.1", port=int(port or _PORT), consistency=level)
+    where = Address.of(address)
+    options = SnapshotOptions(host=where.host, port=where.port, consistency=where.consistency or "ALL")
     with SnapshotReader.connected(options) as reader:
         yield CassandraLive(reader, order)
 
