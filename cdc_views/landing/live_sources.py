@@ -22,11 +22,19 @@ GROUP = "cdc_views.live_sources"
 
 @dataclass(frozen=True, slots=True)
 class LiveOrder:
-    """What to read: the table's name in the project file, its schema, and the raw format of its events."""
+    """What to read: the table's name in the project file, the source's schema, and the raw format of its events.
+
+    The format applies the policies of columns, if there are any: `values` of a row are as they are stored.
+    """
 
     name: str
     schema: TableSchema
     format: RawFormat
+
+    @property
+    def stored(self) -> TableSchema:
+        """The schema of what is stored and compared."""
+        return self.format.stored_schema(self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class LiveTable(Protocol):
     """One table of a running source."""
 
     lacking: Sequence[str]
-    """The schema's columns that the source does not have, or does not log."""
+    """Columns of what is stored that the source does not have, or does not log."""
 
     def chunk(self, resume: str, *, limit: int) -> SourceReading:
         """Return about `limit` rows from `resume` on, in the source's own order; empty: from the beginning."""
