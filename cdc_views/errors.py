@@ -55,6 +55,12 @@ class SchemaError(UsageError):
         super().__init__(f"{place}: {message}" if place else message)
         self.where, self.line, self.column = where, line, column
 
+    def about(self, what: str) -> SchemaError:
+        """Return the same error, which also names what it is about."""
+        found = SchemaError(f"{self} ({what})")
+        found.where, found.line, found.column = self.where, self.line, self.column
+        return found
+
 
 class UnknownColumnError(SchemaError):
     """The table has no column of this name; `suggestion` is the nearest name that it has, or None."""

@@ -148,7 +148,11 @@ class TableDraft(Generic[Written]):
             hint = did_you_mean(name, self.columns)
             raise SchemaError(f"{self.full_name}: the key names {name!r}, which is no column{hint}", where=self.where)
         written = self.columns[name]
-        return Column(name, resolve(written.type), role, descending=name in self.descending, description=written.comment)
+        try:
+            kind = resolve(written.type)
+        except SchemaError as error:
+            raise error.about(f"column {name!r} of {self.full_name}") from error
+        return Column(name, kind, role, descending=name in self.descending, description=written.comment)
 
     def _check_drops(self) -> None:
         for name, drop in self.drops.items():
