@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from cdc_views.landing.checkpoints import age, before, remove
 from cdc_views.landing.delta import delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
+from cdc_views.landing.spreading import HERE, Tasks
 from cdc_views.storage.delta_log import LOG
 from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.delta_tables import opened
@@ -24,13 +25,13 @@ ORPHANED_AFTER = 3600.0  # seconds after which a file that no log entry names be
 _MARK = "cdc-views:purge"
 
 
-def purge(location: str) -> None:
+def purge(location: str, *, tasks: Tasks = HERE) -> None:
     """Remove all that the newest version of a Delta table does not need; safe to repeat."""
-    begin_log_at(location, vacuum_all(location))
+    begin_log_at(location, vacuum_all(location, tasks=tasks))
 
 
-def vacuum_all(location: str) -> int:
-    """Remove replaced and abandoned files, and write a checkpoint; return its version."""
+def vacuum_all(location: str, *, tasks: Tasks = HERE) -> int:
+    """Remove replaced and abandoned files, and write a checkpoint; return its version. `tasks` read files without a digest."""
     with delta_errors(location):
         table = opened(location)
         table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
@@ -38,7 +39,7 @@ def vacuum_all(location: str) -> int:
         record(table, {_MARK: int(time.time())})
         table = opened(location)
         table.create_checkpoint()
-        note_missing(table)
+        note_missing(table, tasks=tasks)
     root, known = place_of(table.table_uri), active_files(table)
     files = TableLog.open(root, version=table.version()).files
     known |= {str(file.deleted.place(root)) for file in files if file.deleted is not None}
