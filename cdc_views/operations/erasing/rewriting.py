@@ -216,7 +216,7 @@ def written(old: Place, new: Place, change: Change, *, hidden: BitMap64 | None =
     count = 0
     writer: pq.ParquetWriter | None = None
     with ExitStack() as sink:
-        for rows in map(change, _live(old, hidden or BitMap64())):
+        for rows in map(change, live(old, hidden or BitMap64())):
             if rows.num_rows:
                 writer = writer or pq.ParquetWriter(sink.enter_context(arrow_sink(new)), rows.schema, compression="zstd")
                 writer.write_table(rows)
@@ -226,7 +226,8 @@ def written(old: Place, new: Place, change: Change, *, hidden: BitMap64 | None =
     return count
 
 
-def _live(file: Place, hidden: BitMap64) -> Iterator[pa.Table]:
+def live(file: Place, hidden: BitMap64) -> Iterator[pa.Table]:
+    """Yield a file's rows as `batches` does, without those at positions in `hidden`."""
     start = 0
     for rows in batches(file):
         mine = [position - start for position in hidden & BitMap64(range(start, start + rows.num_rows))]
