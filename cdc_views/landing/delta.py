@@ -39,8 +39,8 @@ _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expir
 # files by footers, so the log keeps only row counts.
 _NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
 # but a view over state and tail finds the tail by Delta's log alone; this setting wins over the one above
-_LANDED = "_landed_at"
-_LANDING_BOUNDS = {"delta.dataSkippingStatsColumns": _LANDED}
+LANDED = "_landed_at"
+_LANDING_BOUNDS = {"delta.dataSkippingStatsColumns": LANDED}
 # by default a checkpoint removes entries older than a month, even those that no state covers yet
 _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
 
@@ -192,21 +192,21 @@ class NewFile:
         cut = (
             instant.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") for instant in self.landed
         )
-        least, greatest = ({_LANDED: f"{text}Z"} for text in cut)
-        stats = {"numRecords": self.rows, "minValues": least, "maxValues": greatest, "nullCount": {_LANDED: 0}}
+        least, greatest = ({LANDED: f"{text}Z"} for text in cut)
+        stats = {"numRecords": self.rows, "minValues": least, "maxValues": greatest, "nullCount": {LANDED: 0}}
         return json.dumps(stats, separators=(",", ":"))
 
 
 def write_file(path: Place, tables: Iterable[pa.Table], *, schema: pa.Schema) -> NewFile | None:
     """Write rows to a file, as `RAW_FILES` has them; return None without rows. A failure leaves no file."""
-    landed, is_known = list[datetime](), _LANDED in schema.names
+    landed, is_known = list[datetime](), LANDED in schema.names
     options = {"compression": "zstd", "compression_level": 1, "dictionary_pagesize_limit": DICTIONARY_BYTES}
     try:
         with arrow_sink(path) as sink, RowGroupWriter(sink, schema, **options) as writer:
             for table in filter(len, tables):
                 writer.add(table)
-                if is_known := is_known and not table.column(_LANDED).null_count:
-                    landed += pc.min_max(table.column(_LANDED)).as_py().values()
+                if is_known := is_known and not table.column(LANDED).null_count:
+                    landed += pc.min_max(table.column(LANDED)).as_py().values()
     except BaseException:
         path.unlink(missing_ok=True)
         raise
