@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,13 +22,19 @@ from helpers.forgetting_tables import CQL, FORMAT, KEY, NAME, SECRET, files_with
 from helpers.working_tasks import Tells, once, twice, use_tasks
 
 from cdc_views.api import Project, Table
+from cdc_views.engines.plugin import engine_plugin
 from cdc_views.errors import EngineError
-from cdc_views.landing import quarantine_location
+from cdc_views.landing import quarantine_location, spreading
 from cdc_views.landing.digests import changed
+from cdc_views.landing.spreading import HERE, Tasks
 from cdc_views.operations import merging
 from cdc_views.operations.erasing.forgetting import Erasure
 from cdc_views.operations.maintaining import Upkeep
+from cdc_views.quality import bookkeeping
 from cdc_views.storage.table_log import TableLog
+
+if TYPE_CHECKING:
+    from cdc_views_spark.engine import SparkEngine
 
 pytestmark = pytest.mark.heavy
 
@@ -40,15 +46,13 @@ def orders(folder: Path) -> Table:
     return Project.load(folder / "cdc_views.yml").table(NAME)
 
 
-def made(folder: Path, random: Random, *, engine: str = "duckdb", bad: float = 0.1, keeps_state: bool = True) -> Table:
+def made(folder: Path, random: Random, *, bad: float = 0.1, keeps_state: bool = True) -> Table:
     """Events of a few files, of which one key has a secret, some bad; a state with an older generation, a serving table."""
     folder.mkdir()
     os.chdir(folder)
     Path("schema.cql").write_text(CQL)
     more = {"materialize": {"serving": True}} if keeps_state else {}
     write_project(table(NAME, "schema.cql", FORMAT, **more))
-    if engine != "duckdb":
-        Path("cdc_views.yml").write_text(Path("cdc_views.yml").read_text().replace('"duckdb"', f'"{engine}"'))
     found = orders(folder)
     for number in range(FILES):
         lines = [mutation(random.randrange(60), written=random.randrange(1, 50)) for _ in range(random.randrange(2, 40))]
@@ -148,7 +152,9 @@ def upkeep(done: list[Upkeep]) -> list[Any]:
 def test_tasks_merge_what_this_process_merges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     random = Random(seed)
     before = made(tmp_path / "before", random)
-    monkeypatch.setattr(merging, "_USUAL_TARGET", seed and 1 << 20 or 2 * max(file.size for file in TableLog.open(before.raw.location).files))
+    monkeypatch.setattr(
+        merging, "_USUAL_TARGET", (seed and 1 << 20) or 2 * max(file.size for file in TableLog.open(before.raw.location).files)
+    )
     here, rows = copied(before, tmp_path / "here"), rows_of(before)
     expected = here.maintain()
     for spread in (once, twice):
@@ -241,3 +247,35 @@ def test_tasks_find_what_this_process_finds(tmp_path: Path, monkeypatch: pytest.
     one.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
     other.unlink()
     assert {"files_are_whole.raw": 1, "files_are_as_written.raw": 1}.items() <= checks().items()
+
+
+@pytest.mark.spark
+def test_spark_s_tasks_do_all_three(spark_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = made(tmp_path / "before", Random(12), keeps_state=False)
+    raw, ran = Path(before.raw.location), set[str]()
+    (file, *_) = [file for file in raw.glob("*.parquet") if SECRET in str(pq.read_table(file).to_pylist())]
+    shutil.copy(file, raw / "part-copy.parquet")
+    shutil.copy(file, raw / "copy.bak")
+    here, real = copied(before, tmp_path / "here"), type(spark_engine).spread
+    monkeypatch.setattr(merging, "_USUAL_TARGET", 2 * max(file.size for file in TableLog.open(str(raw)).files))
+
+    def noted(engine: Any, function: Any, tasks: Any, *, sees: Any) -> Any:
+        inner = function.args[0]
+        ran.add(str(getattr(inner, "func", inner).__name__))
+        return real(engine, function, tasks, sees=sees)
+
+    def done_by(found: Table, tasks: Tasks, engine: str | None) -> Any:
+        erased = found.forget(KEY, now=NOW, undecodable="keep", engine=engine)
+        merged = merging.merge_files(found.raw.location, tasks=tasks)
+        checks = [(c.name, c.broken, c.where) for c in bookkeeping.whole(found.raw.location, "raw", tasks=tasks)]
+        return told(erased, found, counts=True), merged, checks, rows_of(found)
+
+    expected = done_by(here, HERE, None)
+    with monkeypatch.context() as patch:
+        patch.setattr(spreading, "_GROUP_BYTES", 1)
+        patch.setattr(type(engine_plugin("spark")), "spread_from", 0)
+        patch.setattr(type(spark_engine), "spread", noted)
+        found = done_by(before, Tasks(spark_engine.spread, 0), "spark")
+    assert found == expected
+    assert len(found[0][-1]) >= 2, "the proof found what was left"
+    assert ran >= {"_in_file", "_rewritten", "in_newest", "in_other", "_merged", "_misfit", "_digest"}
