@@ -50,7 +50,7 @@ class Tasks:
         `sizes` are the bytes of the things. Work that is not worth tasks is done in this process, a few things at once. So the
         function, which may be a `partial`, is one of a module, and may run twice for a thing, or at once with others.
         """
-        if len(things) < 2 or sum(sizes) < self.least_bytes:
+        if not things or sum(sizes) < self.least_bytes:
             return _a_few_at_once(function, things)
         groups = _groups(things, sizes, most_bytes=max(_GROUP_BYTES, sum(sizes) // _MOST_GROUPS))
         return [done for group in self.spread(partial(_of_each, function), groups, sees=sees) for done in group]
