@@ -16,7 +16,7 @@ from cdc_views.model.schema import Column, Role
 from cdc_views.model.style import Style
 from cdc_views.plan.build import Ask
 from cdc_views.plan.nodes import Node
-from cdc_views.plan.rewrites import choose
+from cdc_views.plan.rewrites import note_on
 from cdc_views.sql import check_names, events_sql, rows_sql, shared_sql
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
@@ -224,7 +224,7 @@ def _view(target: Target, query: str, config: BigQueryConfig) -> Statement:
         grain=one_line(", ".join(column.name for column in schema.row_key)),
         has_statics=bool(schema.statics),
         layout=LAYOUT_VERSION if target.events is None else None,
-        notes=[choose(target.strategy).why if target.events is None else EVENTS_NOTE],
+        notes=[*filter(None, [note_on(target.strategy) if target.events is None else EVENTS_NOTE])],
         view=quoted(target.view),
         columns=[{"name": quoted(c.name), "description": text_literal(described(c))} for c in schema.columns],
         description=text_literal(f"{schema.full_name}: the latest cell of every column of every key (cdc-views)"),

@@ -127,11 +127,11 @@ def generate(
             return
     texts = [(table, table.sql(dialect, strategy=strategy, style=written)) for table in tables]
     warn_of_quarantine(*tables)
+    if out is None:
+        print("\n\n".join(text.rstrip("\n") for _, text in texts))
+        return
     for table, text in texts:
-        if out is None:
-            print(text.rstrip("\n") + "\n")
-        else:
-            _write(out, f"{table.config.slug}.sql", text=text)
+        _write(out, f"{table.config.slug}.sql", text=text)
 
 
 def _write(out: Path, name: str, *, text: str) -> None:

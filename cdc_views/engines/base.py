@@ -143,8 +143,7 @@ class Read:
     `as_of` (epoch seconds) is the clock of rule C4 and drops nothing; `landed_as_of` and `written_as_of` (µs) drop facts that
     landed or were written later. `columns` are user names, empty for all; `where` is a boolean expression over the view's
     columns in DuckDB's dialect. `is_ordered` sorts rows as `query` prints them. `sources` None means the raw table's newest
-    facts. `is_history` returns versions of rows with their validity (`plan.history`), read from raw alone. `is_positioned`: two
-    events of a key never have one write time, as where each has its position in the source's log (`RawFormat.is_positioned`).
+    facts. `is_history` returns versions of rows with their validity (`plan.history`), read from raw alone.
     `form` is that of the values.
     """
 
@@ -159,7 +158,6 @@ class Read:
     is_ordered: bool = True
     sources: Sources | None = None
     is_history: bool = False
-    is_positioned: bool = False
     form: ValueForm = ValueForm.EXACT
 
 
@@ -233,7 +231,7 @@ class ViewDefinition:
 
 
 def _are_events(read: Read) -> bool:
-    return read.is_positioned and read.raw.relation.is_whole_row and (read.sources is None or read.sources.is_raw)
+    return read.raw.relation.has_unique_writes and (read.sources is None or read.sources.is_raw)
 
 
 def ask_of(read: Read) -> Ask:

@@ -252,7 +252,7 @@ class TableContext:
         for name, wanted in overrides.items():
             if why := misfit(self.schema.column(name), wanted):
                 raise ConfigError(f"{self.project.file}: columns: {self.name}: {name!r} {why}")
-        return ShownRelation(self.schema, self.format.order, tuple(overrides.items()))
+        return ShownRelation(self.schema, self.format.order, self.format.is_positioned, casts=tuple(overrides.items()))
 
     @property
     def is_external(self) -> bool:

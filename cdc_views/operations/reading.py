@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TypedDict
 
@@ -129,8 +128,7 @@ def read_of(
         if wanted.count(name) > 1:
             raise UsageError(f"{table.name}: column {name!r} is asked for twice; name it once")
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-    read = Read(table.raw, clock, wanted, where, limit, chosen, landed_as_of=landed, written_as_of=written)
-    return replace(read, is_positioned=table.format.is_positioned)
+    return Read(table.raw, clock, wanted, where, limit, chosen, landed_as_of=landed, written_as_of=written)
 
 
 def strategy_of(table: TableContext, strategy: str | Strategy | None) -> Strategy:

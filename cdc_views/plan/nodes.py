@@ -77,7 +77,8 @@ class Select(OfOne):
 
 @dataclass(frozen=True, slots=True)
 class CellColumn:
-    """A column of cells to reduce. `kind` is None for cells without a value (a set's elements, a row marker).
+    """A column of cells to reduce. `kind` is None where no value decides a tie: for cells without a value (a set's elements, a
+    row marker), and where only copies of one event tie (S3).
 
     `payload` names the fields (`value`, `bytes`) that the plan reads afterwards besides `written` and `rank`. `stored` names the
     fields of the cell in the raw table; `is_bare`: it has no others, as an element has its path. `is_in_each`: each event that

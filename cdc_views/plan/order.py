@@ -3,7 +3,24 @@
 from __future__ import annotations
 
 from cdc_views.model.types import Kind, LogicalType, Scalar, carries_order_bytes
-from cdc_views.plan.expr import Call, Col, Each, Expr, Greatest, Item, Keep, Lit, Named, Op, either, is_null, when
+from cdc_views.plan.expr import (
+    Call,
+    Case,
+    Col,
+    Each,
+    Expr,
+    Field,
+    Friendly,
+    Greatest,
+    Item,
+    Keep,
+    Lit,
+    Named,
+    Op,
+    either,
+    is_null,
+    when,
+)
 from cdc_views.rules.cells import RANK_FLOOR, TTL_BITS
 
 _SIGNED = frozenset(
@@ -78,6 +95,24 @@ def _living(rank: Expr, clock: Expr) -> Expr:
 def survives(written: Expr, deletion: Expr) -> Expr:
     """Return whether a part survives the largest deletion of its scope (D1: deletions win ties); null means no deletion."""
     return either(is_null(deletion), written > deletion)
+
+
+def shows_null(kind: LogicalType) -> bool:
+    """Return whether the friendly form of null is null in every dialect. The text of a time is put together from parts."""
+    return isinstance(kind, Scalar) and kind.kind is not Kind.TIME
+
+
+def covered_if(value: Case) -> Expr | None:
+    """Return when a deletion hides the value that `value` shows if its cell `survives`; None for any other CASE.
+
+    It is null, and not true, without a cell or a deletion. An absent cell's value is null anyway.
+    """
+    match value:
+        case Case(((survival, Friendly(Field(cell, field), kind)),), Lit(None)) if field == VALUE and shows_null(kind):
+            match survival:
+                case Call(Op.OR, (Call(Op.IS_NULL, (deletion,)), _)) if survival == survives(cell[WRITTEN], deletion):
+                    return cell[WRITTEN] <= deletion
+    return None
 
 
 def shows(cell: Expr, *, deletion: Expr, now: Expr) -> Expr:

@@ -174,7 +174,8 @@ class Reduction:
         is_in_each = partial is not None and column.name not in partial and self.drop_time(column) is None
         if kind is None or not self.is_wanted(column):
             return CellColumn(name, cell, None, (), is_in_each=is_in_each)
-        return CellColumn(name, cell, kind, self.payload(kind), is_in_each=is_in_each)
+        decides = None if self.relation.has_unique_writes else kind
+        return CellColumn(name, cell, decides, self.payload(kind), is_in_each=is_in_each)
 
     def drop_time(self, column: Column) -> int | None:
         """Return the instant up to which the column's cells do not count (rule W6)."""

@@ -71,6 +71,12 @@ def choose(strategy: str, *, of_events: bool = False) -> Choice:
     return Choice("aggregate", "strategy aggregate: one scan and one group-by, the fastest exact one on every engine measured")
 
 
+def note_on(strategy: str) -> str:
+    """Return a line of a view's header about a strategy that somebody asked for; empty for the usual one."""
+    why = choose(strategy).why
+    return "" if strategy == Strategy.AUTO.value else why
+
+
 def lower(root: Node, *, strategy: str) -> Node:
     """Return the plan with every `LatestCells` computed by `strategy`; shared nodes stay shared."""
     reads = reads_of(root) if strategy == BY_EVENT else frozenset()
@@ -130,7 +136,9 @@ def ordered_cell(column: CellColumn) -> Struct:
     parts = dict(precedence_parts(column.cell, column.kind))
     for name in column.payload:
         parts.setdefault(name, column.cell[name])
-    is_whole = bool(column.stored) and parts.keys() >= {*column.stored}
+    # without a kind, a field that is not read decides no tie either
+    ties_are_copies = column.kind is None and bool(column.payload)
+    is_whole = bool(column.stored) and (ties_are_copies or parts.keys() >= {*column.stored})
     return Struct(tuple(parts.items()), column.cell if is_whole else None, is_alike=is_whole and column.is_bare)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cdc_views.model.naming import bound_name, physical_name
 from cdc_views.model.schema import Column, TableSchema
-from cdc_views.model.types import Kind, LogicalType, Scalar, is_text
+from cdc_views.model.types import LogicalType, is_text
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
     FALSE,
@@ -35,7 +35,18 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.nodes import Node, Select, UnionAll, beside, noted, replaced
-from cdc_views.plan.order import RANK, VALUE, WRITTEN, cell_expiry, elements_expiry, is_eternal, now_rank, shows, survives
+from cdc_views.plan.order import (
+    RANK,
+    VALUE,
+    WRITTEN,
+    cell_expiry,
+    elements_expiry,
+    is_eternal,
+    now_rank,
+    shows,
+    shows_null,
+    survives,
+)
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
@@ -284,11 +295,6 @@ def shown_keys(columns: Iterable[Column]) -> Named:
         keys |= dict(cols((*names.shown_as(column), names.identity(column))))
         keys[names.view_key(column)] = Friendly(col(physical_name(column.name)), column.type)
     return tuple(keys.items())
-
-
-def shows_null(kind: LogicalType) -> bool:
-    """Return whether the friendly form of null is null in every dialect. The text of a time is put together from parts."""
-    return isinstance(kind, Scalar) and kind.kind is not Kind.TIME
 
 
 def shown_values(request: Showing, columns: Iterable[Column]) -> Named:

@@ -12,7 +12,7 @@ from cdc_views.model.style import Style
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Parts, Source
-from cdc_views.plan.rewrites import choose, lowered, prune
+from cdc_views.plan.rewrites import choose, lowered, note_on, prune
 from cdc_views.plan.state_and_tail import RAW, STATE, StateAndTail, over_both
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.dialects.writing import identifier
@@ -21,7 +21,18 @@ from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
 
-__all__ = ["StateSql", "ViewSql", "check_names", "events_sql", "generate", "outputs_sql", "query_sql", "rows_sql", "shared_sql"]
+__all__ = [
+    "StateSql",
+    "ViewSql",
+    "check_names",
+    "events_sql",
+    "generate",
+    "outputs_sql",
+    "query_sql",
+    "rows_sql",
+    "shared_sql",
+    "strategy_note",
+]
 
 
 def query_sql(
@@ -98,7 +109,7 @@ def generate(
     else:
         merged = _query(ask, target, strategy, table, tables)
     query = target.printed(_named(ask, merged, output_names(ask)))
-    notes, layout = ((note,), None) if events is not None else ((choose(strategy).why, note), LAYOUT_VERSION)
+    notes, layout = ((note,), None) if events is not None else ((note_on(strategy), note), LAYOUT_VERSION)
     created = _created(view, target, query, relation=relation, notes=notes, layout=layout)
     return created if macros is None else ";\n\n".join([*macros.statements(target).values(), created])
 

@@ -14,7 +14,7 @@ WIDTH = 112
 _WIDER = 180
 """The most characters of a subquery or an ordered aggregate on a line: they are harder to read in parts."""
 _CALLS = (exp.Anonymous, exp.ArrayAgg, exp.Bracket, exp.Filter, exp.IgnoreNulls, exp.Limit, exp.Max, exp.Min, exp.Order)
-_SPLIT = (*_CALLS, exp.Lambda, exp.Paren, exp.PropertyEQ, exp.Not, exp.Where, exp.Case, exp.If, exp.Alias)
+_SPLIT = (*_CALLS, exp.Lambda, exp.Paren, exp.PropertyEQ, exp.Not, exp.Where, exp.Case, exp.Cast, exp.If, exp.Alias)
 """Expressions that are written over several lines; the parts of others stay together."""
 
 _PAIRED = "named_struct"
@@ -133,7 +133,7 @@ def _fit(value: exp.Expr, text: Text) -> exp.Expr:
     if _has_break(line):
         return value
     # a branch is one only within its CASE, and so are the clauses of a call
-    is_whole = isinstance(value.this, (exp.Select, exp.ArrayAgg)) or isinstance(value, exp.ArrayAgg)
+    is_whole = isinstance(value, exp.ArrayAgg) or value.find(exp.Select, exp.ArrayAgg) is not None
     if len(line) <= (_WIDER if is_whole else WIDTH) and not isinstance(value, (exp.If, exp.Limit, exp.Order, exp.Where)):
         return exp.Var(this=line)
     if isinstance(value, exp.Filter) and len(text(value.expression)) <= WIDTH:
@@ -155,7 +155,7 @@ def _fit(value: exp.Expr, text: Text) -> exp.Expr:
 
 def _fit_parts(value: exp.Expr, text: Text) -> None:
     for name, part in [*value.args.items()]:
-        if isinstance(part, exp.Expr) and not isinstance(part, exp.Var):
+        if isinstance(part, exp.Expr) and not isinstance(part, (exp.Var, exp.DataType)):
             value.set(name, _fit(part, text))
         elif isinstance(part, list):
             value.set(name, [_fit(item, text) if isinstance(item, exp.Expr) else item for item in part])

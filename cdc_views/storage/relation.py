@@ -56,10 +56,14 @@ LAYOUT_VERSION = 1  # in the descriptions of raw tables; a newer one is refused,
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The canonical relation of one table in one write order."""
+    """The canonical relation of one table in one write order.
+
+    `is_positioned`: each event holds its position in the source's log (`RawFormat.is_positioned`).
+    """
 
     schema: TableSchema
     order: WriteOrder = WriteOrder.MICROS
+    is_positioned: bool = False
 
     @property
     def shown(self) -> TableSchema:
@@ -70,6 +74,11 @@ class Relation:
     def is_whole_row(self) -> bool:
         """Whether an event is a whole row (rule S1): a row exists iff its marker does, and a truncate may delete all (S6)."""
         return self.order is WriteOrder.LOG_POSITION
+
+    @property
+    def has_unique_writes(self) -> bool:
+        """Whether write times are positions, so that only copies of one event tie, and any of them may win (rule S3)."""
+        return self.is_whole_row and self.is_positioned
 
     @property
     def written(self) -> pa.DataType:

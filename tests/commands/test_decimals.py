@@ -137,6 +137,16 @@ def test_a_value_that_does_not_fit_is_never_rounded(run: CommandLine, price: str
     assert shown("SELECT price FROM public.t WHERE id = 3") == [(Decimal(price),)]
 
 
+def test_a_value_that_no_row_shows_is_not_cast(run: CommandLine) -> None:
+    """DuckDB computes on a file's dictionary, in which values of older events stand, too."""
+    prices = ("99999999999999", "3.456", "7.00")
+    events = [event(100 + n, id=str(50 + n // 3), price=prices[n % 3]) for n in range(900)]
+    assert run.land(NAME, *events, file="older.jsonl").code == 0
+    answer = run("query", "SELECT id, price FROM t WHERE id >= 50", "--format", "csv")
+    assert answer.code == 0, answer.err
+    assert {line.split(",")[1] for line in answer.out.splitlines()[1:]} == {"7.00"}
+
+
 def test_columns_do_not_round_either(run: CommandLine) -> None:
     project(columns={"free": "decimal(6,0)"})
     assert run("apply").code == 0

@@ -1,5 +1,4 @@
--- shop.orders: the latest cell of every column, one row per (id)
--- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/reference/semantics.md
+-- shop.orders: the latest cell of every column, one row per (id); by cdc-views, rules (C2, D1, ...) in docs/reference/semantics.md, raw layout 1
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
@@ -32,8 +31,7 @@ WITH latest_rows AS (
   SELECT
     id, _path_key,
     ARRAY_AGG(_element IGNORE NULLS ORDER BY _element.written DESC, _element.rank DESC, _element.value < 0 DESC, _element.value DESC LIMIT 1)[SAFE_OFFSET(0)] AS _cell,
-    ARRAY_AGG(IF(_path IS NOT NULL, STRUCT(_path AS boxed), NULL) IGNORE NULLS ORDER BY TO_JSON_STRING(_path)
-    LIMIT 1)[SAFE_OFFSET(0)].boxed AS _path
+    ARRAY_AGG(IF(_path IS NOT NULL, STRUCT(_path AS boxed), NULL) IGNORE NULLS ORDER BY TO_JSON_STRING(_path) LIMIT 1)[SAFE_OFFSET(0)].boxed AS _path
   FROM lines_paths
   GROUP BY id, _path_key
 ), cells_lines AS (
@@ -112,17 +110,10 @@ WITH latest_rows AS (
 /* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
 SELECT
   id,
-  CASE
-    WHEN COALESCE(ARRAY_LENGTH(_cells_lines), 0) <> 0
-    THEN ARRAY(SELECT _item.value FROM UNNEST(_cells_lines) AS _item WITH OFFSET AS _offset ORDER BY _offset)
-  END AS lines,
+  CASE WHEN COALESCE(ARRAY_LENGTH(_cells_lines), 0) <> 0 THEN ARRAY(SELECT _item.value FROM UNNEST(_cells_lines) AS _item WITH OFFSET AS _offset ORDER BY _offset) END AS lines,
   CASE
     WHEN COALESCE(ARRAY_LENGTH(_cells_prices), 0) <> 0
-    THEN ARRAY(
-      SELECT STRUCT(_item.path AS key, _item.value AS value)
-      FROM UNNEST(_cells_prices) AS _item WITH OFFSET AS _offset
-      ORDER BY _offset
-    )
+    THEN ARRAY(SELECT STRUCT(_item.path AS key, _item.value AS value) FROM UNNEST(_cells_prices) AS _item WITH OFFSET AS _offset ORDER BY _offset)
   END AS prices
 FROM judged_rows
 WHERE

@@ -1,5 +1,4 @@
--- shop.orders: the latest cell of every column, one row per (id)
--- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/reference/semantics.md
+-- shop.orders: the latest cell of every column, one row per (id); by cdc-views, rules (C2, D1, ...) in docs/reference/semantics.md, raw layout 1
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
@@ -24,13 +23,10 @@ WITH latest_rows AS (
 SELECT
   id,
   CASE WHEN _scope IS NULL OR state.written > _scope THEN state.value END AS state,
-  CASE
-    WHEN _scope IS NULL OR price.written > _scope
-    THEN CAST(CASE
-      WHEN REGEXP_CONTAINS(price.value, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
-      THEN price.value
-      ELSE price.value || ' does not fit decimal(12, 2) of price: update the schema file'
-    END AS NUMERIC)
-  END AS price
+  CAST(CASE
+    WHEN price.written <= _scope THEN NULL
+    WHEN REGEXP_CONTAINS(price.value, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN price.value
+    ELSE price.value || ' does not fit decimal(12, 2) of price: update the schema file'
+  END AS NUMERIC) AS price
 FROM covered_rows
 WHERE (_scope IS NULL OR _live.written > _scope) AND _live.rank < 0

@@ -1,5 +1,4 @@
--- shop.orders: the latest cell of every column, one row per (id)
--- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/reference/semantics.md
+-- shop.orders: the latest cell of every column, one row per (id); by cdc-views, rules (C2, D1, ...) in docs/reference/semantics.md, raw layout 1
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
@@ -37,10 +36,7 @@ SELECT
   id,
   CASE WHEN _shows_state THEN state.value END AS state,
   CASE WHEN _shows_amount THEN amount.value END AS amount,
-  CASE
-    WHEN _shows_at AND `at`.value BETWEEN -62135596800000 AND 253402300799999
-    THEN TIMESTAMP_MILLIS(`at`.value)
-  END AS `at`
+  CASE WHEN _shows_at THEN SAFE.TIMESTAMP_MILLIS(`at`.value) END AS `at`
 FROM judged_rows
 WHERE
   (

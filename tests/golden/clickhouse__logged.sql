@@ -1,5 +1,4 @@
--- shop.orders: the latest cell of every column, one row per (id)
--- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/reference/semantics.md
+-- shop.orders: the latest cell of every column, one row per (id); by cdc-views, rules (C2, D1, ...) in docs/reference/semantics.md, raw layout 1
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
@@ -41,14 +40,11 @@ WITH latest_rows AS (
 SELECT
   id,
   CASE WHEN _scope IS NULL OR tupleElement(state, 1) > _scope THEN tupleElement(state, 3) END AS state,
-  CASE
-    WHEN _scope IS NULL OR tupleElement(price, 1) > _scope
-    THEN CAST(CASE
-      WHEN match(tupleElement(price, 4), '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
-      THEN tupleElement(price, 4)
-      ELSE tupleElement(price, 4) || ' does not fit decimal(12, 2) of price: update the schema file'
-    END AS Nullable(Decimal(12, 2)))
-  END AS price
+  CAST(CASE
+    WHEN tupleElement(price, 1) <= _scope THEN NULL
+    WHEN match(tupleElement(price, 4), '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN tupleElement(price, 4)
+    ELSE tupleElement(price, 4) || ' does not fit decimal(12, 2) of price: update the schema file'
+  END AS Nullable(Decimal(12, 2))) AS price
 FROM covered_rows
 WHERE (_scope IS NULL OR tupleElement(_live, 1) > _scope) AND tupleElement(_live, 2) < 0
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

@@ -1,5 +1,4 @@
--- shop.orders: the latest cell of every column, one row per (id)
--- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/reference/semantics.md
+-- shop.orders: the latest cell of every column, one row per (id); by cdc-views, rules (C2, D1, ...) in docs/reference/semantics.md, raw layout 1
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (

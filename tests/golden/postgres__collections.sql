@@ -1,5 +1,4 @@
--- shop.orders: the latest cell of every column, one row per (id)
--- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/reference/semantics.md
+-- shop.orders: the latest cell of every column, one row per (id); by cdc-views, rules (C2, D1, ...) in docs/reference/semantics.md, raw layout 1
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
@@ -138,11 +137,7 @@ SELECT
   id,
   CASE
     WHEN COALESCE(CARDINALITY(_cells_lines), 0) <> 0
-    THEN ARRAY(
-      SELECT CAST((_item ->> 'value') AS INT)
-      FROM UNNEST(_cells_lines) WITH ORDINALITY AS _items(_item, _offset)
-      ORDER BY _offset
-    )
+    THEN ARRAY(SELECT CAST((_item ->> 'value') AS INT) FROM UNNEST(_cells_lines) WITH ORDINALITY AS _items(_item, _offset) ORDER BY _offset)
   END AS lines,
   CASE
     WHEN COALESCE(CARDINALITY(_cells_prices), 0) <> 0

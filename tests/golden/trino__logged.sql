@@ -1,5 +1,4 @@
--- shop.orders: the latest cell of every column, one row per (id)
--- by cdc-views from its raw layout 1; the rules (C2, D1, ...) are those of docs/reference/semantics.md
+-- shop.orders: the latest cell of every column, one row per (id); by cdc-views, rules (C2, D1, ...) in docs/reference/semantics.md, raw layout 1
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
@@ -29,25 +28,17 @@ WITH latest_rows AS (
   /* one row per row key: _scope: when it was last deleted or truncated (D2, S6) */
   SELECT
     id, _live, state, price,
-    ARRAY_MAX(
-      FILTER(
-        ARRAY[_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')],
-        _item -> _item IS NOT NULL
-      )
-    ) AS _scope
+    ARRAY_MAX(FILTER(ARRAY[_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')], _item -> _item IS NOT NULL)) AS _scope
   FROM latest_rows
 )
 /* one row per visible row: a row exists if its last write is newer than _scope (S1); older cells become null (D1) */
 SELECT
   id,
   CASE WHEN _scope IS NULL OR state[1] > _scope THEN state[3] END AS state,
-  CASE
-    WHEN _scope IS NULL OR price[1] > _scope
-    THEN CAST(CASE
-      WHEN REGEXP_LIKE(price[4], '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
-      THEN price[4]
-      ELSE price[4] || ' does not fit decimal(12, 2) of price: update the schema file'
-    END AS DECIMAL(12, 2))
-  END AS price
+  CAST(CASE
+    WHEN price[1] <= _scope THEN NULL
+    WHEN REGEXP_LIKE(price[4], '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN price[4]
+    ELSE price[4] || ' does not fit decimal(12, 2) of price: update the schema file'
+  END AS DECIMAL(12, 2)) AS price
 FROM covered_rows
 WHERE (_scope IS NULL OR _live[1] > _scope) AND _live[2] < 0

@@ -47,7 +47,7 @@ def land(folder: Path, relation: Relation, *batches: Iterable[Fact], name: str =
 
 def read_rows(engine: Engine, raw: RawTable, **asked: Any) -> list[Row]:
     """Return an engine's rows as native values; `asked` are the fields of `Read`."""
-    read = Read(raw, **{"is_positioned": True, **asked})
+    read = Read(raw, **asked)
     return list(rows_of(raw.relation, read.columns, engine.read(read)))
 
 
@@ -69,7 +69,7 @@ def shown_by(
 
 @cache
 def _sql_of(relation: Relation, as_of: int, strategy: Strategy) -> str:
-    read = Read(RawTable("", relation), as_of=as_of, is_positioned=True)
+    read = Read(RawTable("", relation), as_of=as_of)
     return query_sql(ask_of(read), dialect_name="duckdb", strategy=strategy.value, table=_THE_TABLE)
 
 

@@ -59,6 +59,7 @@ class Subject:
 
     schema: TableSchema
     order: WriteOrder = WriteOrder.MICROS
+    is_positioned: bool = False
 
     @property
     def name(self) -> str:
@@ -68,7 +69,7 @@ class Subject:
     @property
     def relation(self) -> Relation:
         """The canonical relation of its facts."""
-        return Relation(self.schema, self.order)
+        return Relation(self.schema, self.order, self.is_positioned)
 
 
 NARROW = Subject(
@@ -166,6 +167,7 @@ LOGGED = Subject(
         regulars={f"r_{kind.value}": scalar(kind) for kind in RELATIONAL_KINDS},
     ),
     WriteOrder.LOG_POSITION,
+    is_positioned=True,
 )
 """Whole rows of a relational source, with truncates (the S rules)."""
 

@@ -93,7 +93,7 @@ def test_spark_shows_what_the_oracle_shows(spark_engine: SparkEngine, trial: tup
 
 
 def reduced(partial: frozenset[str] | None) -> Node:
-    ask = replace(ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW, is_positioned=True)), events=WholeEvents(partial))
+    ask = replace(ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW)), events=WholeEvents(partial))
     return lowered(build(ask), strategy=choose("auto", of_events=ask.events is not None).strategy)
 
 
@@ -104,12 +104,12 @@ def test_events_are_grouped_only_where_one_may_leave_a_column_out(partial: froze
 
 
 def test_facts_of_a_state_are_no_events() -> None:
-    read = Read(RawTable("", LOGGED.relation), as_of=NOW, is_positioned=True)
+    read = Read(RawTable("", LOGGED.relation), as_of=NOW)
     state = replace(read, sources=Sources(read.raw, 0, Parts({Part.BASE: FileSet(("a",))})))
     assert [ask_of(one).events is not None for one in (read, state)] == [True, False]
 
 
 def test_events_of_one_write_time_are_reduced_cell_by_cell() -> None:
-    ask = ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW))
+    ask = ask_of(Read(RawTable("", replace(LOGGED, is_positioned=False).relation), as_of=NOW))
     assert ask.events is None
     assert choose("auto", of_events=ask.events is not None).strategy == "aggregate"

@@ -17,6 +17,7 @@ from cdc_views.model.naming import held_name, physical_name
 from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf, is_reshaped
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node, OneValue, Scan
+from cdc_views.plan.order import covered_if
 from cdc_views.sql.dialects.lineage import Built, Origins, without_values
 from cdc_views.sql.dialects.macros import MacroDialect
 from cdc_views.sql.dialects.traits import ComparingDialect, NamingDialect
@@ -201,6 +202,11 @@ class Dialect(NamingDialect, ComparingDialect, MacroDialect):
     def visit_case(self, node: e.Case, item: Sql | None) -> Sql:
         """Return CASE WHEN."""
         branches = [exp.If(this=self.render(c, item), true=self.render(v, item)) for c, v in node.branches]
+        shown: Sql = branches[0].args["true"]
+        inner_case = shown.this if isinstance(shown, exp.Cast) else shown
+        if isinstance(inner_case, exp.Case) and (covered := covered_if(node)) is not None:
+            inner_case.args["ifs"].insert(0, exp.If(this=self.render(covered, item), true=exp.Null()))
+            return shown
         is_null = isinstance(node.otherwise, e.Lit) and node.otherwise.value is None
         if is_null and len(branches) == 1 and (inner := _only_branch(branches[0].args["true"])) is not None:
             outer = branches[0].this

@@ -23,7 +23,7 @@ from cdc_views.sql.dialects.documents import BigQueryDocuments
 from cdc_views.sql.dialects.lineage import Built, Raw
 from cdc_views.sql.dialects.macros import TEXT, WHOLE, WHOLE_DAYS, MacroForm
 from cdc_views.sql.dialects.structs import StructDialect, ordered
-from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
+from cdc_views.sql.dialects.times import time_text
 from cdc_views.sql.dialects.writing import Sql, descending, function, identifier, is_present, number, text
 
 _DELETIONS = ("_deleted", "deletion")
@@ -144,13 +144,13 @@ class BigQuery(BigQueryDocuments, StructDialect):
         """Times are text (TIME has µs); null outside years 1 to 9999. Source: BigQuery, Data types, Timestamp type, Date type."""
         match kind:
             case Kind.TIMESTAMP:
-                return within(base, YEARS, function("TIMESTAMP_MILLIS", base), scale=1000)
+                return function("SAFE.TIMESTAMP_MILLIS", base)
             case Kind.DATETIME:
-                return within(base, YEARS, function("DATETIME", function("TIMESTAMP_MICROS", base)), scale=10**6)
+                return function("DATETIME", function("SAFE.TIMESTAMP_MICROS", base))
             case Kind.INSTANT:
-                return within(base, YEARS, function("TIMESTAMP_MICROS", base), scale=10**6)
+                return function("SAFE.TIMESTAMP_MICROS", base)
             case Kind.DATE:
-                return within(base, DAYS, function("DATE_FROM_UNIX_DATE", base))
+                return function("SAFE.DATE_FROM_UNIX_DATE", base)
             case Kind.TIME:
                 return time_text(base, "FORMAT")
         return base

@@ -50,6 +50,7 @@ class DecimalDialect:
 
     def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
         """Return a text as a number; the query fails if it does not fit."""
+        # the cast is outside: DuckDB may cast what a branch reads in rows of other branches, or in rows that were filtered out
         kept = exp.If(this=fits(text, precision=precision, scale=scale), true=text.copy())
         fitting_text = exp.Case(ifs=[kept], default=refusal(text, precision=precision, scale=scale))
         return exp.Cast(this=fitting_text, to=self.decimal_type(precision, scale))

@@ -13,7 +13,7 @@ from cdc_views.sql.dialects.documents import DuckDbDocuments
 from cdc_views.sql.dialects.macros import MacroForm
 from cdc_views.sql.dialects.times import DAYS_LIMIT, YEARS, in_range, time_text, within
 from cdc_views.sql.dialects.windows import WindowDialect
-from cdc_views.sql.dialects.writing import Sql, function, identifier, number, only_if, text
+from cdc_views.sql.dialects.writing import Sql, function, identifier, number, text
 
 _OF_FILES = ("read_parquet(", "(SELECT * FROM read_parquet(")
 
@@ -73,12 +73,6 @@ class DuckDb(DuckDbDocuments, WindowDialect):
 
     def whole(self, digits: Sql) -> Sql:
         return exp.cast(function("concat", text("0x"), digits), "bigint")
-
-    def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
-        # most texts have all their digits; without a regular expression they take half the time
-        cast = exp.Cast(this=text.copy(), to=self.decimal_type(precision, scale))
-        same = exp.EQ(this=exp.Cast(this=cast, to=exp.DataType.build("TEXT")), expression=text.copy())
-        return only_if(same, cast.copy(), super().exact_decimal(text, precision=precision, scale=scale))
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
         """Times become text, because TIME has µs."""

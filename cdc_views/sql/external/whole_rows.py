@@ -37,8 +37,7 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.nodes import Aggregate, Node, Scan, Select, beside, noted
-from cdc_views.plan.order import VALUE, WRITTEN, survives
-from cdc_views.plan.show import shows_null
+from cdc_views.plan.order import VALUE, WRITTEN, shows_null, survives
 from cdc_views.sql.external.decimals import is_exact_number, shown_number, unscaled
 from cdc_views.sql.external.values import Found, Members, NotInSqlError, is_unit_guessed, is_uuid, physical_of, stored_value
 

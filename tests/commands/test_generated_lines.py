@@ -1,0 +1,44 @@
+"""A person can review a view: how many lines `generate` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers.command_line import CommandLine, table, write_project
+
+DIALECTS = ("duckdb", "spark", "bigquery")
+POSTGRES = (
+    "CREATE TABLE shop.orders (id bigint PRIMARY KEY, customer text, amount numeric(10,2), state int, placed_at timestamptz);"
+)
+CASSANDRA = "CREATE TABLE shop.orders (id bigint PRIMARY KEY, customer text, amount decimal, state int, placed_at timestamp);"
+WIDE = Path(__file__).parent.parent / "data" / "schemas" / "cassandra_wide_schema.cql"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("name", "schema", "format", "most"),
+    [
+        ("shop.orders", POSTGRES, "debezium", 35),
+        ("shop.orders", CASSANDRA, "cassandra-mutation", 55),
+        ("hid211.orders", WIDE.read_text("utf-8"), "cassandra-mutation", 450),
+    ],
+    ids=["postgres", "cassandra", "wide"],
+)
+def test_a_view_is_short(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    dialect: str,
+    name: str,
+    schema: str,
+    format: str,
+    most: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("schema.sql").write_text(schema, "utf-8")
+    write_project(table(name, "schema.sql", format))
+    printed = CommandLine(capsys)("generate", "--dialect", dialect)
+    assert printed.code == 0, printed.err
+    assert len(printed.out.splitlines()) <= most, printed.out
