@@ -9,7 +9,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
-from cdc_views.errors import TransientError, UnsupportedError, UsageError
+from cdc_views.errors import EngineError, TransientError, UnsupportedError, UsageError
 from cdc_views.landing.live_sources import LiveOrder, LiveTable, SourceRow, live_source
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.model.column_policies import ColumnPolicies, Policy
