@@ -77,7 +77,7 @@ class Project(ProjectContext):
         from cdc_views.operations.notebook import html_table
 
         rows = [
-            {"table": one.name, "format": one.raw.format, "schema": one.schema_, "raw": one.raw.table or "in the warehouse"}
+            {"table": one.name, "format": one.raw.format, "schema": one.schema_place, "raw": one.raw.table or "in the warehouse"}
             for one in self.config.tables
         ]
         note = f"engine {self.config.engine}, warehouse {self.config.warehouse}"

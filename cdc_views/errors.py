@@ -40,7 +40,11 @@ class UsageError(CdcViewsError):
 
 
 class ConfigError(UsageError):
-    """The project file is wrong or missing; the message names the file and, if known, the line."""
+    """The project file is wrong or missing; each of `problems` names the file and, if known, the line."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
 
 
 class SchemaError(UsageError):
@@ -50,6 +54,12 @@ class SchemaError(UsageError):
         place = ":".join(str(part) for part in (where, line, column) if part not in ("", None))
         super().__init__(f"{place}: {message}" if place else message)
         self.where, self.line, self.column = where, line, column
+
+    def about(self, what: str) -> SchemaError:
+        """Return the same error, which also names what it is about."""
+        found = SchemaError(f"{self} ({what})")
+        found.where, found.line, found.column = self.where, self.line, self.column
+        return found
 
 
 class UnknownColumnError(SchemaError):

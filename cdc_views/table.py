@@ -49,7 +49,7 @@ class Table(TableContext):
         from cdc_views.operations.notebook import html_table
 
         rows = [{"column": c.name, "type": str(c.type), "role": c.role.value} for c in self.schema.columns]
-        note = f"engine {self.project.config.engine}, format {self.config.raw.format}, schema {self.config.schema_}"
+        note = f"engine {self.project.config.engine}, format {self.config.raw.format}, schema {self.config.schema_place}"
         return html_table(("column", "type", "role"), rows, title=self.name, note=note)
 
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:

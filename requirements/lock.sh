@@ -14,3 +14,4 @@ compile requirements/docs.in --output-file requirements/docs.txt
 compile pyproject.toml --extra sqlmesh --output-file requirements/sqlmesh.txt  # a venv of its own: SQLMesh pins other versions of sqlglot and DuckDB
 compile pyproject.toml requirements/airflow.in --output-file requirements/airflow.txt  # as are the orchestrators
 compile pyproject.toml requirements/dagster.in --output-file requirements/dagster.txt
+compile requirements/pg_dump.in --output-file requirements/pg_dump.txt

@@ -5,7 +5,7 @@ points of group `cdc_views.producers`; each declares its options (`cdc_views.lan
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from enum import Enum
 from threading import Event
@@ -21,7 +21,7 @@ from cdc_views.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from cdc_views.landing.producers import Producer
-    from cdc_views.landing.targets import Destination
+    from cdc_views.landing.targets import Destination, ProducerOrder
 
 _NOWHERE = "none"
 _NOT_YET = ("mysql",)
@@ -117,14 +117,36 @@ def _own_parameters(producer: Producer) -> Iterator[inspect.Parameter]:
 
 
 def _run(producer: Producer, given: Mapping[str, Any]) -> None:
-    from cdc_views.cli.producing import facts_of, targets_of, with_destination
-    from cdc_views.landing.targets import ProducerOrder
+    from cdc_views.cli.added_tables import FollowedTables
+    from cdc_views.cli.producing import chosen_names, with_destination
     from cdc_views.operations.scheduling import run_until_stopped
 
     log.is_timed = True
+    project, named = given["project_"], given["table_"] or ()
+    order = _order(producer, given, named)
+    options = producer.chosen(order.project, given)
+    announced = "stopping: what was read lands first; a second signal ends at once, and loses nothing either"
+    with shown_snapshots() as progress:
+        tables = FollowedTables(
+            project,
+            order_of=lambda names: with_destination(_order(producer, given, names)),
+            names=lambda: named or chosen_names(project, format_name=producer.raw_format),
+            produce=lambda order: producer.run(replace(order, progress=progress), options),
+            log=log,
+            takes=not producer.serves and not producer.is_of_one_run(given),
+        )
+        order = with_destination(order)
+        run_until_stopped(lambda stop: tables.run(order, stop), on_stop=lambda: log.info(announced))
+    log.info("stopped")
+
+
+def _order(producer: Producer, given: Mapping[str, Any], names: Sequence[str]) -> ProducerOrder:
+    from cdc_views.cli.producing import facts_of, targets_of
+    from cdc_views.landing.targets import ProducerOrder
+
     project, listen = given["project_"], given.get("listen_", _NOWHERE)
-    order = ProducerOrder(
-        targets=targets_of(project, given["table_"] or (), format_name=producer.raw_format, log=log),
+    return ProducerOrder(
+        targets=targets_of(project, names, format_name=producer.raw_format, log=log),
         log=log,
         stop=Event(),
         exits_on_error=given.get("on_error_") is OnError.EXIT,
@@ -132,14 +154,6 @@ def _run(producer: Producer, given: Mapping[str, Any]) -> None:
         project=facts_of(project),
         to=_destination(given) if producer.publishes else None,
     )
-    options = producer.chosen(order.project, given)
-    order = with_destination(order)
-    announced = "stopping: what was read lands first; a second signal ends at once, and loses nothing either"
-    with shown_snapshots() as progress:
-        run_until_stopped(
-            lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=lambda: log.info(announced)
-        )
-    log.info("stopped")
 
 
 def _destination(given: Mapping[str, Any]) -> Destination | None:

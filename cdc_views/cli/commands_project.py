@@ -18,6 +18,7 @@ from cdc_views.operations.examples import EXAMPLES
 
 if TYPE_CHECKING:
     from cdc_views.operations.applying import TablePlan
+    from cdc_views.operations.starting import StartedProject
 
 _COLUMNS = ("table", "view", "change", "raw_version", "raw_rows", "raw_bytes")
 _PRICE = ("read_bytes", "money", "currency", "most_bytes")
@@ -49,7 +50,8 @@ def init(
     asked: Request,
     *,
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="SCHEMA", help="A CQL or SQL file, an .avsc, or a YAML schema.")
+        str | None,
+        typer.Option("--from", metavar="SCHEMA", help="A CQL or SQL file, .avsc, YAML schema, or source: postgresql://HOST/DB …"),
     ] = None,
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write cdc_views.yml.")] = Path("."),
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The project's name; default: the folder's.")] = None,
@@ -63,7 +65,7 @@ def init(
 ) -> None:
     """Write a project file for the tables of a schema.
 
-    Every table of the schema file, on engine duckdb.
+    Every table of the schema file or the running source, on engine duckdb. A source's schema is saved beside it.
     """
     from cdc_views.operations.starting import start_project
 
@@ -73,11 +75,19 @@ def init(
         print(json.dumps(project_json_schema(), indent=2))
         return
     if source is None:
-        raise UsageError("init needs --from SCHEMA: a CQL or SQL file, an .avsc, or a YAML schema")
+        raise UsageError("init needs --from SCHEMA: a CQL or SQL file, an .avsc, a YAML schema, or a running source's address")
     started = start_project(source, project or folder / "cdc_views.yml", name=name, raw_format=raw_format, only=asked.select)
     records = [{"project": str(started.file), "table": table} for table in started.tables]
     asked.print(("project", "table"), records)
-    log.info(f"wrote {started.file}; next: cdc-views land {started.raw_format} FILE… --table {started.tables[0]}")
+    _tell_of(started)
+
+
+def _tell_of(started: StartedProject) -> None:
+    for why in started.left_out:
+        log.warning(f"{why}; this table is left out")
+    if started.schema_file is not None:
+        log.info(f"wrote {started.schema_file}; it stays as it is when the source changes")
+    log.info(f"wrote {started.file}; next: cdc-views {started.following}")
 
 
 @shared("format")

@@ -16,6 +16,7 @@ from cdc_views.cli.log import log, quietly
 from cdc_views.cli.printing import fields_of
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, shared
 from cdc_views.errors import UsageError, did_you_mean
+from cdc_views.model.extras import is_installed
 from cdc_views.storage.places import Place, on_this_machine
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ def validate(
     ] = None,
     contract: Annotated[Path | None, typer.Option(metavar="FILE", help="Also test the rules of a data contract (ODCS).")] = None,
     docs: Annotated[
-        bool, typer.Option("--docs/--no-docs", help="Run Great Expectations too: your own suites, and its Data Docs.")
-    ] = True,
+        bool | None, typer.Option("--docs/--no-docs", help="Run your Great Expectations too. Default: where it is installed.")
+    ] = None,
     docs_rows: Annotated[
         int, typer.Option(min=1, metavar="N", help="Give Great Expectations tables of at most N rows.")
     ] = 1_000_000,
@@ -62,7 +63,7 @@ def validate(
     run = _validation(contract)
     tables = asked.tables
     reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in tables]
-    if docs:
+    if _is_wanted(asked.project) if docs is None else docs:
         reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
     checks = [(report.table, check) for report in reports for check in report.checks]
     told = ("status", "severity")
@@ -89,9 +90,21 @@ def _validation(contract: Path | None) -> Callable[..., Report]:
     return partial(validate_with, read_contract(contract))
 
 
+def _is_wanted(loaded: Project) -> bool:
+    """Whether Great Expectations runs unasked: where suites may be, its absence is an error and no silence."""
+    if is_installed("great_expectations") or _quality_folder(loaded).exists():
+        return True
+    log.info("no Data Docs and no expectations of your own: pip install 'cdc-views[quality]' brings them")
+    return False
+
+
+def _quality_folder(loaded: Project) -> Place:
+    return (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
+
+
 def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **options: Any) -> list[Report]:
     """Run Great Expectations; its Data Docs are in a local warehouse, otherwise beside the project file."""
-    place: Place = (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
+    place = _quality_folder(loaded)
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # Great Expectations reads it when it is imported
     with quietly(), on_this_machine(place) as folder:
         from cdc_views.quality.checkpoint import publish

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log
+from cdc_views.cli.printing import ROWS
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
-from cdc_views.cli.textfile import check_textfile, write_textfile
+from cdc_views.cli.textfile import TableGauges
 from cdc_views.errors import TransientError, UsageError
-from cdc_views.model.extras import needs
 from cdc_views.rules.instants import span_seconds
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from cdc_views.operations.verifying.record import EqualRun
     from cdc_views.table import Table
 
+_MOST_TOLD = 20
+"""Findings of one run in a table for people; where nothing lands, every row that is written differs."""
 _PREFIX = "cdc_views_verify_"
 _HELP = {
     "last_run_timestamp_seconds": "When the last run ended",
@@ -101,17 +102,29 @@ class _Runs:
     losses: int = 0
 
     def once(self) -> Verification:
-        from cdc_views.operations.verifying.findings import COLUMNS
         from cdc_views.operations.verifying.record import record_of
         from cdc_views.operations.verifying.run import verify_table
 
-        now = datetime.now(timezone.utc)
+        now, bounds = datetime.now(timezone.utc), self.bounds
+        which = f"{bounds.sample:,} rows" if bounds.sample else "all rows"
+        pace = f", at most {bounds.rate:,g} a second" if bounds.rate else ""
+        log.info(f"{self.table.name}: comparing {which} with the source{pace}")
         done = verify_table(self.table, now=now, source=self.source, at=self.at, bounds=self.bounds, engine=self.engine)
-        self.asked.print_json(COLUMNS, [found.json_row(self.table.schema) for found in done.findings])
+        self._print(done)
         (log.error if done.losses else log.info)(done.line(), table=done.table, verdict=done.verdict)
         self.losses += done.losses
-        self.gauges.write(done, record_of(self.table).proof)
+        self.gauges.publish(done, record_of(self.table).proof)
         return done
+
+    def _print(self, done: Verification) -> None:
+        from cdc_views.operations.verifying.findings import COLUMNS, CellVerdict
+
+        findings = sorted(done.findings, key=lambda found: found.outcome is not CellVerdict.LOSS)
+        most = _MOST_TOLD if self.asked.format == "table" else len(findings)
+        if findings or not self.asked.is_for_people:
+            self.asked.print_json(COLUMNS, [found.json_row(self.table.schema) for found in findings[:most]], ROWS)
+        if len(findings) > most:
+            log.info(f"{most} of {len(findings):,} differing cells are shown; `--format jsonl` prints all")
 
     def again(self, stop: Event, seconds: int) -> None:
         while not stop.is_set():
@@ -124,23 +137,22 @@ class _Runs:
 
 @dataclass
 class _Gauges:
-    """The last run as gauges with the label `table`, in a file for node_exporter's textfile collector."""
+    """The last run, as metrics."""
 
     table: str
     file: Path | None
-    _values: dict[str, float] = field(default_factory=dict)
+    _gauges: TableGauges = field(init=False)
 
     def __post_init__(self) -> None:
+        self._gauges = TableGauges(_PREFIX, _HELP, self.file)
         if self.file is not None:
-            check_textfile(self.file)
-            with needs("--metrics", extra="producers"):
-                import prometheus_client  # noqa: F401
+            self._gauges.check("--metrics")
+            self._gauges.read({self.table})
+            self._gauges.write()
 
-    def write(self, done: Verification, proof: EqualRun | None) -> None:
+    def publish(self, done: Verification, proof: EqualRun | None) -> None:
         """Write the file anew; `proof` is the newest run without a difference."""
-        if self.file is None:
-            return
-        self._values |= {
+        found: dict[str, float] = {
             "lost_cells": done.losses,
             "late_cells": done.lags,
             "compared_rows": done.compared,
@@ -150,14 +162,6 @@ class _Gauges:
             "last_run_timestamp_seconds": datetime.now(timezone.utc).timestamp(),
         }
         if proof is not None:
-            self._values["verified_through_timestamp_seconds"] = datetime.fromisoformat(proof.instant).timestamp()
-        write_textfile(self.file, self)
-
-    def collect(self) -> Iterator[Any]:
-        """Yield the metrics, for prometheus_client."""
-        from prometheus_client.core import GaugeMetricFamily
-
-        for name, value in self._values.items():
-            family = GaugeMetricFamily(_PREFIX + name, _HELP[name], labels=["table"])
-            family.add_metric([self.table], value)
-            yield family
+            found["verified_through_timestamp_seconds"] = datetime.fromisoformat(proof.instant).timestamp()
+        self._gauges.values |= {(name, self.table): value for name, value in found.items()}
+        self._gauges.publish()

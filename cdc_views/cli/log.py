@@ -8,7 +8,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partialmethod
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.cli.log_lines import json_line, shown_time, text_line
-from cdc_views.errors import CdcViewsError, EngineError, UsageError, did_you_mean
+from cdc_views.errors import CdcViewsError, ConfigError, EngineError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from cdc_views.table import Table
@@ -32,7 +32,8 @@ _ROOT_LOGGER = "cdc_views"
 
 
 class Log:
-    """Writes log lines, of which each event is one: `info` of progress, `warning` of problems, `error` of failures.
+    """Writes log lines, of which each event is one: `info` of progress, `warning` of problems, `error` of failures. A message of
+    several problems has a line for each in a plain log, and is one record in JSON.
 
     Attributes:
         format: One of `LOG_FORMATS`.
@@ -55,19 +56,20 @@ class Log:
         logging.captureWarnings(capture=name == "json")
         return name
 
-    def _write(self, level: str, message: str, **facts: Any) -> None:
+    def _write(self, level: str, message: str | Sequence[str], **facts: Any) -> None:
         self._write_as(self.logger, level, message, facts)
 
-    def _write_as(self, logger: str, level: str, message: str, facts: Mapping[str, Any]) -> None:
+    def _write_as(self, logger: str, level: str, message: str | Sequence[str], facts: Mapping[str, Any]) -> None:
         now = datetime.now(timezone.utc)
+        parts = [message] if isinstance(message, str) else message
         if self.format == "json":
-            line = json_line(now, level, logger, message, facts)
+            lines = [json_line(now, level, logger, "\n".join(parts), facts)]
         elif self.is_timed:
-            line = text_line(f"{shown_time(now)} {level} {logger}: {message}")
+            lines = [text_line(f"{shown_time(now)} {level} {logger}: {part}") for part in parts]
         else:
-            line = text_line(message if level == "info" else f"{level}: {message}")
+            lines = [text_line(part if level == "info" else f"{level}: {part}") for part in parts]
         # one write, because several threads log
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()
 
     info = partialmethod(_write, "info")
@@ -129,7 +131,9 @@ def log_error(error: Exception, *, prefix: str = "", **facts: Any) -> None:
     is_debugging = bool(os.environ.get(DEBUG_VARIABLE))
     if is_debugging and log.format == "json":
         facts["traceback"] = "".join(traceback.format_exception(error))
-    log.error(prefix + message_of(error), kind="OSError" if _names_a_file(error) else type(error).__name__, **facts)
+    problems = error.problems if isinstance(error, ConfigError) else [message_of(error)]
+    kind = "OSError" if _names_a_file(error) else type(error).__name__
+    log.error([prefix + problem for problem in problems], kind=kind, **facts)
     if is_debugging and log.format != "json":
         traceback.print_exception(error)
 

@@ -16,6 +16,7 @@ from cdc_views.errors import CdcViewsError, ConfigError, UnsupportedError
 from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.extras import load
 from cdc_views.operations.ingest import check_lands
+from cdc_views.project.paths import is_live_source
 
 if TYPE_CHECKING:
     from cdc_views.formats.base import RawFormat
@@ -87,10 +88,10 @@ class ProjectTarget:
         return self._current().source_schema
 
     @property
-    def schema_file(self) -> Path:
+    def schema_file(self) -> Path | None:
         """See `StreamTarget.schema_file`."""
         self._current()
-        return self._files[1]
+        return self._files[1] if len(self._files) > 1 else None
 
     @property
     def raw(self) -> RawTable:
@@ -151,7 +152,8 @@ class ProjectTarget:
                 f"this source's events are {self.format_name}"
             )
         _ = table.schema, table.format  # reports an unreadable schema file now, and policies that do not fit it
-        self._files = (self.project_file, project.root / table.config.schema_)
+        named = table.config.schema_
+        self._files = (self.project_file,) if is_live_source(named) else (self.project_file, project.root / named)
         return table
 
 
@@ -163,6 +165,20 @@ def _stamp(path: Path) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
+def _ours(project: Project, format_name: str | None) -> list[str]:
+    of_format = [table for table in project.tables if format_name in (None, table.config.raw.format)]
+    return [table.name for table in of_format if not table.is_external]
+
+
+def chosen_names(project_file: Path, *, format_name: str | None) -> list[str]:
+    """Return the names of the tables that a producer takes without `--table`; raises an error if one's schema is unreadable."""
+    project = Project.load(project_file)
+    names = _ours(project, format_name)
+    for name in names:
+        _ = project.table(name).schema
+    return names
+
+
 def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | None, log: ProducerLog) -> list[ProjectTarget]:
     """Return the tables to land into, checked: those in `names`, otherwise all of ours of that raw format (None: of any)."""
     project = Project.load(project_file)
@@ -170,10 +186,9 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | N
     if names:
         chosen = [table.name for table in project.select(names)]
     else:
-        of_format = [table for table in project.tables if format_name in (None, table.config.raw.format)]
-        chosen = [table.name for table in of_format if not table.is_external]
-        for table in of_format:
-            if table.is_external:
+        chosen = _ours(project, format_name)
+        for table in project.tables:
+            if table.is_external and format_name in (None, table.config.raw.format):
                 log.info(f"{table.name}: somebody else lands it (`layout: as-found`); its events are not taken", table=table.name)
     if not chosen:
         of_source = f"table with `raw: {{format: {format_name}}}`, which this source's events are"

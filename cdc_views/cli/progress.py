@@ -104,5 +104,5 @@ class _FileBars:
 
 def _log_line(file: FileReport, *, done_bytes: int, total_bytes: int | None) -> None:
     share = f" ({done_bytes * 100 // total_bytes} %)" if total_bytes else ""
-    message = f"{file.name}: {file.events:,} events landed, {file.quarantined:,} quarantined{share}"
+    message = f"{file.name}{share}: {file.events:,} events landed, {file.quarantined:,} quarantined"
     log.info(message, file=file.name, events=file.events, quarantined=file.quarantined, bytes=done_bytes)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdc_views.cli.log import log
-from cdc_views.cli.textfile import check_textfile, write_textfile
+from cdc_views.cli.textfile import TableGauges
 from cdc_views.errors import UsageError
 from cdc_views.model.addresses import host_and_port
-from cdc_views.model.extras import needs
 
 if TYPE_CHECKING:
     from cdc_views.operations.scheduling import Job
@@ -34,17 +32,17 @@ _HELP = {
 """Every metric is a gauge with the label `table`."""
 
 
-@dataclass(eq=False)  # a registry keeps it as a key
 class RunMetrics:
     """What is known of each table's last run; `file` is None, or written anew after each run. `jobs` say what is due when.
 
     A file keeps what it has of tables that this process does not run, so runs of several `--select` may share it, one at a time.
     """
 
-    jobs: Sequence[Job]
-    file: Path | None = None
-    _values: dict[tuple[str, str], float] = field(default_factory=dict)
-    _since: dict[str, float] = field(default_factory=dict)
+    def __init__(self, jobs: Sequence[Job], file: Path | None = None) -> None:
+        self.jobs = jobs
+        self.gauges = TableGauges(_PREFIX, _HELP, file)
+        self._values = self.gauges.values
+        self._since: dict[str, float] = {}
 
     def begin(self, table: str) -> None:
         """Note that a run begins."""
@@ -59,14 +57,14 @@ class RunMetrics:
         self._values["failed", table] = 0
         self._values["last_success_timestamp_seconds", table] = time.time()
         self._owe(table, datetime.fromtimestamp(since, timezone.utc))
-        self._publish()
+        self.gauges.publish()
         return seconds
 
     def fail(self, table: str) -> None:
         """Note a run that failed; what is due stays due."""
         self._end(table)
         self._values["failed", table] = 1
-        self._publish()
+        self.gauges.publish()
 
     def skip(self, table: str) -> None:
         """Note that another process runs, or has run, the table."""
@@ -74,16 +72,15 @@ class RunMetrics:
             done = job.completed() if job.name == table else None
             if done is not None:
                 self._owe(table, done)
-        self._publish()
+        self.gauges.publish()
 
     def begin_all(self, tables: Iterable[str]) -> None:
         """Read what the file has of these tables, and note when each scheduled one is due."""
-        if self.file is not None:
-            self._values.update(_read(self.file, set(tables)))
+        self.gauges.read(set(tables))
         for job in self.jobs:
             if ("due_timestamp_seconds", job.name) not in self._values:
                 self._owe(job.name, job.completed() or datetime.now(timezone.utc))
-        self._write()
+        self.gauges.write()
 
     def _end(self, table: str) -> float | None:
         since, now = self._since.pop(table, None), time.time()
@@ -98,42 +95,6 @@ class RunMetrics:
             if job.name == table and job.cron is not None:
                 self._values["due_timestamp_seconds", table] = job.cron.after(covered).timestamp()
 
-    def collect(self) -> Iterator[Any]:
-        """Yield the metrics, for prometheus_client; any thread may call it."""
-        from prometheus_client.core import GaugeMetricFamily
-
-        values = dict(self._values)
-        for name, text in _HELP.items():
-            family = GaugeMetricFamily(_PREFIX + name, text, labels=["table"])
-            for (metric, table), value in sorted(values.items()):
-                if metric == name:
-                    family.add_metric([table], value)
-            yield family
-
-    def _publish(self) -> None:
-        try:
-            self._write()
-        except UsageError as error:
-            log.warning(str(error))  # a full disk must not stop runs
-
-    def _write(self) -> None:
-        if self.file is not None:
-            write_textfile(self.file, self)
-
-
-def _read(file: Path, tables: set[str]) -> dict[tuple[str, str], float]:
-    """Return what a file has of these tables; a damaged or missing one has nothing."""
-    from prometheus_client.parser import text_string_to_metric_families
-
-    found: dict[tuple[str, str], float] = {}
-    with suppress(OSError, ValueError):
-        for family in text_string_to_metric_families(file.read_text(encoding="utf-8")):
-            for sample in family.samples:
-                name, table = sample.name.removeprefix(_PREFIX), sample.labels.get("table", "")
-                if name in _HELP and table in tables:
-                    found[name, table] = sample.value
-    return found
-
 
 @contextmanager
 def watched_runs(jobs: Sequence[Job], *, tables: Iterable[str], file: Path | None, listen: str | None) -> Iterator[RunMetrics]:
@@ -144,17 +105,16 @@ def watched_runs(jobs: Sequence[Job], *, tables: Iterable[str], file: Path | Non
     if file is None and listen is None:
         yield runs
         return
-    if file is not None:
-        check_textfile(file)
-    with needs("--metrics and --listen", extra="producers"):
-        from prometheus_client import CollectorRegistry, start_http_server
+    runs.gauges.check("--metrics and --listen")
+    from prometheus_client import CollectorRegistry, start_http_server
+
     runs.begin_all(tables)
     if listen is None:
         yield runs
         return
     host, port = host_and_port(listen)
     registry = CollectorRegistry()
-    registry.register(runs)
+    registry.register(runs.gauges)
     try:
         server, thread = start_http_server(port, host, registry)
     except (OSError, OverflowError) as error:

@@ -20,6 +20,16 @@ def grain(schema: TableSchema) -> str:
     return f"One row per ({', '.join(column.name for column in schema.row_key)}){statics}."
 
 
+def sentence(text: str) -> str:
+    """Return a schema's comment as a sentence before others; empty if there is none.
+
+    >>> sentence("What  was ordered") + "One row per (id)."
+    'What was ordered. One row per (id).'
+    """
+    told = " ".join(text.split())
+    return f"{told}{'' if told[-1] in '.!?' else '.'} " if told else ""
+
+
 _SEAL = re.compile(r"\(digest ([0-9a-f]{12})\)")
 _EDITED = "put what you added into the project file (`dbt:` of a table), then delete the file"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from cdc_views.landing.checkpoints import sum_up
 from cdc_views.landing.delta import NewFile, append, open_delta, write_file
 from cdc_views.landing.digests import note_commit
 from cdc_views.landing.pacing import LONGEST
+from cdc_views.landing.spreading import HERE, Tasks
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.delta_log import Commit
 from cdc_views.storage.table_log import TableLog
@@ -52,17 +53,24 @@ def with_files(log: TableLog, files: Sequence[NewFile], *, transactions: Mapping
     """Let files count, for which the table `is_ready_for`; otherwise as `appended`. A conflict removes the files."""
     commit = Commit("WRITE", tuple(file.added for file in files), transactions=transactions)
     try:
-        after = _committed(log, commit)
+        return committed(log, commit)
     except ConflictError:
         for file in files:
             file.path.unlink(missing_ok=True)
         raise
+
+
+def committed(log: TableLog, commit: Commit, *, tasks: Tasks = HERE) -> TableLog:
+    """Commit after `log`, or after later commits that do not matter to it; return the log after it. `tasks` read the new files,
+    whose digests are noted. Raises `ConflictError` as `appended`, and if a file that the commit removes is not as it was.
+    """
+    after = _put(log, commit)
     sum_up(after.location, after.version, after.metadata.configuration)
-    note_commit(after.location, after.version)
+    note_commit(after.location, after.version, tasks=tasks)
     return after
 
 
-def _committed(log: TableLog, commit: Commit) -> TableLog:
+def _put(log: TableLog, commit: Commit) -> TableLog:
     is_local = isinstance(log.folder, Path)
     for attempt in range(_ATTEMPTS):
         try:
@@ -72,12 +80,13 @@ def _committed(log: TableLog, commit: Commit) -> TableLog:
                 time.sleep(random.uniform(0, min(LONGEST, _FIRST_PAUSE * 2 ** min(attempt, 20))))
             # after the pause: what came meanwhile would win again
             before, log = log, log.refreshed()
-            _check(before, log, commit.transactions)
+            _check(before, log, commit)
     raise ConflictError(f"{log.location}: {_ATTEMPTS} other commits came first; run the command again")
 
 
-def _check(before: TableLog, log: TableLog, ours: Collection[str]) -> None:
-    """Raise `ConflictError` if a commit after `before` matters to an append that records the ids `ours`."""
+def _check(before: TableLog, log: TableLog, commit: Commit) -> None:
+    """Raise `ConflictError` if a commit after `before` matters to `commit`."""
+    ours = commit.transactions
     if log.metadata.id != before.metadata.id:
         raise ConflictError(f"{log.location}: another table is there by now; run the command again")
     for version, actions in log.actions(range(before.version + 1, log.version + 1)):
@@ -85,3 +94,5 @@ def _check(before: TableLog, log: TableLog, ours: Collection[str]) -> None:
         ids = {str(action["txn"]["appId"]) for action in actions or () if "txn" in action}
         if not kinds.isdisjoint({"metaData", "protocol"}) or not ids.isdisjoint(ours):
             raise ConflictError(f"{log.location}: version {version} came first; run the command again")
+    if any(log.added.get(file.path) != file for file in commit.removed):
+        raise ConflictError(f"{log.location}: others changed files that were rewritten; run the command again")

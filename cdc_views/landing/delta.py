@@ -39,8 +39,8 @@ _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expir
 # files by footers, so the log keeps only row counts.
 _NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
 # but a view over state and tail finds the tail by Delta's log alone; this setting wins over the one above
-_LANDED = "_landed_at"
-_LANDING_BOUNDS = {"delta.dataSkippingStatsColumns": _LANDED}
+LANDED = "_landed_at"
+_LANDING_BOUNDS = {"delta.dataSkippingStatsColumns": LANDED}
 # by default a checkpoint removes entries older than a month, even those that no state covers yet
 _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
 
@@ -159,17 +159,24 @@ def committing(table: DeltaTable) -> Iterator[PostCommitHookProperties]:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file of rows in a raw table's folder that no commit names yet; `landed` are the least and the greatest landing time."""
+    """A file of rows in a table's folder that no commit names yet; `landed` are the least and the greatest landing time.
+
+    None: some row has none, or the table no such column.
+    """
 
     path: Place
     rows: int
-    landed: tuple[datetime, datetime]
+    landed: tuple[datetime, datetime] | None
 
     @property
     def added(self) -> DataFile:
         """The file as a commit of ours names it, with what `_LANDING_BOUNDS` asks for."""
+        return self.added_as(self.path.name, partition={})
+
+    def added_as(self, path: str, *, partition: Mapping[str, str | None]) -> DataFile:
+        """Return `added` of a file in a partition; `path` is within the table."""
         found = self.path.stat()
-        return DataFile(self.path.name, {}, found.st_size, self.rows, int(found.st_mtime * 1000), stats=self._stats)
+        return DataFile(path, partition, found.st_size, self.rows, int(found.st_mtime * 1000), stats=self._stats)
 
     @property
     def action(self) -> AddAction:
@@ -179,31 +186,34 @@ class NewFile:
 
     @property
     def _stats(self) -> str:
+        if self.landed is None:
+            return json.dumps({"numRecords": self.rows}, separators=(",", ":"))
         # Delta's bounds are cut to milliseconds, the upper one too: readers add one to it
         cut = (
             instant.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds") for instant in self.landed
         )
-        least, greatest = ({_LANDED: f"{text}Z"} for text in cut)
-        stats = {"numRecords": self.rows, "minValues": least, "maxValues": greatest, "nullCount": {_LANDED: 0}}
+        least, greatest = ({LANDED: f"{text}Z"} for text in cut)
+        stats = {"numRecords": self.rows, "minValues": least, "maxValues": greatest, "nullCount": {LANDED: 0}}
         return json.dumps(stats, separators=(",", ":"))
 
 
 def write_file(path: Place, tables: Iterable[pa.Table], *, schema: pa.Schema) -> NewFile | None:
-    """Write rows of a raw table to a file, as `RAW_FILES` has them; return None without rows. A failure leaves no file."""
-    landed = list[datetime]()
+    """Write rows to a file, as `RAW_FILES` has them; return None without rows. A failure leaves no file."""
+    landed, is_known = list[datetime](), LANDED in schema.names
     options = {"compression": "zstd", "compression_level": 1, "dictionary_pagesize_limit": DICTIONARY_BYTES}
     try:
         with arrow_sink(path) as sink, RowGroupWriter(sink, schema, **options) as writer:
             for table in filter(len, tables):
                 writer.add(table)
-                landed += pc.min_max(table.column(_LANDED)).as_py().values()
+                if is_known := is_known and not table.column(LANDED).null_count:
+                    landed += pc.min_max(table.column(LANDED)).as_py().values()
     except BaseException:
         path.unlink(missing_ok=True)
         raise
     if not writer.rows:
         path.unlink()
         return None
-    return NewFile(path, writer.rows, (min(landed), max(landed)))
+    return NewFile(path, writer.rows, (min(landed), max(landed)) if is_known else None)
 
 
 def commit_files(table: DeltaTable, files: Sequence[NewFile], *, transactions: Mapping[str, int], replaces: bool) -> None:

@@ -13,14 +13,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
+from cdc_views.landing.spreading import HERE, Tasks
 from cdc_views.model.whole_files import write_whole
 from cdc_views.storage.delta_log import LOG
 from cdc_views.storage.delta_paths import paths_by_name
@@ -29,41 +29,40 @@ from cdc_views.storage.places import local_folder
 
 FOLDER = "_digests"
 _FILE = "sha256.jsonl"
-_AT_ONCE = 2
 _BLOCK = 1 << 20
 
 
-def note_commit(location: str, version: int) -> None:
+def note_commit(location: str, version: int, *, tasks: Tasks = HERE) -> None:
     """Note the digests of the files that a version added; call it after a commit. A failure is left to `note_missing`."""
     root = local_folder(location)
     if root is None:
         return
     with suppress(OSError):
-        _note(root, _added(root, version))
+        _note(root, _digests(root, list(_added(root, version)), tasks))
 
 
-def note_missing(table: DeltaTable) -> int:
+def note_missing(table: DeltaTable, *, tasks: Tasks = HERE) -> int:
     """Note missing digests, drop digests of removed files, and return how many were missing."""
     root = local_folder(table.table_uri)
     if root is None:
         return 0
     known, files = _known(root), _files(table, root)
     fresh = [path for path in files if path not in known]
-    kept = {path: known[path] for path in files if path in known} | _digests(root, fresh)
+    kept = {path: known[path] for path in files if path in known} | _digests(root, fresh, tasks)
     if kept != known:
         (root / FOLDER).mkdir(exist_ok=True)
         write_whole(root / FOLDER / _FILE, "".join(_line(path, digest) for path, digest in kept.items()))
     return len(fresh)
 
 
-def changed(location: str) -> tuple[list[str], int]:
+def changed(location: str, *, tasks: Tasks = HERE) -> tuple[list[str], int]:
     """Return the files of the newest version whose bytes changed, and how many files have no digest."""
     table = opened(location)
     root = local_folder(table.table_uri)
     if root is None:
         return [], 0
     known, files = _known(root), [path for path in _files(table, root) if (root / path).is_file()]
-    found = _digests(root, [path for path in files if path in known])
+    found = _digests(root, [path for path in files if path in known], tasks)
     return [path for path, digest in found.items() if digest != known[path]], len(files) - len(found)
 
 
@@ -78,9 +77,10 @@ def _files(table: DeltaTable, root: Path) -> list[str]:
     return sorted(str(Path(path).relative_to(root)) for path in paths_by_name(table).values())
 
 
-def _digests(root: Path, paths: Sequence[str]) -> dict[str, str]:
-    with ThreadPoolExecutor(_AT_ONCE, "digest") as pool:
-        return dict(zip(paths, pool.map(lambda path: _digest(root / path), paths), strict=True))
+def _digests(root: Path, paths: Sequence[str], tasks: Tasks) -> dict[str, str]:
+    files = [(root / path).absolute() for path in paths]
+    sizes = [file.stat().st_size for file in files]
+    return dict(zip(paths, tasks.each(_digest, files, sizes=sizes, sees=[str(root)]), strict=True))
 
 
 def _digest(file: Path) -> str:
@@ -102,8 +102,8 @@ def _known(root: Path) -> dict[str, str]:
     return known
 
 
-def _note(root: Path, paths: Iterable[str]) -> None:
-    lines = "".join(_line(path, _digest(root / path)) for path in paths)
+def _note(root: Path, digests: Mapping[str, str]) -> None:
+    lines = "".join(_line(path, digest) for path, digest in digests.items())
     if not lines:
         return
     (root / FOLDER).mkdir(exist_ok=True)

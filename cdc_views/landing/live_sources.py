@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.blocks import Position
-from cdc_views.model.extras import load
+from cdc_views.model.live_addresses import reader_of
 from cdc_views.model.schema import TableSchema
 
 GROUP = "cdc_views.live_sources"
@@ -24,11 +22,19 @@ GROUP = "cdc_views.live_sources"
 
 @dataclass(frozen=True, slots=True)
 class LiveOrder:
-    """What to read: the table's name in the project file, its schema, and the raw format of its events."""
+    """What to read: the table's name in the project file, the source's schema, and the raw format of its events.
+
+    The format applies the policies of columns, if there are any: `values` of a row are as they are stored.
+    """
 
     name: str
     schema: TableSchema
     format: RawFormat
+
+    @property
+    def stored(self) -> TableSchema:
+        """The schema of what is stored and compared."""
+        return self.format.stored_schema(self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ class LiveTable(Protocol):
     """One table of a running source."""
 
     lacking: Sequence[str]
-    """The schema's columns that the source does not have, or does not log."""
+    """Columns of what is stored that the source does not have, or does not log."""
 
     def chunk(self, resume: str, *, limit: int) -> SourceReading:
         """Return about `limit` rows from `resume` on, in the source's own order; empty: from the beginning."""
@@ -98,24 +104,6 @@ OpenLive = Callable[[str, LiveOrder], AbstractContextManager[LiveTable]]
 """Connects to the source at an address; raises `UsageError` for what never works, `TransientError` if the source is away."""
 
 
-def scheme_of(address: str) -> str:
-    """Return the scheme of an address; raises `UsageError` if it has none."""
-    scheme, sign, _ = address.partition("://")
-    if not sign or not scheme:
-        raise UsageError(
-            "the source is no address; postgresql://host/database, mysql://host, mariadb://host or cassandra://host was expected"
-        )
-    return scheme.lower()
-
-
 def live_source(address: str) -> OpenLive:
     """Return what connects to the source of an address; raises `UnsupportedError` if no installed package knows its scheme."""
-    scheme = scheme_of(address)
-    for entry in entry_points(group=GROUP, name=scheme):
-        found: OpenLive = load(entry, what=f"reading {scheme}://", extra="producers")
-        return found
-    known = sorted({entry.name for entry in entry_points(group=GROUP)})
-    raise UnsupportedError(
-        f"nothing reads a source at {scheme}://{did_you_mean(scheme, known)}",
-        remedy=f"known are: {', '.join(known) or 'none, install cdc-views itself'}",
-    )
+    return cast("OpenLive", reader_of(address, GROUP))

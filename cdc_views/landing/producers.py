@@ -30,6 +30,7 @@ class Option:
         help: One line.
         at_least: The smallest valid number; None: any.
         computed: Returns the default; None: use the field's default.
+        is_of_one_run: Whether it is of the first run alone: another run in the same process must not repeat it.
     """
 
     flag: str
@@ -37,10 +38,18 @@ class Option:
     help: str
     at_least: float | None = None
     computed: Computed | None = None
+    is_of_one_run: bool = False
 
 
 def option(
-    flag: str, default: _T, metavar: str = "", *, help: str, at_least: float | None = None, computed: Computed | None = None
+    flag: str,
+    default: _T,
+    metavar: str = "",
+    *,
+    help: str,
+    at_least: float | None = None,
+    computed: Computed | None = None,
+    is_of_one_run: bool = False,
 ) -> _T:
     """Return a field of a producer's options, a frozen dataclass; see `Option`.
 
@@ -50,12 +59,12 @@ def option(
     >>> [one.flag for one in options_of(PollOptions).values()]
     ['--every']
     """
-    return field(default=default, metadata={_KEY: Option(flag, metavar, help, at_least, computed)})
+    return field(default=default, metadata={_KEY: Option(flag, metavar, help, at_least, computed, is_of_one_run)})
 
 
-def switch(flag: str, *, help: str) -> bool:
+def switch(flag: str, *, help: str, is_of_one_run: bool = False) -> bool:
     """Return a field of a producer's options that is False unless the flag is given."""
-    return option(flag, default=False, help=help)
+    return option(flag, default=False, help=help, is_of_one_run=is_of_one_run)
 
 
 def options_of(chosen: type) -> dict[str, Option]:
@@ -85,6 +94,10 @@ class Producer:
     raw_format: str | None = "debezium"
     publishes: bool = False
     serves: bool = False
+
+    def is_of_one_run(self, given: Mapping[str, Any]) -> bool:
+        """Return whether the given values, by field name, ask for something that no second run may repeat."""
+        return any(given.get(name) for name, one in options_of(self.options).items() if one.is_of_one_run)
 
     def chosen(self, project: ProducerProject, given: Mapping[str, Any]) -> Any:
         """Return the options from the given values, by field name (None: the default). Raises `UsageError` for invalid values."""

@@ -45,8 +45,8 @@ class StreamTarget(Protocol):
         """The table's schema in its source, as in its file now."""
 
     @property
-    def schema_file(self) -> Path:
-        """The file that `schema` was read from, as the project file names it."""
+    def schema_file(self) -> Path | None:
+        """The file that `schema` was read from, as the project file names it; None if a running source told it, once."""
 
     @property
     def raw(self) -> RawTable | None:

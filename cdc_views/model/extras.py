@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from typing import Any
 
 from cdc_views.errors import CdcViewsError, MissingExtraError
@@ -58,6 +59,14 @@ def needs(what: str, *, extra: str | None = None) -> Iterator[None]:
         if missing is None:
             raise
         raise missing from error
+
+
+def is_installed(module: str) -> bool:
+    """Whether an optional package is there, without importing it."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def load(entry: EntryPoint, *, what: str, extra: str) -> Any:

@@ -51,8 +51,8 @@ class DroppedColumn:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """A table, with its columns in declared order. A relational table's primary key is its partition key. Raises `SchemaError`
-    for a schema that can have no view, and `UnsupportedError` for counters (rule W5).
+    """A table, with its columns in declared order. A relational table's primary key is its partition key. `description` is as in
+    `Column`. Raises `SchemaError` for a schema that can have no view, and `UnsupportedError` for counters (rule W5).
 
     >>> from cdc_views.model.types import Scalar
     >>> number, text = Scalar(Kind.INT), Scalar(Kind.TEXT)
@@ -65,6 +65,7 @@ class TableSchema:
     name: str
     columns: tuple[Column, ...]
     dropped: tuple[DroppedColumn, ...] = ()
+    description: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         twice = [name for name, n in Counter(c.name for c in self.columns).items() if n > 1]

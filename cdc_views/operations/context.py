@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdc_views.formats.redaction import Redaction
     from cdc_views.model.schema import TableSchema
     from cdc_views.project import ProjectConfig, TableConfig
+    from cdc_views.schemas.live import LiveSchemas
     from cdc_views.storage.relation import RawTable, Relation
 
 
@@ -132,6 +133,13 @@ class ProjectContext:
             yield opened
 
     @cached_property
+    def live_schemas(self) -> LiveSchemas:
+        """The tables whose `schema:` is the address of a running source."""
+        from cdc_views.schemas.live import LiveSchemas
+
+        return LiveSchemas(tuple((config.schema_, config.name) for config in self.config.tables))
+
+    @cached_property
     def _located(self) -> dict[CatalogName, str]:
         return {}
 
@@ -207,15 +215,12 @@ class TableContext:
 
     @cached_property
     def source_schema(self) -> TableSchema:
-        """The table's schema in its source, read from its file."""
+        """The table's schema in its source, read from its file, or from the source itself."""
         from cdc_views.project.paths import is_live_source
         from cdc_views.schemas import read_schema
 
         if is_live_source(self.config.schema_):
-            raise UnsupportedError(
-                f"{self.project.file}: the schema of {self.name} is a live source, which cannot be read yet",
-                remedy="save its DDL to a file and name that",
-            )
+            return self.project.live_schemas.table(self.config.schema_, self.name)
         path = self.project.root / self.config.schema_
         if not path.is_file():
             raise ConfigError(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +18,13 @@ from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.redaction import without_values
 from cdc_views.landing.report import LandingReport, Progress, ReplayReport
-from cdc_views.landing.spreading import Spread, Tasks, in_this_process
+from cdc_views.landing.spreading import HERE
 from cdc_views.operations.catalogs import begun
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.known_raw import check_known, remember
 from cdc_views.operations.lateness import state_of
+from cdc_views.operations.spreading import spreading
 from cdc_views.state.state_table import check_not_sole
 from cdc_views.state.tail import check_whole
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
@@ -56,24 +56,12 @@ def adapted_as_it_is(table: TableContext) -> Adaptation | None:
     decisive += [table.config.policies.fingerprint] if table.config.policies else []
     setting = "\n".join(map(str, decisive))
     if not table.project.is_remote:
-        with _spreading(table) as spread:
-            return adapt(table.location, raw, table.format, setting=setting, forgotten=forgotten, spread=spread)
+        with spreading(table.project) as tasks:
+            return adapt(table.location, raw, table.format, setting=setting, forgotten=forgotten, spread=tasks.spread)
     names = SinkColumns(config.kafka_key, config.kafka_data, table.format.scaled)
     with table.project.remote() as warehouse:
         now = datetime.now(timezone.utc)
         return warehouse.adapt(table.location, raw, table.format, setting=setting, names=names, now=now, forgotten=forgotten)
-
-
-@contextmanager
-def _spreading(table: TableContext) -> Iterator[Spread]:
-    """Yield where much is read: in the tasks of the project's engine, if it has any; the first use opens it."""
-    with ExitStack() as stack:
-        opened = cache(lambda: stack.enter_context(table.project.engine()))
-
-        def spread(function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequence[str]) -> list[Any]:
-            return opened().spread(function, tasks, sees=sees)
-
-        yield spread if table.project.engine_plugin.spread_from is not None else in_this_process
 
 
 def forgotten_of(table: TableContext) -> Denylist | None:
@@ -130,10 +118,8 @@ def land_files(
     begun(table)
     check_known(table)
     how: Any = {"now": now, "progress": progress, "forgotten": known, "refuses_wrong_files": refuses_wrong_files}
-    with _spreading(table) as spread:
-        if (least := table.project.engine_plugin.spread_from) is not None:
-            how["tasks"] = Tasks(spread, least)
-        done = land(table.raw, table.format, files, **how)
+    with spreading(table.project) as tasks:
+        done = land(table.raw, table.format, files, **how, tasks=None if tasks is HERE else tasks)
     remember(table)
     return done
 

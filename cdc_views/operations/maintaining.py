@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 from cdc_views.errors import UsageError
 from cdc_views.landing.checkpoints import age, before, beginning, remove, superseded
-from cdc_views.landing.delta import RAW_FILES, delta_errors
+from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.digests import note_missing
 from cdc_views.landing.raw_table import is_delta, quarantine_location
+from cdc_views.landing.spreading import Tasks
 from cdc_views.operations.applying import Changed, refresh_view
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import without_bounds
 from cdc_views.operations.known_raw import check_known
+from cdc_views.operations.merging import merge_files
+from cdc_views.operations.spreading import spreading
 from cdc_views.state.serving import noted_at, open_serving
 from cdc_views.state.state_table import id_of, is_built, open_state
 from cdc_views.storage.deletion_vectors import BITS_FOLDER
@@ -61,34 +64,44 @@ def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, d
     check_known(table)  # a generation of state may be the only copy
     if not dry_run:
         refresh_view(table, Changed.STATE)  # it may follow a generation that is deleted now
-    done = list(_kept_up(table, retention_hours, dry_run=dry_run))
+    with spreading(table.project) as tasks:
+        done = list(_kept_up(table, _Keeping(retention_hours, dry_run, tasks)))
     if not dry_run:
         refresh_view(table)
     return done
 
 
-def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
+@dataclass(frozen=True, slots=True)
+class _Keeping:
+    """How tables are kept up: for how many hours what was replaced stays, and where files are read."""
+
+    hours: int
+    dry_run: bool
+    tasks: Tasks
+
+
+def _kept_up(table: TableContext, how: _Keeping) -> Iterator[Upkeep]:
     if not table.is_external:
         raw, floor = table.raw.location, covered_by_all(table)
         for what, location, least in (("raw", raw, floor), ("quarantine", quarantine_location(table.raw), _NEWEST)):
             if is_delta(location):
-                yield _upkeep(what, location, hours, merges=True, dry_run=dry_run, floor=least)
+                yield _upkeep(what, location, how, merges=True, floor=least)
     generations = table.generations
     kept = generations.before(is_built)
     for number in generations.numbers:
         location = generations.location(number)
         if number in (generations.current, kept):
             if is_delta(location):
-                yield _upkeep("state", location, hours, merges=False, dry_run=dry_run)
+                yield _upkeep("state", location, how, merges=False)
         elif number < generations.current:
             files = [path for path in place_of(location).rglob("*") if path.is_file()]
             size = sum(map(_size, files))
-            if not dry_run:
+            if not how.dry_run:
                 remove_tree(place_of(location))
             yield Upkeep("old generation", location, 0, len(files), size)
     if table.serving_location is not None and is_delta(table.serving_location):
         floor = noted_at(table.serving_location)
-        yield _upkeep("serving", table.serving_location, hours, merges=False, dry_run=dry_run, floor=floor)
+        yield _upkeep("serving", table.serving_location, how, merges=False, floor=floor)
 
 
 def covered_by_all(table: TableContext) -> int:
@@ -106,28 +119,29 @@ def covered_by_all(table: TableContext) -> int:
     return min((version for version in covered if version is not None), default=_NEWEST)
 
 
-def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool, floor: int = _NEWEST) -> Upkeep:
-    folder = place_of(location)
+def _upkeep(what: str, location: str, how: _Keeping, *, merges: bool, floor: int = _NEWEST) -> Upkeep:
+    folder, hours = place_of(location), how.hours
     log = folder / LOG
     with delta_errors(location):
         begins = beginning(log, floor=floor, seconds=hours * 3600)
         old = {*([] if begins is None else before(log, begins)), *superseded(log)}
-        for path in set() if dry_run else old:
+        for path in set() if how.dry_run else old:
             remove(path)
-        table = opened(location)
         merged = None
-        if not dry_run:
-            merged = int(table.optimize.compact(writer_properties=RAW_FILES)["numFilesRemoved"]) if merges else 0
-            without_bounds(table)
+        if not how.dry_run:
+            merged = merge_files(location, tasks=how.tasks) if merges else 0
+        table = opened(location)
+        if not how.dry_run:
+            without_bounds(table, tasks=how.tasks)
         paths = table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=True)
         unused = _unused_beside(folder, table.version(), seconds=hours * 3600)
         size = sum(map(_size, (*(folder / path for path in paths), *unused)))
-        if not dry_run:
+        if not how.dry_run:
             table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=False)
             for path in unused:
                 path.unlink(missing_ok=True)
             table.create_checkpoint()
-            note_missing(table)
+            note_missing(table, tasks=how.tasks)
     return Upkeep(what, location, merged, len(paths) + len(unused), size, len(old))
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -29,6 +31,7 @@ from cdc_views.errors import CheckFailedError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.landing.delta import open_delta, recorded
 from cdc_views.landing.denylist import Denylist, without_forgotten
+from cdc_views.landing.spreading import Tasks
 from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.answers import Side, compare_sides
 from cdc_views.operations.applying import Changed, refresh_view
@@ -37,6 +40,7 @@ from cdc_views.operations.erasing.rewriting import batches, commit_actions, rewr
 from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import state_of
 from cdc_views.operations.scheduling import holding, lock_folder
+from cdc_views.operations.spreading import spreading
 from cdc_views.plan.parts import FileSet, Part, Parts, Source
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.instants import micros, span_seconds
@@ -44,7 +48,7 @@ from cdc_views.state import materialize, sources_of
 from cdc_views.state.run import cover
 from cdc_views.state.tail import DROPPED, RETENTION
 from cdc_views.storage.conflicts import ConflictError, retried
-from cdc_views.storage.places import arrow_source, copy_file, place_of
+from cdc_views.storage.places import arrow_source, copy_file, place_of, size_of
 from cdc_views.storage.relation_read import facts_of
 
 _DROPS, _ROWS = "cdc-views:drops", "cdc-views:dropped-rows"
@@ -91,13 +95,15 @@ def drop_raw(
     _check_can(table)
     if sources_of(table.raw, table.state_location) is None:
         raise UsageError(f"{table.name}: has no state that covers its raw events; run `cdc-views materialize` first")
-    if dry_run:
-        rows, files = _old(open_delta(table.raw.location), through)
-        return Dropped(table.raw.location, through, rows, files)
-    with holding(lock_folder(table.project, table.config), table=table.name, wait=wait), table.project.engine(engine) as opened:
-        dropping = _Dropping(table, opened, through, archive, int(now.timestamp()))
-        what = f"{table.raw.location}: other writers keep committing first; run the command again"
-        done = retried(dropping.attempt, what=what)
+    with spreading(table.project, engine) as tasks:
+        if dry_run:
+            old = _old(open_delta(table.raw.location), through, tasks)
+            return Dropped(table.raw.location, through, sum(old.values()), len(old))
+        held = holding(lock_folder(table.project, table.config), table=table.name, wait=wait)
+        with held, table.project.engine(engine) as opened:
+            dropping = _Dropping(table, opened, through, archive, int(now.timestamp()), tasks)
+            what = f"{table.raw.location}: other writers keep committing first; run the command again"
+            done = retried(dropping.attempt, what=what)
     refresh_view(table)
     return done
 
@@ -111,19 +117,21 @@ class _Dropping:
     through: int
     archive: Path | None
     clock: int
+    tasks: Tasks
 
     def attempt(self) -> Dropped:
         raw, location = self.table.raw, self.table.state_location
         materialize(self.engine, raw, location)
         table = open_delta(raw.location)
         cover(raw, location, version=table.version())
-        rows, files = _old(table, self.through)
-        if not rows:
+        old = _old(table, self.through, self.tasks)
+        if not old:
             return Dropped(raw.location, self.through, 0, 0)
+        rows = sum(old.values())
         self._prove(table, location)
         # a view of raw alone, or of an older generation, would lack what is dropped
         refresh_view(self.table, Changed.STATE, engine=self.engine)
-        folder = None if self.archive is None else self._archived(table, self.archive)
+        folder = None if self.archive is None else self._archived(table, self.archive, old)
         generations = self.table.generations
         for other in generations.numbers:
             if other != generations.current:  # it covers less of raw and would lose the dropped facts
@@ -131,14 +139,11 @@ class _Dropping:
         number, gone = recorded(table, _DROPS) or 0, recorded(table, _ROWS) or 0
         through = max(self.through, recorded(table, DROPPED) or 0)
         noted = {DROPPED: through, _DROPS: number + 1, _ROWS: gone + rows}
-        rewrite(table, self._kept, mark=RETENTION, transactions=noted, seen=active_files(table))
+        how: Any = {"mark": RETENTION, "transactions": noted, "seen": active_files(table)}
+        rewrite(table, partial(_younger, self.through), **how, among=old.keys(), tasks=self.tasks)
         with suppress(ConflictError):  # the next run covers later facts
             cover(raw, location, version=open_delta(raw.location).version())
-        return Dropped(raw.location, through, rows, files, str(folder or ""))
-
-    def _kept(self, rows: pa.Table) -> pa.Table:
-        kept = rows.filter(pc.invert(_is_old(rows, self.through)))
-        return rows if kept.num_rows == rows.num_rows else kept
+        return Dropped(raw.location, through, rows, len(old), str(folder or ""))
 
     def _prove(self, table: DeltaTable, location: str) -> None:
         """Compare the state alone with raw alone, if raw is whole, and with both together."""
@@ -164,15 +169,13 @@ class _Dropping:
                         "`cdc-views rebuild`"
                     )
 
-    def _archived(self, table: DeltaTable, archive: Path) -> Path:
+    def _archived(self, table: DeltaTable, archive: Path, old: Collection[str]) -> Path:
         folder = _folder(self.table, table, archive) / f"drop-{(recorded(table, _DROPS) or 0) + 1}"
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
-        for file in sorted(active_files(table)):
-            archived = folder / place_of(file).name
-            if written(place_of(file), archived, lambda rows: rows.filter(_is_old(rows, self.through))):
-                _sync(archived)
+        files, sees = sorted(old), [self.table.raw.location, str(folder)]
+        self.tasks.each(partial(_archive, self.through, folder), files, sizes=[size_of(file) for file in files], sees=sees)
         _sync(folder)
         return folder
 
@@ -220,11 +223,34 @@ def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[
     yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=statistics(count))
 
 
-def _old(table: DeltaTable, through: int) -> tuple[int, int]:
-    counts = [
-        sum(pc.sum(_is_old(rows, through)).as_py() or 0 for rows in batches(place_of(file))) for file in active_files(table)
-    ]
-    return sum(counts), sum(count > 0 for count in counts)
+def _old(table: DeltaTable, through: int, tasks: Tasks) -> dict[str, int]:
+    """Return how many facts are old in each file that has some, by its absolute path."""
+    files = sorted(active_files(table))
+    counts = tasks.each(partial(_count_old, through), files, sizes=[size_of(file) for file in files], sees=[table.table_uri])
+    return {file: count for file, count in zip(files, counts, strict=True) if count}
+
+
+def _count_old(through: int, file: str) -> int:
+    return sum(pc.sum(_is_old(rows, through)).as_py() or 0 for rows in batches(place_of(file)))
+
+
+def _archive(through: int, folder: Path, file: str) -> None:
+    """Write the old facts of a file into the archive, first into a draft of each attempt's own."""
+    archived = folder / place_of(file).name
+    draft = folder / f".{archived.name}-{uuid4()}"
+    written(place_of(file), draft, partial(_older, through))
+    _sync(draft)
+    draft.replace(archived)
+
+
+def _younger(through: int, rows: pa.Table) -> pa.Table:
+    """Return rows without old facts; the same object if there are none."""
+    kept = rows.filter(pc.invert(_is_old(rows, through)))
+    return rows if kept.num_rows == rows.num_rows else kept
+
+
+def _older(through: int, rows: pa.Table) -> pa.Table:
+    return rows.filter(_is_old(rows, through))
 
 
 def _is_old(rows: pa.Table, through: int) -> pa.ChunkedArray:

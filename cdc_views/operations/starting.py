@@ -1,10 +1,10 @@
-"""`init`: a new project file for a schema file."""
+"""`init`: a new project file for a schema file, or for a running source."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -14,9 +14,11 @@ from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.formats.registry import format_names
-from cdc_views.model.schema import TableSchema
+from cdc_views.model.live_addresses import without_password
 from cdc_views.project import load_project, split_name
-from cdc_views.schemas import read_schemas
+from cdc_views.project.paths import is_live_source
+from cdc_views.schemas import Catalog, read_catalog
+from cdc_views.schemas.live import Ddl, LiveCatalog, describe
 
 _FORMAT_OF = {".cql": CassandraMutation.name, ".sql": Debezium.name}
 """The usual raw format of events from the kind of database that a schema file describes; key-value for others."""
@@ -30,44 +32,90 @@ _HEADER = """\
 
 @dataclass(frozen=True, slots=True)
 class StartedProject:
-    """A new project file, and its tables."""
+    """A new project file, and its tables.
+
+    Attributes:
+        following: The command that comes next, without `cdc-views`.
+        schema_file: What was written beside it, of a running source; None if the schema is a file.
+        left_out: Why tables of the source are not in it, a line each.
+    """
 
     file: Path
     tables: tuple[str, ...]
-    raw_format: str
+    following: str
+    schema_file: Path | None = None
+    left_out: tuple[str, ...] = ()
 
 
 def start_project(
-    source: Path, file: Path, *, name: str | None, raw_format: str | None, only: Sequence[str] = ()
+    source: str, file: Path, *, name: str | None, raw_format: str | None, only: Sequence[str] = ()
 ) -> StartedProject:
-    """Write `file` for the tables of the schema file `source`, with a path relative to itself; overwrites nothing.
+    """Write `file` for the tables of the schema file or running source `source`; overwrites nothing.
 
-    Defaults: the name of its folder, the raw format that fits the schema file, and all tables. Raises `ConfigError` if the file
-    exists or cannot be written, `SchemaError` if the schema cannot be read or has no table.
+    The file names a schema file by a path relative to itself. Of a running source, what it says of its tables is written to
+    `schema.sql` or `schema.cql` beside `file`. Defaults: the name of its folder, the raw format that fits the source, and all
+    tables. Raises `ConfigError` if a file exists or cannot be written, `SchemaError` if the schema cannot be read or has no
+    table, `TransientError` if the source is away.
     """
     if file.exists():
         raise ConfigError(f"{file}: is there already and is not overwritten; remove it, or choose another folder with --dir")
+    if raw_format is not None and raw_format not in format_names():
+        raise UsageError(f"there is no raw format {raw_format!r}{did_you_mean(raw_format, format_names())}")
+    project = name or file.absolute().parent.name or "views"
+    found = _of_source(source, file, only) if is_live_source(source) else _of_file(Path(source), project, only)
+    chosen = _FORMAT_OF.get(found.file.suffix.lower(), KeyValue.name) if raw_format is None else raw_format
+    relative = Path(os.path.relpath(found.file.absolute(), file.absolute().parent)).as_posix()
+    if found.text:
+        _write(found.file, found.text)
+    _write(file, new_project(project, schema=relative, tables=found.tables, raw_format=chosen, source=found.source))
+    load_project(file, environment={})  # the file that we write must be valid
+    following = f"produce {found.producer}" if found.producer else f"land {chosen} FILE… --table {found.tables[0]}"
+    return StartedProject(file, found.tables, following, found.file if found.text else None, found.refused)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The tables to start with; `text` is to be written to `file` if the schema is a running `source`'s."""
+
+    file: Path
+    tables: tuple[str, ...]
+    refused: tuple[str, ...]
+    text: str = ""
+    source: str = ""
+    producer: str = ""
+
+
+def _of_file(source: Path, project: str, only: Sequence[str]) -> _Found:
     if not source.is_file():
         raise UsageError(f"{source}: no such schema file; a CQL or SQL file, an .avsc or a YAML schema was expected")
-    project = name or file.absolute().parent.name or "views"
-    tables = _selected(read_schemas(source, keyspace=project), only, source)
-    chosen = _FORMAT_OF.get(source.suffix.lower(), KeyValue.name) if raw_format is None else raw_format
-    if chosen not in format_names():
-        raise UsageError(f"there is no raw format {chosen!r}{did_you_mean(chosen, format_names())}")
-    relative = Path(os.path.relpath(source.absolute(), file.absolute().parent)).as_posix()
-    _write(file, new_project(project, schema=relative, tables=tables, raw_format=chosen))
-    load_project(file, environment={})  # the file that we write must be valid
-    return StartedProject(file, tables, chosen)
+    return _Found(source, *_selected(read_catalog(source, keyspace=project), only))
 
 
-def _selected(found: Mapping[str, TableSchema], only: Sequence[str], source: Path) -> tuple[str, ...]:
-    names = tuple(schema.full_name for schema in found.values())
+def _of_source(address: str, file: Path, only: Sequence[str]) -> _Found:
+    shown = without_password(address)
+    found = describe(address, only)
+    tables, refused = _selected(LiveCatalog.of(found, where=shown).catalog, only, names=found.names)
+    place = file.parent / f"schema.{'cql' if found.ddl is Ddl.CQL else 'sql'}"
+    if place.exists():
+        raise ConfigError(f"{place}: is there already and is not overwritten; remove it, or choose another folder with --dir")
+    text = f"-- {found.server}, {shown}: as `cdc-views init` read it\n{found.only(tables).text}"
+    return _Found(place, tables, refused, text, shown, found.producer)
+
+
+def _selected(found: Catalog, only: Sequence[str], *, names: Sequence[str] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the tables to take, and why others that have no views are left out."""
+    known = names or found.names
     for name in only:
-        if name not in names:
-            raise UsageError(f"{source}: has no table {name!r}{did_you_mean(name, names)}")
-    if not names:
-        raise SchemaError("defines no table; a CREATE TABLE was expected", where=str(source))
-    return tuple(name for name in names if not only or name in only)
+        if name in found.refused:
+            raise found.refused[name].with_traceback(None)
+        if name not in found.tables:
+            raise UsageError(f"{found.where}: has no table {name!r}{did_you_mean(name, known)}")
+    if not found.names:
+        raise SchemaError("defines no table; a CREATE TABLE was expected", where=found.where)
+    if not found.tables:
+        raise next(iter(found.refused.values()))
+    chosen = tuple(name for name in found.tables if not only or name in only)
+    return chosen, () if only else tuple(str(error) for error in found.refused.values())
 
 
 def _write(file: Path, text: str) -> None:
@@ -79,8 +127,8 @@ def _write(file: Path, text: str) -> None:
         raise ConfigError(f"{file}: cannot be written ({error}); choose another folder with --dir") from error
 
 
-def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: str) -> str:
-    """Return the text of a project file for tables in this order; it contains `schema` as the path."""
+def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: str, source: str = "") -> str:
+    """Return the text of a project file for tables in this order, with the path `schema` and the running source, if any."""
     lines = [_HEADER, f"name: {_scalar(name)}", "engine: duckdb", "warehouse: ./warehouse", "tables:"]
     taken: set[str] = set()
     for table in tables:
@@ -90,6 +138,8 @@ def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: st
         view = next(view for view in candidates if f"{keyspace}.{view}".casefold() not in taken)
         taken.add(f"{keyspace}.{view}".casefold())
         lines += [f"  - name: {_scalar(table)}", f"    schema: {_scalar(schema)}", "    raw:", f"      format: {raw_format}"]
+        if source:
+            lines.append(f"    source: {_scalar(source)}")
         if view != own:
             lines.append(f"    view: {{name: {_scalar(view)}}}  # engines do not tell names apart by case")
     return "\n".join(lines) + "\n"

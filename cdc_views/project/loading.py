@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, create_model
 from pydantic.fields import FieldInfo
 
-from cdc_views.errors import ConfigError, did_you_mean
+from cdc_views.errors import ConfigError, did_you_mean, nearest
 from cdc_views.formats.registry import format_class
 from cdc_views.model.config_part import ConfigPart
 from cdc_views.model.plugins import PluginGroup, plugin_names
@@ -40,7 +40,7 @@ def load_project(path: Path, *, environment: Mapping[str, str] | None = None) ->
     try:
         found = _model_of(marked.document).model_validate(marked.document)
     except ValidationError as error:
-        raise ConfigError(_messages(error.errors(), marked, path)) from error
+        raise ConfigError(*_problems(error.errors(), marked, path)) from error
     _check_secrets(found, marked, path)
     return found
 
@@ -92,17 +92,31 @@ def project_json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "cdc_views.yml"}
 
 
-def _messages(problems: Sequence[Any], marked: MarkedYaml, path: Path) -> str:
-    """Return one line per problem, in the file's order; leave out a whole if its parts have problems."""
+def _problems(problems: Sequence[Any], marked: MarkedYaml, path: Path) -> list[str]:
+    """Return one text per problem, in the file's order; leave out a whole if its parts have problems, and a missing key that is
+    there misspelt.
+    """
     places: list[Place] = [tuple(part for part in problem["loc"] if part != "[key]") for problem in problems]
-    lines = []
-    for problem, place in zip(problems, places, strict=True):
+    both = list(zip(problems, places, strict=True))
+    meant = {_meant(place, marked.document) for problem, place in both if problem["type"] == "extra_forbidden"}
+    found = []
+    for problem, place in both:
         has_parts = any(len(other) > len(place) and other[: len(place)] == place for other in places)
-        if not has_parts:
+        if not has_parts and not (problem["type"] == "missing" and place in meant):
             line = marked.line(place)
             wrong = _wrong(problem, place, marked.document, hidden=partial(marked.without_secrets, path=place))
-            lines.append((line, f"{path}:{line}: {wrong}"))
-    return "\n".join(text for _, text in sorted(lines, key=lambda line: line[0]))
+            found.append((line, f"{path}:{line}: {wrong}"))
+    return [text for _, text in sorted(found, key=lambda line: line[0])]
+
+
+def _meant(place: Place, document: Any) -> Place:
+    """Return the place of the known key that is most like the unknown one at `place`."""
+    return (*place[:-1], nearest(str(place[-1]), _known_keys(place[:-1], document)) or "")
+
+
+def _known_keys(place: Place, document: Any) -> list[str]:
+    fields: Mapping[str, FieldInfo] = _field_type(place, document).model_fields
+    return [field.alias or name for name, field in fields.items()]
 
 
 def _wrong(problem: Any, place: Place, document: Any, *, hidden: Callable[[str], str]) -> str:
@@ -111,9 +125,7 @@ def _wrong(problem: Any, place: Place, document: Any, *, hidden: Callable[[str],
     under = f" in {_dotted(place[:-1])}" if place[:-1] else ""
     match problem["type"]:
         case "extra_forbidden":
-            fields: Mapping[str, FieldInfo] = _field_type(place[:-1], document).model_fields
-            known = [field.alias or name for name, field in fields.items()]
-            return f"unknown key {place[-1]!r}{under}{did_you_mean(str(place[-1]), known)}"
+            return f"unknown key {place[-1]!r}{under}{did_you_mean(str(place[-1]), _known_keys(place[:-1], document))}"
         case "missing":
             return f"key {place[-1]!r} is missing{under}"
         case "enum":
@@ -134,6 +146,7 @@ _EXPECTED = {
     "int_type": "a whole number was expected",
     "model_type": "keys and values were expected",
     "string_type": "a text was expected; put it in quotes",
+    "too_short": "at least one entry was expected",
     "tuple_type": "a list was expected, each entry after a dash",
 }
 """Messages in place of pydantic's, which use Python's words."""

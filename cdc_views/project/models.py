@@ -26,12 +26,13 @@ from cdc_views.formats.registry import format_class
 from cdc_views.model.column_policies import MASK, SHORTEST_KEY, ColumnPolicies, ColumnPolicy, ExtraColumns, Policy
 from cdc_views.model.config_part import ConfigPart, Name
 from cdc_views.model.cron import Cron
+from cdc_views.model.live_addresses import without_password
 from cdc_views.model.overrides import parse_override
 from cdc_views.model.severity import Severity
 from cdc_views.model.strategy import Strategy
 from cdc_views.project.dbt_options import DbtConfig
 from cdc_views.project.engines import EngineName, FormatName, any_format_options, project_engine
-from cdc_views.project.paths import raw_paths, slug_of, split_name
+from cdc_views.project.paths import is_live_source, raw_paths, slug_of, split_name
 
 _LATENESS = re.compile(r"\d+[smhd]\Z")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
@@ -248,7 +249,11 @@ class TableConfig(ConfigPart):
     """One table: where its schema, its raw events and its view are."""
 
     name: Name = Field(description="`keyspace.table`, or `database.schema.table`; unquoted and case-sensitive.")
-    schema_: Name = Field(alias="schema", description="A CQL or SQL DDL file, an .avsc, or a YAML schema.")
+    schema_: Name = Field(
+        alias="schema",
+        description="A CQL or SQL DDL file, an .avsc, or a YAML schema; or the address of the running source, as in `source`, "
+        "which each command then asks.",
+    )
     raw: RawConfig
     source: Name | None = Field(
         default=None,
@@ -273,6 +278,11 @@ class TableConfig(ConfigPart):
     )
     fidelity: FidelityConfig = FidelityConfig()
     dbt: DbtConfig = DbtConfig()
+
+    @property
+    def schema_place(self) -> str:
+        """The schema's file, or the address of the source without its password."""
+        return without_password(self.schema_) if is_live_source(self.schema_) else self.schema_
 
     @property
     def keyspace(self) -> str:

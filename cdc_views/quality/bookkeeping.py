@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from cdc_views.engines.duckdb.types import is_same_type
 from cdc_views.landing.digests import changed
 from cdc_views.landing.quarantine import waiting
+from cdc_views.landing.spreading import HERE, Tasks
 from cdc_views.model.severity import Severity
 from cdc_views.operations.lateness import lateness_seconds
 from cdc_views.plan.parts import Source
@@ -21,6 +23,7 @@ from cdc_views.quality.checks import Check
 from cdc_views.state.identity import Mark
 from cdc_views.state.state_table import StateTable
 from cdc_views.state.tail import committed_at
+from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.delta_log import LOG, contents
 from cdc_views.storage.places import Place, arrow_source, local_folder, place_of
 from cdc_views.storage.relation import RawTable
@@ -48,12 +51,12 @@ _FRESH = Check("freshness", "something landed lately", unit="seconds over the li
 _LAG = Check("state_lag", "the state takes in what landed soon enough", unit="seconds over the limit")
 
 
-def kept(location: str, raw: RawTable, *, transaction: str, schema: pa.Schema, what: str) -> Iterator[Check]:
+def kept(location: str, raw: RawTable, *, transaction: str, schema: pa.Schema, what: str, tasks: Tasks = HERE) -> Iterator[Check]:
     """Yield the checks of the log, files and types of a state or serving table, which may have more columns than `schema`:
     dropped ones. `transaction` is the id of its current watermarks; earlier ids are ours too.
     """
     yield from _watermark(location, raw, transaction=transaction, what=what)
-    yield from whole(location, what)
+    yield from whole(location, what, tasks=tasks)
     yield _types(location, schema, what)
 
 
@@ -78,25 +81,32 @@ def _watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> 
     yield _found(_OURS, what, foreign)
 
 
-def whole(location: str, what: str) -> Iterator[Check]:
+def whole(location: str, what: str, *, tasks: Tasks = HERE) -> Iterator[Check]:
     """Yield whether a table's files fit its log, and whether their bytes are unchanged, which reads every file."""
-    wrong = []
-    for name, file in TableLog.open(location).added.items():
-        path = place_of(location) / name
-        if not path.is_file():
-            wrong.append(f"{what}: {name} is not there")
-        elif path.stat().st_size != file.size:
-            wrong.append(f"{what}: {name} has {path.stat().st_size} bytes, the log says {file.size}")
-        elif (rows := _rows(path)) != file.told and file.told is not None:
-            wrong.append(f"{what}: {name} has {rows} rows, the log says {file.told}")
+    files = list(TableLog.open(location).added.values())
+    sizes, looked = [file.size for file in files], partial(_misfit, location)
+    misfits = tasks.each(looked, files, sizes=sizes, sees=[location])
+    wrong = [f"{what}: {file.path} {misfit}" for file, misfit in zip(files, misfits, strict=True) if misfit]
     yield _found(_FILES, what, wrong)
     if local_folder(location) is None:
         yield replace(_UNCHANGED, name=f"{UNCHANGED}.{what}").skipped("a store has checksums of its own")
         return
-    damaged, unknown = changed(location)
+    damaged, unknown = changed(location, tasks=tasks)
     places = [f"{what}: {path} has changed since it was written; {_REMEDIES[what]}" for path in damaged]
     note = f"{unknown:,} files have no digest yet; `cdc-views maintain` notes them" if unknown else ""
     yield _found(_UNCHANGED, what, places, note=note)
+
+
+def _misfit(location: str, file: DataFile) -> str:
+    """Return how a file differs from what the log says of it; empty if it does not."""
+    path = place_of(location) / file.path
+    if not path.is_file():
+        return "is not there"
+    if path.stat().st_size != file.size:
+        return f"has {path.stat().st_size} bytes, the log says {file.size}"
+    if file.told is not None and (rows := _rows(path)) != file.told:
+        return f"has {rows} rows, the log says {file.told}"
+    return ""
 
 
 def _rows(path: Place) -> int:

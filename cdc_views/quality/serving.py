@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from random import Random
 
 import duckdb
@@ -14,6 +16,7 @@ import pyarrow as pa
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.duckdb.connections import with_stores
 from cdc_views.engines.duckdb.types import literal, quoted
+from cdc_views.landing.spreading import HERE, Tasks
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_rows
 from cdc_views.quality.checks import Check
@@ -29,13 +32,30 @@ _ONE_SPELLING = "one_spelling"
 _DECIMAL = re.compile(r"(?<![\w.+-])-?\d+(\.\d+)?(e[+-]?\d+)?(?![\w.])", re.IGNORECASE)
 
 
-def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
-    """Yield the checks that the serving table's own files decide."""
-    files = [*table.log.paths]
-    if not files:
+def counted(table: ServingTable, relation: Relation, *, tasks: Tasks = HERE) -> Iterator[Check]:
+    """Yield the checks that the serving table's own files decide; a bucket has all rows of its keys."""
+    buckets, sizes = defaultdict[str, list[str]](list), Counter[str]()
+    for file in table.log.added.values():
+        part = str(file.partition.get(PART))
+        buckets[part].append(table.log.path(file.path))
+        sizes[part] += file.size
+    if not buckets:
         return
-    keys = [quoted(serving_names(relation.schema)[column.name]) for column in relation.schema.row_key]
-    clock = table.note.clock if table.note is not None else 0
+    keys = tuple(quoted(serving_names(relation.schema)[column.name]) for column in relation.schema.row_key)
+    clock, location = table.note.clock if table.note is not None else 0, table.log.location
+    counts = tasks.each(
+        partial(_in_bucket, keys, clock), list(buckets.values()), sizes=[sizes[part] for part in buckets], sees=[location]
+    )
+    more, expired = map(sum, zip(*counts, strict=True))
+    if compares_as_keys(relation.schema):
+        yield replace(_KEYS, broken=more)
+    else:
+        yield _KEYS.skipped("0.0 and -0.0 are two keys, and one to SQL")
+    yield replace(_EXPIRED, broken=expired)
+
+
+def _in_bucket(keys: Sequence[str], clock: int, files: Sequence[str]) -> tuple[int, int]:
+    """Return how many rows are in excess of keys, and how many had expired."""
     sql = (
         f"SELECT coalesce(sum(n) - count(*), 0), coalesce(sum(expired), 0) FROM (SELECT count(*) AS n, "
         f"count(*) FILTER (WHERE {quoted(CHANGES_AT)} <= {clock}) AS expired FROM {_reading(files)} GROUP BY {', '.join(keys)})"
@@ -43,11 +63,7 @@ def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
     with duckdb.connect() as connection:
         row = with_stores(connection, sql).execute(sql).fetchone()
     assert row is not None
-    if compares_as_keys(relation.schema):
-        yield replace(_KEYS, broken=int(row[0]))
-    else:
-        yield _KEYS.skipped("0.0 and -0.0 are two keys, and one to SQL")
-    yield replace(_EXPIRED, broken=int(row[1]))
+    return int(row[0]), int(row[1])
 
 
 def compared(engine: Engine, table: ServingTable, sources: Sources, *, seed: int) -> Check:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.engines.exact import rows_of
+from cdc_views.engines.plugin import engine_plugin
 from cdc_views.engines.serving import serving_schema
 from cdc_views.engines.warehouses import Sampled
 from cdc_views.errors import ConfigError
 from cdc_views.landing import raw_log
+from cdc_views.landing.spreading import HERE, Tasks
 from cdc_views.model.severity import Severity
 from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import purged_through, state_of
@@ -66,6 +68,7 @@ class _Run:
     now: int
     size: int
     seed: int
+    tasks: Tasks
 
 
 def validate_table(
@@ -116,7 +119,10 @@ def _tested(
     log = raw_log(raw)
     version = None if log is None else log.version
     with table.project.engine(engine) as opened:
-        run = _Run(table, opened, raw, state, as_of, now, size, seed=version or 0 if seed is None else seed)
+        least = engine_plugin(opened.name).spread_from
+        tasks = HERE if least is None else Tasks(opened.spread, least)
+        drawn_by = version or 0 if seed is None else seed
+        run = _Run(table, opened, raw, state, as_of, now, size, drawn_by, tasks)
         return opened.name, version, tuple(_checks(run))
 
 
@@ -179,14 +185,15 @@ def _checks(run: _Run) -> Iterator[Check]:
 
 def _kept(run: _Run) -> Iterator[Check]:
     yield bookkeeping.KNOWN
-    yield from bookkeeping.whole(run.raw.location, "raw")
+    yield from bookkeeping.whole(run.raw.location, "raw", tasks=run.tasks)
     if run.state is None:
         return
     state, serving_location, relation = run.state.location, run.table.serving_location, run.raw.relation
-    yield from bookkeeping.kept(state, run.raw, transaction=TRANSACTION, schema=state_schema(relation), what="state")
+    how = partial(bookkeeping.kept, raw=run.raw, tasks=run.tasks)
+    yield from how(state, transaction=TRANSACTION, schema=state_schema(relation), what="state")
     if serving_location is not None:
         mark, schema = serving_transaction(id_of(state)), serving_schema(relation)
-        yield from bookkeeping.kept(serving_location, run.raw, transaction=mark, schema=schema, what="serving")
+        yield from how(serving_location, transaction=mark, schema=schema, what="serving")
 
 
 def _landed(run: _Run) -> Iterator[Check]:
@@ -272,7 +279,7 @@ def _served(run: _Run) -> Iterator[Check]:
     if location is None or run.state is None:
         return
     table = open_serving(location, run.raw.relation, state_id=id_of(run.state.location))
-    yield from serving.counted(table, run.raw.relation)
+    yield from serving.counted(table, run.raw.relation, tasks=run.tasks)
     yield serving.compared(run.engine, table, at_rest(run.raw, run.state), seed=run.seed)
 
 

@@ -82,6 +82,7 @@ def collect(
             fidelity=tuple(fidelity_of(table)),
             texts=tuple(_text(table, name) for name in dialects),
             lineage=lineage_of(table.relation),
+            description=table.schema.description,
             micros=table.relation.order is WriteOrder.MICROS,
             quarantined=waiting.broken or 0,
             first_quarantined="".join(waiting.where),

@@ -40,12 +40,15 @@ class RawColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """The raw columns that give the values of one column of a view, and those that decide which value shows, if any."""
+    """The raw columns that give the values of one column of a view, and those that decide which value shows, if any.
+    `description` is the schema's comment.
+    """
 
     column: str
     type: str
     given: tuple[RawColumn, ...]
     decided: tuple[RawColumn, ...]
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,8 @@ def lineage_of(relation: Relation) -> Lineage:
         given = _named(schema, walk.given)
         known = {(one.name, one.is_ours) for one in given}
         decided = [one for one in _named(schema, walk.decided) if (one.name, one.is_ours) not in known]
-        columns.append(ColumnLineage(name, str(schema.column(name).type), tuple(given), tuple(decided)))
+        column = schema.column(name)
+        columns.append(ColumnLineage(name, str(column.type), tuple(given), tuple(decided), column.description))
     rows = _Walk()
     for node in in_order(root):
         if isinstance(node, Select) and node.where is not None:

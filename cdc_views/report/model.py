@@ -106,7 +106,8 @@ class TableReport:
     `raw`, `ages` and `shown` (rows of the view) are None if nothing has landed, `state` and `serving` if there is none,
     `replicas` if copies cannot be counted. `first_quarantined` is file and line of the first waiting event. `late` counts facts
     that landed after the lateness horizon. `verified_through` is the newest proof of `verify`. `recent` has the most
-    recently written rows, newest first. With `micros`, write times are µs since the epoch, otherwise log positions.
+    recently written rows, newest first. `description` is the schema's comment. With `micros`, write times are µs since the
+    epoch, otherwise log positions.
     """
 
     name: str
@@ -117,6 +118,7 @@ class TableReport:
     texts: tuple[ViewText, ...]
     lineage: Lineage
     micros: bool
+    description: str = ""
     raw: RawFigures | None = None
     ages: Ages | None = None
     shown: int | None = None

@@ -2,7 +2,7 @@
 
 ==========================  =======================================================================
 ``.cql``                    CQL (`cql`)
-``.sql``, ``.ddl``          CQL where it looks like CQL, else Postgres or MySQL DDL (`sql`)
+``.sql``, ``.ddl``          CQL where it looks like CQL, else Postgres or MySQL DDL (`sql`), as a dump's first lines tell
 ``.avsc``                   Avro (`avro`)
 ``.yml``, ``.yaml``         YAML schema (`yaml_schema`)
 ``.json``, ``.jsonl``       Avro record, Connect schema (`connect`), or YAML schema written as JSON
@@ -26,12 +26,16 @@ from cdc_views.schemas.cql.types import parse_type
 
 __all__ = ["Catalog", "parse_type", "read_catalog", "read_schema", "read_schemas"]
 
+_NAME = r'(?:"[^"]*"|\w+)'
 _CQL_MARKS = re.compile(
     r"\bclustering\s+order\s+by\b|\bcreate\s+keyspace\b|\bfrozen\s*<|\b(?:list|set|map|vector)\s*<|\bcompact\s+storage\b"
-    r"|\bcreate\s+type\s+[^;(]*(?<!\bas)\s*\(|\bprimary\s+key\s*\(\s*\(|\bgc_grace_seconds\b|\btimeuuid\b|\bvarint\b"
+    # Postgres has words between name and bracket (AS ENUM), or INPUT in the bracket
+    rf"|\bcreate\s+type\s+(?:if\s+not\s+exists\s+)?{_NAME}(?:\s*\.\s*{_NAME})?\s*\(\s*(?!input\s*=)|\bprimary\s+key\s*\(\s*\(|\bgc_grace_seconds\b|\btimeuuid\b|\bvarint\b"
     r"|\busing\s+timestamp\b|\bstatic\s*,|\bwith\s+id\s*=",
     re.IGNORECASE,
 )
+_TOLD = re.compile(r"\A(?:[^\n]*\n){0,4}?-- (PostgreSQL|MySQL|MariaDB)\b")
+"""What a dump's first lines say of its server, as do those of a file that `init` wrote."""
 _COMMENTS_AND_STRINGS = re.compile(r"--[^\n]*|//[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
 _DDL = {".sql", ".ddl"}
 _YAML = {".yml", ".yaml"}
@@ -98,15 +102,16 @@ def _parsed(text: str, path: Path, keyspace: str, key_columns: tuple[str, ...]) 
 
 def read_text(text: str, *, path: Path, keyspace: str, key_columns: Sequence[str]) -> Catalog:
     """Return the tables of `text`, the content of `path`; raises `SchemaError` for an unknown suffix or a wrong format."""
-    suffix, where = path.suffix.lower(), str(path)
-    if suffix == ".cql" or (suffix in _DDL and _looks_like_cql(text)):
+    suffix, where, told = path.suffix.lower(), str(path), _TOLD.match(text)
+    if suffix == ".cql" or (suffix in _DDL and told is None and _looks_like_cql(text)):
         from cdc_views.schemas.cql.reader import read_cql
 
         return read_cql(text, keyspace=keyspace, where=where)
     if suffix in _DDL:
         from cdc_views.schemas.sql.reader import read_sql
 
-        return read_sql(text, keyspace=keyspace, where=where)
+        dialect = "" if told is None else "postgres" if told[1] == "PostgreSQL" else "mysql"
+        return read_sql(text, keyspace=keyspace, where=where, dialect=dialect)
     if suffix == ".avsc":
         from cdc_views.schemas.avro import read_avro
 

@@ -27,6 +27,7 @@ class WrittenColumn(Generic[Written]):
     type: Written
     is_static: bool = False
     is_key: bool = False
+    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class TableDraft(Generic[Written]):
     descending: set[str] = field(default_factory=set)
     drops: dict[str, Drop[Written]] = field(default_factory=dict)
     fault: UsageError | None = None
+    comment: str = ""
 
     @property
     def full_name(self) -> str:
@@ -73,6 +75,12 @@ class TableDraft(Generic[Written]):
             self.columns[column.name] = column
         elif not may_exist:
             self.refuse(f"column {column.name!r} is there already", at=column.start)
+
+    def describe(self, name: str, comment: str) -> None:
+        """Give a column another comment; one that is unknown decides nothing, so it is no fault."""
+        name = self._actual(name)
+        if name in self.columns:
+            self.columns[name] = replace(self.columns[name], comment=comment)
 
     def drop(self, name: str, *, at: Token, time: int | None = None) -> None:
         """Remove a column, and remember its type and the time (µs) of the drop."""
@@ -133,13 +141,18 @@ class TableDraft(Generic[Written]):
                 roles.append((name, Role.STATIC if column.is_static else Role.REGULAR))
         columns = tuple(self._column(name, role=role, resolve=resolve) for name, role in roles)
         dropped = tuple(_dropped(drop, resolve=resolve) for drop in self.drops.values())
-        return TableSchema(self.keyspace, self.name, columns, dropped)
+        return TableSchema(self.keyspace, self.name, columns, dropped, self.comment)
 
     def _column(self, name: str, *, role: Role, resolve: Callable[[Written], LogicalType]) -> Column:
         if name not in self.columns:
             hint = did_you_mean(name, self.columns)
             raise SchemaError(f"{self.full_name}: the key names {name!r}, which is no column{hint}", where=self.where)
-        return Column(name, resolve(self.columns[name].type), role, descending=name in self.descending)
+        written = self.columns[name]
+        try:
+            kind = resolve(written.type)
+        except SchemaError as error:
+            raise error.about(f"column {name!r} of {self.full_name}") from error
+        return Column(name, kind, role, descending=name in self.descending, description=written.comment)
 
     def _check_drops(self) -> None:
         for name, drop in self.drops.items():

@@ -109,6 +109,10 @@ class Cursor:
             return self.advance().text.lower() if self._folds_case else self.advance().text
         raise self.error(f"expected {what}, found {token}")
 
+    def text(self) -> str:
+        """Read a string in quotes; empty, with nothing read, if none comes next."""
+        return self.advance().text if self.token.kind is TokenKind.STRING else ""
+
     def list_of(self, read: Callable[[], Found]) -> list[Found]:
         """Read one thing, and another one after each comma."""
         found = [read()]

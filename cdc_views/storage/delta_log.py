@@ -54,13 +54,17 @@ def contents(folder: Place | str, versions: Iterable[int]) -> Iterator[tuple[int
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The changes of one version. A file in both `removed` and `added` gets another deletion vector."""
+    """The changes of one version. A file in both `removed` and `added` gets another deletion vector.
+
+    Not `changes_data`: the files added have the rows of those removed, so that readers of changes pass them over.
+    """
 
     operation: str
     added: tuple[DataFile, ...] = ()
     removed: tuple[DataFile, ...] = ()
     transactions: Mapping[str, int] = field(default_factory=dict)
     comment: str = ""
+    changes_data: bool = True
 
     def write(self, folder: Place, *, after: int) -> bytes:
         """Commit to the table in `folder` as the version after `after`; return the entry. Raises `ConflictError` if it exists."""
@@ -96,7 +100,7 @@ class Commit:
     def _named(self, file: DataFile) -> dict[str, Any]:
         vector = {} if file.deleted is None else {"deletionVector": file.deleted.action()}
         named = {"path": quote(file.path, safe="/="), "partitionValues": dict(file.partition), "size": file.size}
-        return {**named, "dataChange": True, **vector}
+        return {**named, "dataChange": self.changes_data, **vector}
 
 
 def _text(action: Mapping[str, Any]) -> str:

@@ -162,9 +162,17 @@ class TableLog:
         mine, known = listed.get(f"{self.version:020d}.json"), self._read.get(self.version)
         if mine is None or known is None or (_ENTRIES.get(mine) or mine.read_bytes()) != known:
             return None
+        if not self._has_checkpoint(listed):
+            return None
         if not isinstance(mine, Path):
             _ENTRIES.keep(mine, known)
         return self._at(max(int(found[1]) for name in listed if (found := _ENTRY.fullmatch(name))), listed)
+
+    def _has_checkpoint(self, listed: Mapping[str, Place]) -> bool:
+        """Whether what this log begins with is still there; nobody removes it before there is a newer one."""
+        if self._checkpoint is None or not (isinstance(self.folder, Path) or checkpoints_in(listed.values())):
+            return True
+        return all(place_of(str(place)).is_file() for place in self._checkpoint.places)
 
     def _listed_since(self) -> dict[str, Place]:
         """Return the files of the log from the open version on."""

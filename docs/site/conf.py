@@ -23,6 +23,8 @@ nitpicky = True
 html_theme = "furo"
 html_title = f"cdc-views {version}"
 html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 pygments_style = "default"
@@ -58,7 +60,7 @@ def _named(label: str, target: Path) -> str:
 
 
 def _with_navigation(app: Any, name: str, text: list[str]) -> None:
-    """A hidden table of contents per section of the index: the pages that its list links, in order."""
+    """A hidden table of contents per section of the index: the pages that its list links, in order, without their kind."""
     if name != root_doc:
         return
     for section in re.split(r"^## ", text[0], flags=re.MULTILINE)[1:]:
@@ -66,7 +68,15 @@ def _with_navigation(app: Any, name: str, text: list[str]) -> None:
         pages = [page for line in listed for page in re.findall(r"\]\(([\w/-]+)\.md\)", line)]
         if pages:
             caption = section.splitlines()[0]
-            text[0] += "\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""])
+            named = [_entry(page) for page in pages]
+            text[0] += "\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *named, "```", ""])
+
+
+def _entry(page: str) -> str:
+    """A page's line of the navigation: a heading above says that it is a tutorial."""
+    title = (DOCS / f"{page}.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    short = title.removeprefix("Tutorial: ")
+    return page if short == title else f"{short[:1].upper()}{short[1:]} <{page}>"
 
 
 def _with_a_front_page(app: Any, error: Exception | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from cdc_views.errors import MalformedEventError, UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.landing.live_sources import LiveOrder, SourceRow
+from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, LogicalType, Scalar
 from cdc_views.rules.codec.jsontext import to_json
 
@@ -29,8 +30,8 @@ class RowReader:
         self.key = [column.name for column in order.schema.row_key]
         if missing := [name for name in self.key if name not in names]:
             raise UsageError(f"{order.name}: the source's table has no {', '.join(missing)}, which the schema's key has")
-        self.lacking = [column.name for column in order.schema.columns if column.name not in names]
-        known = {column.name: column for column in order.schema.columns}
+        self.lacking = [column.name for column in order.stored.columns if column.name not in names]
+        known = {column.name: column for column in order.stored.columns}
         self.places = [(place, known[name]) for place, name in enumerate(names) if name in known]
         self.keys = [place for place, column in self.places if column.is_key]
         self.names = list(names)
@@ -61,13 +62,19 @@ class RowReader:
                 try:
                     values |= self._decoded(printed, [*self.keys, place])
                 except MalformedEventError as error:
-                    unfit[column.name] = f"{printed[place]}: {error}"
+                    unfit[column.name] = f"{printed[place]}: {error}" if column == self._of_source(column.name) else str(error)
         return SourceRow(values, version, unfit=unfit)
 
+    def _of_source(self, name: str) -> Column:
+        return self.order.schema.column(name)
+
     def _decoded(self, printed: Sequence[Any], places: Sequence[int]) -> dict[str, Any]:
-        schema = self.order.schema
+        schema = self.order.stored
         event = self.event([printed[place] for place in places], [self.names[place] for place in places])
-        (fact,) = self.order.format.decode(SourceLine(event.decode()), schema)
+        redacted = self.order.format.redacted(event)
+        if redacted.reason:
+            raise MalformedEventError(redacted.reason)
+        (fact,) = self.order.format.decode(SourceLine(redacted.content.decode()), schema)
         keys = zip(schema.row_key, (*fact.partition, *fact.clustering), strict=True)
         values = {column.name: value for column, value in keys}
         for place in places:

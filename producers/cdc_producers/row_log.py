@@ -36,10 +36,15 @@ def in_chunks(
             return
 
 
+def about(rows: int) -> str:
+    """Return a server's estimate of a table's rows; 0 is one that it has not counted yet."""
+    return f"about {rows:,} rows" if rows else "an unknown number of rows"
+
+
 def emit_rows(
-    name: str, rows: Iterable[Emitted], about: int, metrics: Metrics, progress: SnapshotProgress, *, emit: Emit, stop: Event
+    name: str, rows: Iterable[Emitted], expected: int, metrics: Metrics, progress: SnapshotProgress, *, emit: Emit, stop: Event
 ) -> int | None:
-    """Emit a snapshot's rows, about `about` in all; return their number, or None if stopped."""
+    """Emit a snapshot's rows, about `expected` in all; return their number, or None if stopped."""
     counted, count = metrics.snapshot_rows(name), 0
     try:
         for row in rows:
@@ -49,9 +54,9 @@ def emit_rows(
             emit(row)
             counted.inc()
             if count % _PROGRESS_ROWS == 0:
-                progress(name, done=count, total=about or None)
+                progress(name, done=count, total=expected or None)
     finally:
-        progress(name, done=count, total=about or None, is_over=True)
+        progress(name, done=count, total=expected or None, is_over=True)
     return count
 
 

@@ -31,12 +31,12 @@ def spread(
     """
     if not (are_this_python(session) or _can_run(session, [path for path in sees if not is_url(path)])):
         return list(map(function, tasks))
-    pieces = [pickle.dumps((function, task, given_options())) for task in tasks]
+    given, pieces = pickle.dumps((function, given_options())), list(map(pickle.dumps, tasks))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield _result(number, pieces[number])
+                yield _result(number, given, pieces[number])
 
     with in_its_words():
         # one partition, and so one task, for each number
@@ -45,11 +45,11 @@ def spread(
     return [done[number] for number in range(len(pieces))]
 
 
-def _result(number: int, piece: bytes) -> pa.RecordBatch:
-    function, task, stores = pickle.loads(piece)
+def _result(number: int, given: bytes, piece: bytes) -> pa.RecordBatch:
+    function, stores = pickle.loads(given)
     for url, options in stores.items():  # this is another process
         use_options(url, options)
-    return pa.RecordBatch.from_pydict({"number": [number], "done": [pickle.dumps(function(task))]})
+    return pa.RecordBatch.from_pydict({"number": [number], "done": [pickle.dumps(function(pickle.loads(piece)))]})
 
 
 def _can_run(session: SparkSession, paths: Sequence[str]) -> bool:

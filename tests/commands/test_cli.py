@@ -207,8 +207,8 @@ def test_engine_bigquery_and_a_live_schema_and_a_table_found_nowhere_exit_2(caps
     write_lines(Path("a.jsonl"), event(1))
     assert run(capsys, "land", "cassandra-mutation", "a.jsonl", "--table", "shop.orders")[0] == 2
     assert run(capsys, "apply")[0] == 2
-    make_project(tmp_path, schema="cassandra://host/shop")
-    assert "live source" in run(capsys, "query", "shop.orders")[2]
+    make_project(tmp_path, schema="neo4j://host/shop")
+    assert "nothing reads a source at neo4j://" in run(capsys, "query", "shop.orders")[2]
     make_project(tmp_path, schema="missing.cql")
     assert "missing.cql, is no file" in run(capsys, "query", "shop.orders")[2]
     make_project(tmp_path, raw={"format": "cassandra-mutation", "layout": "as-found"})

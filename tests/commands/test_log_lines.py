@@ -112,6 +112,22 @@ def test_a_hostile_file_is_one_line(run: CommandLine) -> None:
         Path("warehouse").rename(f"warehouse-{len(more)}")
 
 
+def test_problems_of_a_project_file_are_a_line_each_and_one_record(run: CommandLine) -> None:
+    tables = "tables: [{name: a.b, schema: s.cql, raw: {format: debezium}}]"
+    Path("cdc_views.yml").write_text(f'nmae: shop\nengine: sprak\n"a\\nerror: forged": 1\n{tables}\n')
+    wanted = [
+        "cdc_views.yml:1: unknown key 'nmae'; did you mean 'name'?",
+        "cdc_views.yml:2: engine is 'sprak', which there is not; did you mean 'spark'?",
+        "cdc_views.yml:3: unknown key 'a\\nerror: forged'",
+    ]
+    told = run("status").err.splitlines()
+    assert len(told) == 3
+    for line, start in zip(told, wanted, strict=True):
+        assert line.startswith(f"error: {start}")
+    (record,) = lines(run("land", "key-value", "x.jsonl", "--table", "shop.t", "--log-format", "json").err)
+    assert [line[: len(start)] for line, start in zip(record["message"].split("\n"), wanted, strict=True)] == wanted
+
+
 def test_an_errors_traceback_is_a_member(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDC_VIEWS_DEBUG", "1")
     (line,) = lines(run("query", "shop.nope", "--log-format", "json").err)

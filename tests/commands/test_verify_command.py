@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,9 +11,10 @@ from threading import Timer
 
 import pytest
 from helpers.command_line import CommandLine
-from helpers.live_memory import TABLE, MemoryLive, table_of
+from helpers.live_memory import NOW, TABLE, MemoryLive, table_of
 
 from cdc_views.errors import TransientError
+from cdc_views.landing import Position
 
 
 @pytest.fixture
@@ -54,6 +56,35 @@ def test_equal_then_lost(live: MemoryLive, run: CommandLine, tmp_path: Path) -> 
     assert "cdc_views_verify_verified_through_timestamp_seconds" in told
 
 
+def test_where_nothing_lands_people_see_a_few_rows(live: MemoryLive, run: CommandLine) -> None:
+    for number in range(100, 140):
+        live.put(number, "late" * 100, number)
+    answer = run("verify", "items", "--wait", "0")
+    assert (answer.code, answer.out.count("not landed yet")) == (0, 20), answer.err
+    assert "20 of 40 differing cells are shown; `--format jsonl` prints all" in answer.err
+    assert max(map(len, answer.out.splitlines())) < 600
+    assert len(run("verify", "items", "--wait", "0", "--format", "jsonl").rows) == 40
+
+
+def test_it_waits_for_the_first_landing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: CommandLine, live: MemoryLive
+) -> None:
+    shutil.rmtree(tmp_path / "warehouse")
+    answer = run("verify", "items", "--wait", "0.3")
+    assert (answer.code, answer.out) == (3, "")
+    assert f"{TABLE}: nothing has landed within 0.3 s; start the producer, or wait longer with --wait" in answer.err
+    live.table.stream("slot:snapshot").land([], through=Position(100, 1), now=NOW)
+    live.table.stream("slot:confirmed").land([], through=Position(0), now=NOW)
+    answer = run("verify", "items", "--wait", "0.3")
+    assert (answer.code, "the first snapshot has not landed within 0.3 s" in answer.err) == (3, True), answer.err
+    live.landed_to = 0
+    landing = Timer(1.0, live.land)
+    landing.start()
+    answer = run("verify", "items", "--wait", "30")
+    landing.join()
+    assert (answer.code, f"{TABLE}: equal" in answer.err) == (0, True), answer.err
+
+
 def test_it_goes_on_until_a_signal_though_the_source_goes_away(
     live: MemoryLive, run: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,9 +104,28 @@ def test_it_goes_on_until_a_signal_though_the_source_goes_away(
     assert "the source is away; the next run is in 1 s" in answer.err
 
 
+def test_it_goes_on_though_its_metrics_cannot_be_written_any_more(
+    live: MemoryLive, run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk, folder = live.chunk, Path("metrics")
+    folder.mkdir()
+
+    def removing(resume: str, *, limit: int) -> object:
+        shutil.rmtree(folder)
+        Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        return chunk(resume, limit=limit)
+
+    monkeypatch.setattr(live, "chunk", removing)
+    answer = run("verify", "items", "--every", "1s", "--metrics", "metrics/verify.prom")
+    assert answer.code == 0, answer.err
+    assert "warning cdc_views.verify: --metrics metrics/verify.prom: No such file or directory" in answer.err
+    assert "equal, 0 cells lost" in answer.err
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
+        (["--metrics", "nowhere/verify.prom"], 2, "name a folder that is there"),
         (["--every", "soon"], 2, "--every is 'soon'"),
         (["--metrics", "verify.txt"], 2, "a name that ends in .prom was expected"),
         (["--at", "9999", "--wait", "0"], 3, "has not landed within 0 s"),

@@ -47,7 +47,7 @@ def test_every_block_runs(path: Path) -> None:
 def test_only_the_installation_is_replaced() -> None:
     marks = {path.name: [block.mark for block in read_blocks(path.read_text(encoding="utf-8")) if block.mark] for path in WALKED}
     assert [marks[name][0] for name in ("cassandra.md", "postgres.md", "bronze-table.md", "bigquery.md")] == ["install"] * 4
-    assert {mark for found in marks.values() for mark in found} <= {"install", "shown"}
+    assert {mark for found in marks.values() for mark in found} <= {"install", "live", "shown"}
 
 
 TINY = """

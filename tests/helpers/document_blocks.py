@@ -7,8 +7,9 @@ A document runs from top to bottom in one folder. Its blocks:
 - `python`: a program.
 - `text` right below an `sh` or `python` block: what that prints.
 
-A block under `<!-- docs-test: install -->` is what a test may replace. One under `<!-- docs-test: shown -->` is there to be read;
-any other that does not run is a mistake (`idle_blocks`).
+A block under `<!-- docs-test: install -->` is what a test may replace. One under `<!-- docs-test: live -->` needs a server, and
+runs in a test of its own. One under `<!-- docs-test: shown -->` is there to be read; any other that does not run is a mistake
+(`idle_blocks`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 INSTALL = "install"
+LIVE = "live"
 SHOWN = "shown"
 RUNNABLE = frozenset({"console", "sh", "python"})
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.command_line import CommandLine
+from helpers.command_line import Answer, CommandLine
+from helpers.comparing import raw_location
+from helpers.corrupting import silently
 from helpers.producing import Producer, eventually
 from helpers.sentinels import HASHED, KEY, LEFT_OUT, MASKED, POLICIES, traces
 from services.cassandra import CassandraCluster
@@ -46,7 +48,26 @@ def wait_for_note(producer: Producer, name: str, note: str) -> None:
     eventually(shows, within=90, what=f"{note} in {name}; {producer.log.read_text()}", every=0.5)
 
 
-def check(producer: Producer, run: CommandLine, folder: Path, name: str) -> None:
+def is_verified(run: CommandLine, name: str, source: str) -> list[Answer]:
+    """`verify` finds the view equal to the source, and a value that changed in raw, in what is hashed and what is not."""
+    command = ("verify", name, "--source", source, "--sample", "0", "--wait", "2", "--format", "jsonl")
+    equal = run(*command)
+    assert (equal.code, "email: compared by their hashes" in equal.err, "ssn" in equal.err) == (0, True, True), equal
+
+    def changed(rows: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+        mine = [row for row in rows if row["id"] in (10, 11, 12)]
+        for row in mine:
+            row["email" if row["id"] != 12 else "note"]["value"] = "changed"
+        return rows if mine else None
+
+    assert silently(raw_location(name), changed, most=9)
+    assert run("rebuild", name, "--accept").code == 0
+    lost = run(*command)
+    assert {(row["key"]["id"], row["column"]) for row in lost.rows} == {(10, "email"), (11, "email"), (12, "note")}, lost
+    return [equal, lost]
+
+
+def check(producer: Producer, run: CommandLine, folder: Path, name: str, source: str) -> None:
     """Every file of the project, what commands say and what the producer served has no value; rows are there."""
     served = [producer.get("/metrics")[1], producer.get("/healthz")[1]]
     assert producer.stop() == 0
@@ -56,6 +77,7 @@ def check(producer: Producer, run: CommandLine, folder: Path, name: str) -> None
         run("quarantine", "list"),
         run("replay", name),
         run("apply"),
+        *is_verified(run, name, source),
     ]
     (folder / "said.txt").write_text("\n".join([*map(str, served), *(answer.out + answer.err for answer in said)]))
     rows = said[0].rows
@@ -83,7 +105,9 @@ def test_postgres(postgres: Postgres, run: CommandLine, tmp_path: Path, monkeypa
         producer.wait_until_said("went to quarantine", within=90)
         postgres.sql("ALTER TABLE public.customers DROP COLUMN fresh; UPDATE public.customers SET note = 'last' WHERE id = 4")
         wait_for_note(producer, "public.customers", "last")
-        check(producer, run, tmp_path, "public.customers")
+        for variable, value in postgres.environment.items():
+            monkeypatch.setenv(variable, value)
+        check(producer, run, tmp_path, "public.customers", "postgresql://")
     finally:
         if producer.is_alive:
             producer.kill()
@@ -116,7 +140,9 @@ def test_mariadb(mariadb: MariaDb, run: CommandLine, tmp_path: Path, monkeypatch
         mariadb.sql(*(f"INSERT INTO shop.customers VALUES ({values(number)})" for number in range(ROWS // 2, ROWS)))
         mariadb.sql(f"UPDATE shop.customers SET ssn = '{LEFT_OUT}new', note = 'last' WHERE id = 4")
         wait_for_note(producer, "shop.customers", "last")
-        check(producer, run, tmp_path, "shop.customers")
+        for variable, value in mariadb.environment.items():
+            monkeypatch.setenv(variable, value)
+        check(producer, run, tmp_path, "shop.customers", "mariadb://")
     finally:
         if producer.is_alive:
             producer.kill()
@@ -139,7 +165,7 @@ def test_cassandra(cassandra_node: CassandraCluster, run: CommandLine, tmp_path:
             session.execute(insert.format(values(number), f"{LEFT_OUT}{number}"))
         session.execute(f"UPDATE policies.customers SET note = 'last', tags = tags + {{'{LEFT_OUT}new'}} WHERE id = 4")
         wait_for_note(producer, "policies.customers", "last")
-        check(producer, run, tmp_path, "policies.customers")
+        check(producer, run, tmp_path, "policies.customers", f"cassandra://{node.address}:{node.port}")
     finally:
         if producer.is_alive:
             producer.kill()

@@ -36,7 +36,7 @@ ASKED = {
     ),
     "apply in BigQuery": (["apply", "--project", "bigquery.yml"], "bigquery"),
     "the Storage Write API": (["python", "import cdc_producers.bigquery_write"], "bigquery-write"),
-    "validate with Data Docs": (["validate"], "quality"),
+    "validate with Data Docs": (["validate", "--docs"], "quality"),
     "expectations": (["python", "import cdc_views.quality.expectations"], "quality"),
     "check a contract": (["contract", "check", "contract.odcs.yaml"], "contracts"),
     "validate a contract": (["validate", "--no-docs", "--contract", "contract.odcs.yaml"], "contracts"),
@@ -64,15 +64,20 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, st
     (folder / "debezium.yml").write_text(text.replace("cassandra-mutation", "debezium"))
     (folder / "contract.odcs.yaml").write_text("apiVersion: v3.1.0\nkind: DataContract\nid: a\nversion: 1.0.0\nstatus: active\n")
     write_lines(folder / "events.jsonl", event(1))
-    commands = [["land", "cassandra-mutation", "events.jsonl", "--table", "shop.orders"], *(asked for asked, _ in ASKED.values())]
+    commands = [
+        ["land", "cassandra-mutation", "events.jsonl", "--table", "shop.orders"],
+        *(asked for asked, _ in ASKED.values()),
+        ["validate"],
+    ]
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     ran = subprocess.run(
         [sys.executable, str(Path(__file__).parents[1] / "helpers" / "without_extras.py")],
         input="\n".join(map(json.dumps, commands)), cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
-    landed, *said = map(json.loads, ran.stdout.splitlines())
-    assert landed[0] == 0, landed
+    landed, *said, validated = map(json.loads, ran.stdout.splitlines())
+    assert (landed[0], validated[0]) == (0, 0), (landed, validated)
+    assert "no Data Docs" in validated[1]
     return dict(zip(ASKED, map(tuple, said), strict=True))
 
 

@@ -50,6 +50,13 @@ def mistake(folder: Path, text: str, **environment: str) -> str:
     return str(caught.value)
 
 
+def test_a_misspelt_key_is_one_mistake(tmp_path: Path) -> None:
+    wanted = f"{tmp_path}/cdc_views.yml:5: unknown key 'nam' in tables[0]; did you mean 'name'?"
+    assert mistake(tmp_path, FULL.replace("  - name: shop.orders", "  - nam: shop.orders")) == wanted
+    both = mistake(tmp_path, "nam: a\nengine: duckdb\ntables: [{schema: a, raw: {format: debezium, fromat: b}}]\n").splitlines()
+    assert ["unknown key 'nam';" in both[0], "key 'name' is missing in tables[0]" in both[1], "'fromat'" in both[2]] == [True] * 3
+
+
 def test_every_key_of_the_interface_is_read(tmp_path: Path) -> None:
     (tmp_path / "cdc_views.yml").write_text(FULL)
     project = load_project(tmp_path / "cdc_views.yml")

@@ -373,3 +373,10 @@ def test_a_captured_file_of_several_tables() -> None:
 def test_cassandras_decimal_takes_no_scale() -> None:
     refused = read_cql("CREATE TABLE k.t (id int PRIMARY KEY, a decimal(3,1));").refused
     assert "write `decimal`" in str(refused["k.t"])
+
+
+def test_a_tables_comment_is_its_description() -> None:
+    text = "CREATE TABLE ks.t (k int, c int, PRIMARY KEY (k, c)) WITH comment = 'It''s one' AND CLUSTERING ORDER BY (c DESC);"
+    table = read_cql(text).table("ks.t")
+    assert (table.description, table.column("c").descending) == ("It's one", True)
+    assert read_cql(text + "ALTER TABLE ks.t WITH gc_grace_seconds = 1 AND comment = 'new';").table("ks.t").description == "new"

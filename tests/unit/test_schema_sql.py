@@ -283,3 +283,26 @@ def test_the_size_of_a_decimal(
 def test_an_array_of_decimals_has_their_size() -> None:
     table = read_sql("create table t (id int primary key, a numeric(4,2)[])", dialect="postgres").tables["t"]
     assert table.column("a").type == ListOf(Scalar(Kind.DECIMAL, 2, 4))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text"),
+    [
+        (
+            "postgres",
+            "CREATE TABLE s.t (id int PRIMARY KEY, old text, comment text DEFAULT 'x');\n"
+            "COMMENT ON TABLE s.t IS 'One row a day; it''s whole.'; COMMENT ON COLUMN s.t.old IS 'Of it';\n"
+            "COMMENT ON TABLE s.v IS 'no table'; COMMENT ON COLUMN s.t.nope IS 'x'; COMMENT ON INDEX s.i IS 'x';\n"
+            "COMMENT ON COLUMN s.t.id IS 'gone'; COMMENT ON COLUMN s.t.id IS NULL; ALTER TABLE s.t RENAME old TO new;",
+        ),
+        (
+            "mysql",
+            "CREATE TABLE s.t (id int PRIMARY KEY, `old` text COMMENT 'Of', comment text) ENGINE=InnoDB COMMENT='One row a day; "
+            "it''s whole.';\nALTER TABLE s.t CHANGE `old` `new` text COMMENT 'Of it';",
+        ),
+    ],
+)
+def test_comments_are_descriptions(dialect: str, text: str) -> None:
+    table = read_sql(text, dialect=dialect).table("s.t")
+    assert table.description == "One row a day; it's whole."
+    assert {column.name: column.description for column in table.columns} == {"id": "", "new": "Of it", "comment": ""}

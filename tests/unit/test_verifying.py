@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from helpers.corrupting import silently
 from helpers.live_memory import MemoryLive, table_of
@@ -146,6 +147,24 @@ def test_a_stale_view_is_told_and_another_text_of_the_same_rows_is_not(live: Mem
     live.put(2, "later", 2)
     live.land()  # and nobody replaces the view
     assert [row[3:] for row in told(live.verify())] == [('"2 rows differ"', "loss", "view", "stale view")]
+
+
+def test_a_view_that_somebody_replaced_or_dropped_is_told(live: MemoryLive) -> None:
+    file = live.table.project.root / "warehouse" / "views.duckdb"
+    for statement, rows in (
+        ("CREATE OR REPLACE VIEW items AS FROM items_project WHERE id <> 3", 1),
+        ("CREATE OR REPLACE VIEW items AS SELECT id, state FROM items_project", 7),
+        ("DROP VIEW items", 7),
+    ):
+        live.table.apply()
+        with duckdb.connect(str(file)) as connection:
+            (made,) = connection.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'items'").fetchone() or ()
+            connection.execute("SET schema = 'public'").execute("DROP VIEW IF EXISTS items_project")
+            connection.execute(str(made).replace("VIEW public.items", "VIEW public.items_project", 1))
+            connection.execute(statement)
+        assert [row[3:] for row in told(live.verify())] == [(f'"{rows} rows differ"', "loss", "view", "stale view")]
+    live.table.apply()
+    assert live.verify().verdict == "equal"
 
 
 def test_a_value_of_another_type_is_told_once_a_column(live: MemoryLive) -> None:

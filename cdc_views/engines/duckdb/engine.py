@@ -148,6 +148,8 @@ class DuckDbEngine(Engine):
         with _for_views(self, self._database) as connection, in_its_words():
             with_stores(connection, statement).execute("BEGIN").execute(statement)
             try:
+                if not _has_columns_of(connection, view, planned):
+                    counted = f"SELECT greatest(count(*), 1) FROM {now}"
                 row = connection.execute(counted).fetchone()
             finally:
                 connection.execute("ROLLBACK")
@@ -163,6 +165,13 @@ class DuckDbEngine(Engine):
         if self._locked is not None:
             self._locked[1].close()
             self._locked = None
+
+
+def _has_columns_of(connection: duckdb.DuckDBPyConnection, view: ViewDefinition, planned: ViewDefinition) -> bool:
+    """Whether the catalog's view is there, and has the columns of another one."""
+    asked = "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name = ? AND table_name = ? ORDER BY column_index"
+    there, wanted = (connection.execute(asked, [one.schema, one.name]).fetchall() for one in (view, planned))
+    return there == wanted
 
 
 def _held(read: Read, rows: str) -> str:

@@ -17,7 +17,7 @@ from cdc_views.engines.serving import column_types
 from cdc_views.errors import UnsupportedError
 from cdc_views.export.contracts.document import VENDOR, WRITTEN
 from cdc_views.export.contracts.source import PROPERTY, source_form
-from cdc_views.export.exporting import ROLES, grain, mark_of
+from cdc_views.export.exporting import ROLES, grain, mark_of, sentence
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.severity import Severity
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
@@ -113,7 +113,7 @@ def object_of(table: TableContext) -> dict[str, Any]:
         "physicalName": f"{config.keyspace}.{config.view_name}" if config.keyspace else config.view_name,
         "physicalType": "view",
         "logicalType": "object",
-        "description": f"The latest row of every key of {table.name}.",
+        "description": f"{sentence(schema.description)}The latest row of every key of {table.name}.",
         "dataGranularityDescription": grain(schema),
         "customProperties": [{"property": PROPERTY, "value": source_form(schema), "vendor": VENDOR}, *_policies(table)],
         "properties": properties,
@@ -132,7 +132,7 @@ def _policies(table: TableContext) -> list[dict[str, Any]]:
 def _property(table: TableContext, column: Column, shown: pa.DataType, quality: list[dict[str, Any]]) -> dict[str, Any]:
     schema = table.schema
     target = dialect(table.project.config.engine).sqlglot_name
-    found: dict[str, Any] = {"name": column.name, "description": f"{ROLES[column.role]}, {column.type}"}
+    found: dict[str, Any] = {"name": column.name, "description": column.description or f"{ROLES[column.role]}, {column.type}"}
     if column.name in table.config.policies.columns:
         found["transformDescription"] = f"Shows {table.config.policies.columns[column.name].shown}."
     found |= _type_parts(column.type, shown, dialect=target)

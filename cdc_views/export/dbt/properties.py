@@ -10,7 +10,7 @@ from cdc_views.export.dbt.columns import CONTRACT, columns_of, has_map, key_test
 from cdc_views.export.dbt.jinja import literal
 from cdc_views.export.dbt.macros import MARK
 from cdc_views.export.dbt.sources import SOURCE, source_of
-from cdc_views.export.exporting import grain, sealed
+from cdc_views.export.exporting import grain, sealed, sentence
 from cdc_views.operations.raw_files import plain_name
 from cdc_views.project.dbt_options import DbtConfig, DbtMaterialization
 
@@ -63,7 +63,8 @@ def _rows(table: Table) -> dict[str, Any]:
         config["contract"] = {"enforced": CONTRACT}
     return {
         "name": name,
-        "description": of_dbt.description or literal(f"The latest row of every key of {table.name}. {grain(schema)}"),
+        "description": of_dbt.description
+        or literal(f"{sentence(schema.description)}The latest row of every key of {table.name}. {grain(schema)}"),
         "config": config | _labels(of_dbt),
         "data_tests": [*key_tests(schema), {"cdc_views.no_expired_visible": expired}],
         "columns": columns_of(table),

@@ -4,36 +4,36 @@ key first, so that from then on no event of it lands. A second run finishes a ki
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from itertools import chain
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from cdc_views.errors import EngineError, MalformedEventError, UnsupportedError
+from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import open_delta
-from cdc_views.landing.denylist import Denylist, Entry, ErasedKey, add, latest_written
+from cdc_views.landing.denylist import Denylist, Entry, ErasedKey, add
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
+from cdc_views.landing.spreading import Tasks
 from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.operations.applying import Changed, refresh_view
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.erasing.events import Attributed, Letters, attributed, empty, letters_about
+from cdc_views.operations.erasing.events import Attributed, Judge, Letters, Owner, attributed, empty, letters_about
+from cdc_views.operations.erasing.of_key import counts_of, gathered, ranges_naming
 from cdc_views.operations.erasing.places import ErasableTable, Holds, places_of
-from cdc_views.operations.erasing.proof import Leftover, Proof, ValuesToErase, gathered, prove
-from cdc_views.operations.erasing.rewriting import matching, rewrite
+from cdc_views.operations.erasing.proof import Leftover, Proof, ValuesToErase, prove
+from cdc_views.operations.erasing.rewriting import rewrite
 from cdc_views.operations.ingest import forgotten_of
 from cdc_views.operations.known_raw import check_known
 from cdc_views.operations.lateness import state_of
 from cdc_views.operations.scheduling import holding, lock_folder
-from cdc_views.plan.names import KIND
-from cdc_views.rules.facts import FactKind
+from cdc_views.operations.spreading import spreading
 from cdc_views.rules.instants import epoch_seconds, micros
 from cdc_views.state import materialize
 from cdc_views.state.run import cover
@@ -41,8 +41,7 @@ from cdc_views.state.serving import serve
 from cdc_views.state.state_table import TRANSACTION, StateTable, open_state
 from cdc_views.state.tail import ERASURE
 from cdc_views.storage.conflicts import retried
-from cdc_views.storage.places import Place, place_of, remove_tree
-from cdc_views.storage.relation_read import facts_of
+from cdc_views.storage.places import place_of, remove_tree
 from cdc_views.storage.table_log import TableLog
 
 
@@ -116,11 +115,13 @@ def forget_table(
     # facts erased from a wrong raw table, or from a state that is not believed, would stay in the right one
     check_known(table)
     state_of(table)
-    running = _Forgetting(table, ErasedKey.parse(table.schema, key), micros(now), undecodable)
-    if dry_run:
-        return running.planned()
-    with holding(lock_folder(table.project, table.config), table=table.name, wait=wait):
-        return running.run(now, engine)
+    parsed = ErasedKey.parse(table.schema, key)
+    with spreading(table.project, engine) as tasks:
+        running = _Forgetting(table, parsed, micros(now), undecodable, tasks)
+        if dry_run:
+            return running.planned()
+        with holding(lock_folder(table.project, table.config), table=table.name, wait=wait):
+            return running.run(now, engine)
 
 
 @dataclass(slots=True)
@@ -129,16 +130,17 @@ class _Forgetting:
     key: ErasedKey
     now: int
     undecodable: Undecodable
+    tasks: Tasks
     removed: dict[str, Removed] = field(default_factory=dict)
 
     def planned(self) -> Erasure:
         known = self._events()
         for place in places_of(self.table):
             is_quarantine = place.holds is Holds.EVENTS
-            self._count(place.what, place.location, len(known.about) if is_quarantine else _count_of(place, self.key))
+            self._count(place.what, place.location, known.counts[Owner.KEY] if is_quarantine else self._rows(place))
         for letters in self._letters():
             self._count("dead letters", str(letters.file), len(letters.lines))
-        return Erasure(tuple(self.removed.values()), self.now, len(known.undecodable), notes=self._notes())
+        return Erasure(tuple(self.removed.values()), self.now, known.counts[Owner.UNKNOWN], notes=self._notes())
 
     def run(self, now: datetime, engine: str | None) -> Erasure:
         places = places_of(self.table)
@@ -160,23 +162,20 @@ class _Forgetting:
         return erasure
 
     def _remembered(self, places: list[ErasableTable]) -> ValuesToErase:
-        """Remember the key and return the values to erase, from all files, since an older version may have more."""
-        values, known = gathered(places, self.key), self._events()
-        for mine in known.about.values():
-            with suppress(MalformedEventError):  # a value that fits no column was only in quarantine
-                values.take(self._decoder().rows(mine).drop_columns(["_landed_at"]))
-        stored = (rows for place in places for rows in _rows_of(place, self.key))
-        facts = (fact for rows in stored for fact in facts_of(self.table.raw.relation, rows))
-        waiting = (fact for mine in known.about.values() for fact in mine)
-        through, ahead = latest_written(chain(waiting, facts), self.table.format.order, now=self.now)
-        add(self.table.forgotten_file, self.key, forgotten=self.now, through=through, ahead=ahead)
-        return values
+        """Remember the key and return the values to erase."""
+        found = gathered(places, self.key, self.table.raw.relation, now=self.now, tasks=self.tasks)
+        found.add(self._events().of_key)
+        add(self.table.forgotten_file, self.key, forgotten=self.now, through=found.through, ahead=found.ahead)
+        return found.values
 
-    def _events(self) -> Attributed:
+    def _events(self, texts: Sequence[bytes] = ()) -> Attributed:
         for place in places_of(self.table):
             if place.holds is Holds.EVENTS:
-                return attributed(place.location, self._decoder(), self.key, is_external=self.table.is_external)
+                return attributed(place.location, self._judge(), texts=texts, tasks=self.tasks)
         return Attributed()
+
+    def _judge(self) -> Judge:
+        return Judge(self._decoder(), self.key, self.table.is_external)
 
     def _letters(self) -> list[Letters]:
         return letters_about(self.table.project.warehouse, self._decoder(), self.key)
@@ -184,33 +183,30 @@ class _Forgetting:
     def _decoder(self) -> Decoder:
         return Decoder(self.table.raw, self.table.format, self.now)
 
+    def _rows(self, place: ErasableTable) -> int:
+        return sum(counts_of(open_delta(place.location), place, self.key, tasks=self.tasks).values())
+
     def _cleaned(self, place: ErasableTable) -> int:
         if place.holds in (Holds.NOTHING_READ, Holds.SERVED):
-            rows = _count_of(place, self.key)
+            rows = self._rows(place)
             remove_tree(place_of(place.location))
             return rows
         if place.holds is Holds.EVENTS:
             entry = Denylist.read(self.table.forgotten_file).entry(self.key) or Entry("", "", self.now)
             drops = self.undecodable is Undecodable.DROP
-            return empty(place.location, self._events(), reason=entry.reason(), drops_undecodable=drops)
+            return empty(place.location, self._judge(), reason=entry.reason(), drops_undecodable=drops, tasks=self.tasks)
         return self._deleted(place)
 
     def _deleted(self, place: ErasableTable) -> int:
         def attempt() -> int:
-            count = _count_of(place, self.key)
-            if count:
-                table, seen = open_delta(place.location), self._seen(place)
-                rewrite(table, self._without, mark=ERASURE, transactions=self._marked(place), seen=seen, has=self._is_in)
-            return count
+            table = open_delta(place.location)
+            counts = counts_of(table, place, self.key, tasks=self.tasks)
+            if counts:
+                how: Any = {"mark": ERASURE, "transactions": self._marked(place), "seen": self._seen(place)}
+                rewrite(table, partial(without, self.key), **how, among=counts.keys(), tasks=self.tasks)
+            return sum(counts.values())
 
         return retried(attempt, what=f"{place.location}: other writers keep committing first; run the command again")
-
-    def _is_in(self, file: Place) -> bool:
-        return any(True for _ in matching(file, self.key.condition(), by=self.key.columns))
-
-    def _without(self, rows: pa.Table) -> pa.Table:
-        kept = rows.filter(~self.key.condition())
-        return rows if kept.num_rows == rows.num_rows else kept
 
     def _state(self, location: str) -> StateTable | None:
         raw = self.table.raw
@@ -235,11 +231,11 @@ class _Forgetting:
         """Purge old files and logs; raw's log may only go once the state covers all of raw."""
         for place in places_of(self.table):
             if place.location == self.table.raw.location:
-                version = vacuum_all(place.location)
+                version = vacuum_all(place.location, tasks=self.tasks)
                 self._cover(version, engine)
                 begin_log_at(place.location, version)
             else:
-                purge(place.location)
+                purge(place.location, tasks=self.tasks)
 
     def _cover(self, version: int, engine: str | None) -> None:
         raw, location = self.table.raw, self.table.state_location
@@ -256,18 +252,18 @@ class _Forgetting:
             retried(attempt, what=message)
 
     def _proven(self, values: ValuesToErase) -> Erasure:
-        proof = prove(places_of(self.table), self.key, values)
-        known = self._events()
+        proof = prove(places_of(self.table), self.key, values, tasks=self.tasks)
+        known = self._events(sorted(values.texts()))
         for place in places_of(self.table):
             if place.holds is Holds.EVENTS:
-                proof.found(place, place_of(place.location), {"events of the key": len(known.about)})
+                proof.found(place, place_of(place.location), {"events of the key": known.counts[Owner.KEY]})
         for letters in self._letters():
             proof.leftovers.append(Leftover("dead letters", str(letters.file), f"{len(letters.lines):,} events of the key"))
         return Erasure(
             tuple(self.removed.values()),
             self.now,
-            len(known.undecodable),
-            known.mentioning(sorted(values.texts())),
+            known.counts[Owner.UNKNOWN],
+            known.mentioning,
             self._notes(),
             proof,
             is_accepted=self.undecodable is not Undecodable.FAIL,
@@ -287,13 +283,10 @@ class _Forgetting:
         return tuple(notes)
 
     def _bounds(self) -> int:
-        whole, count = replace(self.key, clustering=None), 0
-        for place in places_of(self.table):
-            if place.what == "raw":
-                for rows in _rows_of(place, whole):
-                    ranges = rows.filter(pc.equal(rows[KIND], FactKind.RANGE.value))
-                    count += sum(map(self.key.is_named_by, facts_of(self.table.raw.relation, ranges)))
-        return count
+        raw = self.table.raw
+        if not is_delta(raw.location):
+            return 0
+        return ranges_naming(open_delta(raw.location), self.key, raw.relation, tasks=self.tasks)
 
 
 def lift(table: TableContext, key: Mapping[str, Any] | str) -> None:
@@ -305,16 +298,7 @@ def lift(table: TableContext, key: Mapping[str, Any] | str) -> None:
     add(table.forgotten_file, known, forgotten=entry.forgotten, through=entry.through, is_lifted=True, ahead=entry.ahead)
 
 
-def _rows_of(place: ErasableTable, key: ErasedKey) -> Iterator[pa.Table]:
-    """Yield the key's facts in a place's newest version; none of quarantine and serving tables, whose rows are no facts."""
-    if place.holds in (Holds.EVENTS, Holds.SERVED):
-        return
-    table = open_delta(place.location)
-    empty = pa.schema(table.schema().to_arrow()).empty_table()
-    for file in sorted(active_files(table)):
-        for rows in matching(place_of(file), key.condition(), by=key.columns):
-            yield pa.concat_tables([rows, empty], promote_options="default")
-
-
-def _count_of(place: ErasableTable, key: ErasedKey) -> int:
-    return sum(rows.num_rows for rows in _rows_of(place, key))
+def without(key: ErasedKey, rows: pa.Table) -> pa.Table:
+    """Return rows of the raw layout without the key's; the same object if it has none."""
+    kept = rows.filter(~key.condition())
+    return rows if kept.num_rows == rows.num_rows else kept

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_views.landing.delta import open_delta
 from cdc_views.landing.denylist import ErasedKey
+from cdc_views.landing.spreading import HERE, Tasks
 from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.erasing.places import ErasableTable, Holds
-from cdc_views.operations.erasing.rewriting import batches, matching
+from cdc_views.operations.erasing.rewriting import batches
 from cdc_views.plan.compact import PART
 from cdc_views.plan.names import KIND
 from cdc_views.storage.delta_log import LOG
@@ -36,6 +37,8 @@ _OURS = frozenset({KIND, PART})
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view)
 _CUT = 32
 _LEAST_TEXT = 4
+_Asked = TypeVar("_Asked")
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(slots=True)
@@ -50,10 +53,22 @@ class ValuesToErase:
             if not pa.types.is_boolean(leaf.type) and not pa.types.is_null(leaf.type):
                 self.values.setdefault(path, set()).update(leaf.unique().drop_null().to_pylist())
 
-    def drop_shared_with(self, rows: pa.Table) -> None:
-        """Drop the values that occur in `rows`, because other keys have them too."""
-        for path, found in self._found(rows):
+    def add(self, others: ValuesToErase) -> None:
+        """Add other values."""
+        for path, found in others.values.items():
+            self.values.setdefault(path, set()).update(found)
+
+    def drop(self, shared: ValuesToErase) -> None:
+        """Drop values that other keys have too."""
+        for path, found in shared.values.items():
             self.values[path] -= found
+
+    def found_in(self, rows: pa.Table) -> ValuesToErase:
+        """Return those of the values that occur in `rows`."""
+        shared = ValuesToErase()
+        for path, found in self._found(rows):
+            shared.values.setdefault(path, set()).update(found)
+        return shared
 
     def count_in(self, rows: pa.Table) -> dict[str, int]:
         """Return, by leaf, how many of the values occur in `rows`."""
@@ -126,6 +141,14 @@ class Proof:
     bytes: int = 0
     leftovers: list[Leftover] = field(default_factory=list)
 
+    def take(self, place: ErasableTable, files: Sequence[Place], looked: Sequence[_Looked | None], values: ValuesToErase) -> None:
+        """Add what was read of files (None: a file was gone); drops from `values` what rows of the newest version have, too."""
+        for file, one in zip(files, looked, strict=True):
+            if one is not None:
+                self.files, self.rows, self.bytes = self.files + 1, self.rows + one.rows, self.bytes + one.size
+                self.found(place, file, one.found)
+                values.drop(one.shared)
+
     def found(self, place: ErasableTable, file: Place, counts: Mapping[str, int]) -> None:
         """Add the findings in a file: counts by description."""
         self.leftovers += [Leftover(place.what, str(file), f"{count:,} {what}") for what, count in counts.items() if count]
@@ -136,69 +159,89 @@ class Proof:
         return not self.leftovers
 
 
-def gathered(places: list[ErasableTable], key: ErasedKey) -> ValuesToErase:
-    """Return the values of the key's rows in every Parquet file of the places, also replaced files."""
-    values = ValuesToErase()
-    for place in places:
-        if place.holds not in (Holds.EVENTS, Holds.SERVED):
-            for file in _parquet_files(place):
-                for rows in matching(file, key.condition(), by=key.columns):
-                    values.take(rows)
-    return values
-
-
-def prove(places: list[ErasableTable], key: ErasedKey, values: ValuesToErase) -> Proof:
-    """Read every file of the places; drops from `values` the values that other keys have too."""
+def prove(places: Sequence[ErasableTable], key: ErasedKey, values: ValuesToErase, *, tasks: Tasks = HERE) -> Proof:
+    """Read every file of the places, data files in tasks; drops from `values` the values that other keys have too."""
     proof = Proof()
-    searches = [_Search(place, active_files(open_delta(place.location)), key, values, proof) for place in places]
+    searches = [_Search(place, key, values) for place in places]
+    active = {place.location: active_files(open_delta(place.location)) for place in places}
     for search in searches:
         if search.place.holds is not Holds.EVENTS:
-            search.search_newest()
+            newest = [file for file in parquet_files(search.place) if str(file) in active[search.place.location]]
+            proof.take(search.place, newest, each_file(tasks, search.in_newest, newest, search.place, files=newest), values)
     for search in searches:
-        search.search_others()
+        others = [file for file in files_of(search.place) if str(file) not in active[search.place.location]]
+        logs = [file for file in others if is_log(search.place, file)]
+        data = [file for file in others if not is_log(search.place, file)]
+        proof.take(search.place, data, each_file(tasks, search.in_other, data, search.place, files=data), values)
+        # entries of the log are as many as commits and files; so they are read here, where the files of the version are known
+        proof.take(search.place, logs, [search.in_log(file, active[search.place.location]) for file in logs], values)
     return proof
+
+
+@dataclass(slots=True)
+class _Looked:
+    """What one file has: findings, and the values that rows of its table have too; and how much was read."""
+
+    found: Mapping[str, int] = field(default_factory=dict)
+    shared: ValuesToErase = field(default_factory=ValuesToErase)
+    rows: int = 0
+    size: int = 0
+
+    def read(self, file: Place) -> Iterator[pa.Table]:
+        self.size = file.stat().st_size
+        for rows in batches(file):
+            self.rows += rows.num_rows
+            yield rows
+
+    def content(self, file: Place) -> bytes:
+        content = file.read_bytes()
+        self.size += len(content)
+        return content
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search of one place; `active` are the files of its newest version."""
+    """The search of the files of one place. Its methods read one file, in this process or in a task."""
 
     place: ErasableTable
-    active: set[str]
     key: ErasedKey
     values: ValuesToErase
-    proof: Proof
 
-    def search_newest(self) -> None:
-        """Count rows of the key in the newest version; all its values are other keys' values."""
-        for file in _parquet_files(self.place):
-            if str(file) in self.active:
-                count = 0
-                for rows in self._rows(file):
-                    count += _about(rows, self.key).num_rows
-                    self.values.drop_shared_with(rows)
-                self.proof.found(self.place, file, {"rows of the key": count})
+    def in_newest(self, file: Place) -> _Looked:
+        """Count rows of the key in a file of the newest version; all its values are other keys' values."""
+        looked, count = _Looked(), 0
+        for rows in looked.read(file):
+            count += _about(rows, self.key).num_rows
+            looked.shared.add(self.values.found_in(rows))
+        looked.found = {"rows of the key": count}
+        return looked
 
-    def search_others(self) -> None:
-        for file in sorted(path for path in place_of(self.place.location).rglob("*") if path.is_file()):
-            if str(file) not in self.active:
-                with suppress(FileNotFoundError):  # a writer's temporary file, deleted since the listing
-                    self.proof.found(self.place, file, self._found_in(file))
+    def in_other(self, file: Place) -> _Looked | None:
+        """Search a file that is not of the newest version; None if it is gone: a writer's temporary file."""
+        looked = _Looked()
+        with suppress(FileNotFoundError):
+            if file.suffix == _PARQUET:
+                try:
+                    looked.found = self._in_rows(looked.read(file))
+                except (pa.ArrowException, ValueError):  # the content does not fit the name
+                    looked.found = self._in_content(looked.content(file))
+            else:
+                looked.found = self._in_content(looked.content(file))
+            return looked
+        return None
 
-    def _found_in(self, file: Place) -> Mapping[str, int]:
-        is_log, is_parquet = LOG in file.relative_to(place_of(self.place.location)).parts, file.suffix == _PARQUET
-        try:
-            if is_parquet and is_log:
-                return self._in_log(action for rows in self._rows(file) for action in rows.to_pylist())
-            if is_parquet:
-                return self._in_rows(self._rows(file))
-            if is_log:
-                lines = self._content(file).decode().splitlines()
-                actions = (json.loads(line) for line in lines if line.strip())
-                return self._in_log(action for action in actions if isinstance(action, dict))
-        except (pa.ArrowException, ValueError):
-            pass  # the content does not fit the name
-        content = self._content(file)
+    def in_log(self, file: Place, active: Set[str]) -> _Looked | None:
+        """Search an entry or a checkpoint of the log, as `in_other`; `active` are the files of the newest version."""
+        looked = _Looked()
+        with suppress(FileNotFoundError):
+            try:
+                looked.found = self._in_log(_actions_in(looked, file), active)
+            except (pa.ArrowException, ValueError):
+                looked.found = self._in_content(looked.content(file))
+            return looked
+        return None
+
+    def _in_content(self, content: bytes) -> Mapping[str, int]:
         return {"removed values": sum(text in content for text in self.values.texts())}
 
     def _in_rows(self, found_rows: Iterable[pa.Table]) -> Mapping[str, int]:
@@ -212,11 +255,11 @@ class _Search:
             found.update({f"removed values in {leaf}": count for leaf, count in self.values.count_in(rows).items()})
         return found
 
-    def _in_log(self, actions: Iterable[Mapping[str, Any]]) -> Mapping[str, int]:
+    def _in_log(self, actions: Iterable[Mapping[str, Any]], active: Set[str]) -> Mapping[str, int]:
         found: dict[str, int] = {}
         for action in actions:
             add = action.get("add") or {}
-            is_active = str(place_of(self.place.location) / str(add.get("path"))) in self.active
+            is_active = str(place_of(self.place.location) / str(add.get("path"))) in active
             stats = add.get("stats_parsed") or (json.loads(add["stats"], parse_float=Decimal) if add.get("stats") else {})
             for bound in ("minValues", "maxValues"):
                 for path, value in _json_leaves("", stats.get(bound) or {}):
@@ -228,18 +271,12 @@ class _Search:
                 found["removed values in a condition"] = 1
         return found
 
-    def _rows(self, file: Place) -> Iterator[pa.Table]:
-        self.proof.files += 1
-        self.proof.bytes += file.stat().st_size
-        for rows in batches(file):
-            self.proof.rows += rows.num_rows
-            yield rows
 
-    def _content(self, file: Place) -> bytes:
-        content = file.read_bytes()
-        self.proof.files += 1
-        self.proof.bytes += len(content)
-        return content
+def _actions_in(looked: _Looked, file: Place) -> Iterator[Mapping[str, Any]]:
+    if file.suffix == _PARQUET:
+        return (action for rows in looked.read(file) for action in rows.to_pylist())
+    actions = (json.loads(line) for line in looked.content(file).decode().splitlines() if line.strip())
+    return (action for action in actions if isinstance(action, dict))
 
 
 def _json_leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -256,9 +293,30 @@ def _about(rows: pa.Table, key: ErasedKey) -> pa.Table:
     return rows.filter(key.condition())
 
 
-def _parquet_files(place: ErasableTable) -> list[Place]:
-    return sorted(
-        path
-        for path in place_of(place.location).rglob(f"*{_PARQUET}")
-        if LOG not in path.relative_to(place_of(place.location)).parts
-    )
+def files_of(place: ErasableTable) -> list[Place]:
+    """Return all files below a place."""
+    return sorted(path for path in place_of(place.location).rglob("*") if path.is_file())
+
+
+def parquet_files(place: ErasableTable) -> list[Place]:
+    """Return a place's Parquet files, also replaced ones, without those of the log."""
+    return sorted(path for path in place_of(place.location).rglob(f"*{_PARQUET}") if not is_log(place, path))
+
+
+def is_log(place: ErasableTable, file: Place) -> bool:
+    """Whether a file is of Delta's log."""
+    return LOG in file.relative_to(place_of(place.location)).parts
+
+
+def each_file(
+    tasks: Tasks, function: Callable[[_Asked], _Answer], asked: Sequence[_Asked], place: ErasableTable, *, files: Sequence[Place]
+) -> list[_Answer]:
+    """Return what a function gives of each file of a place, in order, in tasks or here."""
+    return tasks.each(function, asked, sizes=[_size(file) for file in files], sees=[place.location])
+
+
+def _size(file: Place) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0

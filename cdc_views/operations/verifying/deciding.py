@@ -70,13 +70,31 @@ class LandedSoFar:
         """Wait until everything before `high` has landed, at most to `until` of the load's clock; None: nothing tells."""
         while True:
             through = self.through()
-            if high is None or through is None:
+            if high is None or (through is None and not self.is_beginning()):
                 return None
-            if through >= high:
+            if through is not None and through >= high:
                 return True
             if self.load.clock() >= until:
                 return False
             self.load.sleep(_POLL)
+
+    def is_beginning(self) -> bool:
+        """Whether nothing has landed but parts of a relational source's first snapshot."""
+        positions = self._positions()
+        return bool(positions) and all(name.endswith(":snapshot") or position.at == 0 for name, position in positions.items())
+
+    def is_empty(self) -> bool:
+        """Whether nothing has landed at all; False for a table elsewhere, which is not looked at."""
+        positions = self._positions()
+        return not (self.table.project.is_remote or positions or (self._log is not None and self._log.added))
+
+    def has_begun(self, *, until: float) -> bool:
+        """Wait until something has landed, at most to `until` of the load's clock."""
+        while self.is_empty():
+            if self.load.clock() >= until:
+                return False
+            self.load.sleep(_POLL)
+        return True
 
     def nodes(self) -> int:
         """Return from how many nodes or partitions events land, by the streams; at least one."""

@@ -9,11 +9,11 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
-from cdc_views.errors import EngineError, UnsupportedError, UsageError
+from cdc_views.errors import EngineError, TransientError, UnsupportedError, UsageError
 from cdc_views.landing.live_sources import LiveOrder, LiveTable, SourceRow, live_source
 from cdc_views.landing.raw_table import is_delta
+from cdc_views.model.column_policies import ColumnPolicies, Policy
 from cdc_views.operations.applied import applied_file
-from cdc_views.operations.applying import plan_view
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.generating import definition_on, direct_definition
 from cdc_views.operations.ingest import check_raw_is_whole
@@ -28,8 +28,8 @@ SEGMENT = 100_000
 """Rows of the source that are in memory at once."""
 MOST_DECIDED = 1_000
 """Differing keys that are read again; more only say that very much is wrong."""
-_VIEW_SETTLES = 5.0
-"""Seconds in which an applied view is replaced after a landing."""
+_VIEW_SETTLES = 15.0
+"""Seconds in which an applied view is replaced after a landing: producers look every ten."""
 
 
 def verify_table(
@@ -63,15 +63,27 @@ def verify_table(
             f"{table.project.file}: {table.name} has no `source`; give it one, as source: postgresql://host/shop, or name one "
             "with --source"
         )
-    if redacted := sorted(table.config.policies.columns):
-        # the source has other values in them than raw does, and perhaps in the key
+    if hashed := sorted({column.name for column in table.schema.row_key} & table.config.policies.columns.keys()):
         raise UnsupportedError(
-            f"{table.project.file}: {table.name} has a policy on {', '.join(redacted)}, and such tables cannot be verified yet",
-            remedy="verify a table without policies, or compare with `truth` in `validate`",
+            f"{table.project.file}: {table.name} has a policy on {', '.join(hashed)}, a column of its key, and no source finds "
+            "a row by the hash of its key",
+            remedy="verify a table without policies on its key, or compare with `truth` in `validate`",
         )
-    order, counted = LiveOrder(table.name, table.schema, table.format), load or SourceLoad(bounds or Bounds())
+    order, counted = LiveOrder(table.name, table.source_schema, table.format), load or SourceLoad(bounds or Bounds())
     with live_source(address)(address, order) as live:
         return Run(table, live, counted, Shown(table, engine), now).run(at=at)
+
+
+def _left_out(policies: ColumnPolicies) -> Iterator[str]:
+    """Yield what policies leave to be compared of columns."""
+    compared = {
+        Policy.LEAVE_OUT: "not compared, as their policy leaves them out",
+        Policy.HASH: "compared by their hashes",
+        Policy.MASK: "compared as null or not, as they are masked",
+    }
+    for policy, how in compared.items():
+        if names := sorted(name for name, one in policies.columns.items() if one.policy is policy):
+            yield f"{', '.join(names)}: {how}"
 
 
 @dataclass
@@ -101,6 +113,7 @@ class Run:
         """Compare, decide, keep the record."""
         if self.live.lacking:
             self._notes.append(f"the source has no {', '.join(self.live.lacking)}, which are not compared")
+        self._notes += _left_out(self.table.config.policies)
         applied = self._applied()
         self._wait_for(at)
         begins_at = "" if not self.load.bounds.sample else self._record.resume
@@ -126,15 +139,23 @@ class Run:
         return done
 
     def _wait_for(self, at: str | None) -> None:
+        if not self._decider.landing.has_begun(until=self._until):
+            raise self._late("nothing")
         if at is None:
             return
         high = self.live.position(at)
-        if self._decider.landing.has(high, until=self.load.clock() + self.load.bounds.wait) is False:
-            raise EngineError(
-                f"{self.table.name}: what the source wrote up to {at} has not landed within {self.load.bounds.wait:g} s; "
-                "start the producer, or wait longer with --wait"
-            )
+        if self._decider.landing.has(high, until=self._until) is False:
+            raise self._late(f"what the source wrote up to {at}")
         self._lowest = high
+
+    @property
+    def _until(self) -> float:
+        return self.load.clock() + self.load.bounds.wait
+
+    def _late(self, what: str) -> TransientError:
+        has = "has" if what == "nothing" else "has not"
+        within = f"landed within {self.load.bounds.wait:g} s"
+        return TransientError(f"{self.table.name}: {what} {has} {within}; start the producer, or wait longer with --wait")
 
     def _segments(self, resume: str) -> Iterator[tuple[dict[Key, SourceRow], str]]:
         """Yield rows of the source from `resume` on, at most the sample, and where the next ones begin (empty: nowhere)."""
@@ -149,7 +170,9 @@ class Run:
             left = None if left is None else max(0, left - max(reading.read, 1))
             resume = reading.resume
             if len(rows) >= SEGMENT or not resume or left == 0 or self.load.is_over:
-                self._decider.landing.has(reading.high, until=self.load.clock() + bounds.wait)
+                landing = self._decider.landing
+                if landing.has(reading.high, until=self._until) is False and landing.is_beginning():
+                    raise self._late("the first snapshot")
                 yield rows, resume
                 rows = {}
             if not resume:
@@ -250,13 +273,13 @@ class Run:
         return file.read_text("utf-8") if file.exists() else ""
 
     def _check_applied(self, before: str) -> None:
-        """Report a view in the engine's catalog that nobody replaces although it shows other rows than the project's."""
+        """Report a view in the engine's catalog that nobody replaces although it shows other rows than the project's.
+
+        It may be as it was applied once, or somebody has replaced or dropped it.
+        """
         until = self.load.clock() + _VIEW_SETTLES
-        while before and self._applied() == before and plan_view(self.table).change == "replace":
-            plugin = self.table.project.engine_plugin
-            with self.table.project.engine() as opened:
-                definition = direct_definition(self.table, plugin) or definition_on(self.table, plugin)
-                rows = opened.stale_rows(definition)
+        while before and self._applied() == before:
+            rows = self._stale_rows()
             if not rows:
                 return
             if self.load.clock() >= until:
@@ -264,3 +287,12 @@ class Run:
                 self._findings.append(LostCell({}, "", "", text, CellVerdict.LOSS, WrongKind.STALE_VIEW, Lost.VIEW))
                 return
             self.load.sleep(0.5)
+
+    def _stale_rows(self) -> int | None:
+        plugin = self.table.project.engine_plugin
+        try:
+            with self.table.project.engine() as opened:
+                return opened.stale_rows(direct_definition(self.table, plugin) or definition_on(self.table, plugin))
+        except EngineError as error:
+            self._notes.append(f"the view in the engine's catalog is not compared: {error}")
+            return None

@@ -112,7 +112,7 @@ class _Reader:
         start = cursor.token
         place = self._qualified("a table's name")
         if cursor.sees("with"):
-            _read_options(cursor)
+            _read_options(cursor, self._tables.by_name.get(full_name(*place)))
         elif cursor.accept("drop", "compact", "storage"):
             pass  # changes no column
         elif cursor.accept("add"):
@@ -219,7 +219,7 @@ def _read_table(cursor: Cursor, draft: TableDraft[WrittenType], *, start: Token)
     if not cursor.accept(")"):
         raise cursor.error(f"expected ',' or ')' after a column of table {draft.name!r}, found {cursor.token}")
     draft.partition = draft.partition or [column.name for column in draft.columns.values() if column.is_key]
-    draft.descending = _read_options(cursor)
+    draft.descending = _read_options(cursor, draft)
     for name in sorted(draft.descending.difference(draft.clustering)):
         draft.refuse(f"CLUSTERING ORDER BY names {name!r}, no clustering column", at=start)
 
@@ -257,8 +257,8 @@ def _read_names(cursor: Cursor) -> list[str]:
     return cursor.list_of(lambda: cursor.name("a column's name"))
 
 
-def _read_options(cursor: Cursor) -> set[str]:
-    """Read an optional `WITH …`; return the columns that its CLUSTERING ORDER BY makes descending."""
+def _read_options(cursor: Cursor, draft: TableDraft[WrittenType] | None) -> set[str]:
+    """Read an optional `WITH …`, and the table's comment; return the columns that its CLUSTERING ORDER BY makes descending."""
     descending: set[str] = set()
     if not cursor.accept("with"):
         return descending
@@ -266,7 +266,7 @@ def _read_options(cursor: Cursor) -> set[str]:
         if cursor.accept("clustering", "order", "by"):
             descending |= _read_clustering_order(cursor)
         else:
-            _skip_option(cursor)
+            _read_option(cursor, draft)
         if not cursor.accept("and"):
             return descending
 
@@ -287,13 +287,15 @@ def _read_clustering_order(cursor: Cursor) -> set[str]:
     return descending
 
 
-def _skip_option(cursor: Cursor) -> None:
+def _read_option(cursor: Cursor, draft: TableDraft[WrittenType] | None) -> None:
     if cursor.accept("compact", "storage"):
         return
     option = cursor.name("a table option")
     cursor.expect("=")
     if cursor.at_end or cursor.sees(";"):
         raise cursor.error(f"expected the value of option {option!r}, found {cursor.token}")
+    if draft is not None and option == "comment":
+        draft.comment = cursor.text()
     while not (cursor.at_end or cursor.sees_any(";", "and")):
         if cursor.sees_any("create", "alter"):
             raise cursor.error(f"expected ';' before {cursor.token}")

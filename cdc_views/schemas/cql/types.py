@@ -31,7 +31,9 @@ class TypeScope:
     _within: tuple[tuple[str, str], ...] = ()
 
     def resolve(self, written: WrittenType) -> LogicalType:
-        """Return the logical type; raises `SchemaError` for a user type that is unknown or contains itself."""
+        """Return the logical type; raises `SchemaError` for a user type that is unknown or contains itself, or a class."""
+        if written.fault is not None:
+            raise written.fault.with_traceback(None)
         match written.name if not written.is_user_type else "":
             case "frozen":
                 return self._frozen(written.parts[0])

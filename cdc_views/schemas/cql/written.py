@@ -19,6 +19,7 @@ class WrittenType:
     """One type of the text. `name` is a native type, a user type, `frozen`, `list`, `set`, `map`, `tuple` or `vector` (with
     `parts`, and `size`). `is_user_type` is set if the text can only mean a user type (quoted or qualified). Only class names have
     `fields`, which spell a user type out, and `reversed`. `decimal_size` is the precision and scale of `decimal(p, s)`.
+    `fault` is why a class cannot be read: that refuses the tables that use it, not the file.
     """
 
     start: Token
@@ -30,16 +31,22 @@ class WrittenType:
     fields: tuple[tuple[str, WrittenType], ...] | None = None
     reversed: bool = False
     decimal_size: tuple[int | None, int] | None = None
+    fault: SchemaError | None = None
 
 
 _PART_COUNTS = {"frozen": 1, "list": 1, "set": 1, "map": 2}
 
 
 def read_type(cursor: Cursor) -> WrittenType:
-    """Read one type; raises `SchemaError` if none starts here, or its brackets or the number of its parts are wrong."""
+    """Read one type; raises `SchemaError` if none starts here, or its brackets or the number of its parts are wrong. A class that
+    is not known has a `fault`.
+    """
     start = cursor.token
     if start.kind is TokenKind.STRING:
-        return _JavaClass(cursor.advance(), where=cursor.where).whole()
+        try:
+            return _JavaClass(cursor.advance(), where=cursor.where).whole()
+        except SchemaError as error:
+            return WrittenType(start, start.text, is_user_type=True, fault=error)
     quoted = start.kind is TokenKind.QUOTED
     name = cursor.name("a type")
     if not quoted and cursor.accept("<"):

@@ -21,15 +21,17 @@ def read_column(cursor: Cursor) -> WrittenColumn[SqlType]:
     start = cursor.token
     name = cursor.name("a column's name")
     kind = read_type(cursor)
-    is_key = False
+    is_key, comment = False, ""
     while not (cursor.at_end or cursor.sees_any(",", ")", ";")):
         # MySQL reads a bare KEY after a column as PRIMARY KEY
         if cursor.accept("primary", "key") or (cursor.sees("key") and not is_key):
             is_key = True
             cursor.accept("key")
+        elif cursor.accept("comment"):
+            comment = cursor.text()
         elif not (cursor.accept("unique", "key") or cursor.accept("references")):
             cursor.skip_group()
-    return WrittenColumn(start, name, kind, is_key=is_key)
+    return WrittenColumn(start, name, kind, is_key=is_key, comment=comment)
 
 
 def read_type(cursor: Cursor) -> SqlType:

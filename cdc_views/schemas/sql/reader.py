@@ -81,6 +81,8 @@ class _Reader:
             self._keyspace = cursor.name("a database's name")
         elif cursor.accept("set", "search_path"):
             self._search_path()
+        elif cursor.accept("comment", "on"):
+            self._comment()
 
     def _search_path(self) -> None:
         cursor = self._cursor
@@ -88,6 +90,25 @@ class _Reader:
             cursor.accept("=")
         if cursor.token.text:  # the end has none
             self._keyspace = cursor.advance().text
+
+    def _comment(self) -> None:
+        """Read Postgres's COMMENT ON TABLE and COLUMN; those on other things are skipped."""
+        cursor = self._cursor
+        of_column = cursor.accept("column")
+        if not of_column and not cursor.accept("table"):
+            return
+        names = [cursor.name("a name")]
+        while cursor.accept("."):
+            names.append(cursor.name("a name"))
+        column = names.pop() if of_column else ""
+        draft = self._known(names[-2] if len(names) > 1 else self._keyspace, names[-1]) if names else None
+        cursor.expect("is")
+        if draft is None:
+            return  # of a view
+        if of_column:
+            draft.describe(column, cursor.text())
+        else:
+            draft.comment = cursor.text()
 
     def _create(self) -> None:
         cursor = self._cursor
@@ -126,6 +147,16 @@ class _Reader:
             if not cursor.accept(","):
                 break
         cursor.expect(")")
+        self._table_options(draft)
+
+    def _table_options(self, draft: TableDraft[SqlType]) -> None:
+        cursor = self._cursor
+        while not (cursor.at_end or cursor.sees(";")):
+            if cursor.accept("comment"):
+                cursor.accept("=")
+                draft.comment = cursor.text()
+            else:
+                cursor.skip_group()
 
     def _element(self, draft: TableDraft[SqlType]) -> None:
         cursor = self._cursor
@@ -242,6 +273,7 @@ class _Reader:
         if has_old_name and old != column.name:
             draft.rename(old, column.name, at=start)
         draft.change_type(column.name, column.type, at=start)
+        draft.describe(column.name, column.comment)
 
     def _change_type(self, draft: TableDraft[SqlType]) -> None:
         cursor = self._cursor

@@ -13,7 +13,8 @@ from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.landing.targets import ProducerLog
 from cdc_views.model.schema import TableSchema
 
-_SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
+SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
+"""The databases of the server itself."""
 _FULL_IMAGES = ("FULL", "FULL_NODUP")
 
 
@@ -116,7 +117,9 @@ def read_table(connection: Any, table: str) -> BinlogTable:
     found = rows(connection, asked + _named(table), doing=f"looking for {table}")
     if not found or "TABLE" not in str(found[0][2]) or str(found[0][2]) == "SYSTEM VIEW":
         asked = "SELECT concat(table_schema, '.', table_name), table_schema FROM information_schema.tables LIMIT 10000"
-        names = [str(name) for name, schema in rows(connection, asked, doing="listing tables") if str(schema) not in _SYSTEM]
+        names = [
+            str(name) for name, schema in rows(connection, asked, doing="listing tables") if str(schema) not in SYSTEM_DATABASES
+        ]
         meant, grants = did_you_mean(table, names), connection.flavour.grants
         raise UsageError(f"{table}: the server has no such table, or this user may not SELECT from it{meant} ({grants})")
     columns = read_columns(connection, table)

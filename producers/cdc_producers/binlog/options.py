@@ -24,7 +24,7 @@ class BinlogOptions:
     server_id: int = option("--server-id", 0, "N", help="Server id to read as, must be unique; default: from the name.")
     skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
     snapshots_again: bool = switch(
-        "--snapshot-again", help="Empty the views and read the tables anew: after a purge. Give it once."
+        "--snapshot-again", help="Empty the views and read the tables anew: after a purge. Give it once.", is_of_one_run=True
     )
     allows_unkeyed: bool = switch("--allow-unkeyed", help="Take tables whose key names several rows; they show as one.")
     nulls_zero_dates: bool = switch("--null-zero-dates", help="Land 0000-00-00 and similar dates as null, not in quarantine.")

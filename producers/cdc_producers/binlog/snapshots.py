@@ -25,7 +25,7 @@ from cdc_producers.binlog.events import BinlogEventWriter, BinlogPosition
 from cdc_producers.binlog.marks import SEQUENCE_BITS, Mark
 from cdc_producers.binlog.values import NULL, Row
 from cdc_producers.metrics import Metrics
-from cdc_producers.row_log import CHUNK_ROWS, WHOLE, emit_rows, in_chunks
+from cdc_producers.row_log import CHUNK_ROWS, WHOLE, about, emit_rows, in_chunks
 from cdc_producers.source import Emit, Emitted
 from cdc_views.errors import CdcViewsError, UnsupportedError
 from cdc_views.landing import Position
@@ -97,7 +97,7 @@ class BinlogSnapshots:
         if table.engine.lower() not in ("innodb", "rocksdb"):
             self.log.warning(f"{name}: {table.engine} has no snapshots; the view is right once the log is followed", table=name)
         self.log.info(
-            f"{name}: snapshot at GTID {snapshot.gtid}, about {table.about_rows:,} rows{rest}",
+            f"{name}: snapshot at GTID {snapshot.gtid}, {about(table.about_rows)}{rest}",
             table=name,
             gtid=snapshot.gtid,
             file=snapshot.file,

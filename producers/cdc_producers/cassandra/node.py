@@ -20,13 +20,17 @@ from cassandra.connection import ConnectionException
 from cassandra.policies import WhiteListRoundRobinPolicy
 from cassandra.query import dict_factory
 
-from cdc_producers.cassandra.node_schema import Logged, NodeColumn, NodeDrop, NodeSchema, NodeTable, NodeType, schema_of
+from cdc_producers.cassandra.node_schema import Logged, NodeColumn, NodeDrop, NodeSchema, NodeTable, NodeType, quoted, schema_of
 from cdc_views.errors import TransientError
 
 AWAY = (NoHostAvailable, DriverException, ConnectionException, OSError)
 """The driver's errors for a node that does not answer."""
 USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
 _TIMEOUT = 10.0
+_OWN_KEYSPACES = {
+    "system", "system_auth", "system_cluster_metadata", "system_distributed", "system_metrics", "system_schema", "system_traces",
+    "system_views", "system_virtual_schema",
+}  # fmt: skip
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SIZE = re.compile(r"(\d+)\s*([KMG]i?B|B)?", re.IGNORECASE)
 _TRUNCATION = struct.Struct(">qiq")
@@ -107,6 +111,18 @@ class Node:
             found = self._rows("SELECT truncated_at FROM system.local")[0]["truncated_at"] or {}
         return {number: Truncation(*_TRUNCATION.unpack(record)) for number, record in found.items()}
 
+    def keyspaces(self) -> list[str]:
+        """Return the names of all keyspaces but the node's own."""
+        with self._errors():
+            found = [str(row["keyspace_name"]) for row in self._rows("SELECT keyspace_name FROM system_schema.keyspaces")]
+        return sorted(name for name in found if name not in _OWN_KEYSPACES)
+
+    def described(self, keyspace: str) -> list[tuple[str, str, str]]:
+        """Return kind, name and CREATE statement of all in a keyspace, as DESCRIBE … WITH INTERNALS has it (from 4.0 on)."""
+        with self._errors():
+            found = self._rows(f"DESCRIBE KEYSPACE {quoted(keyspace)} WITH INTERNALS")
+        return [(row["type"], row["name"], row["create_statement"]) for row in found]
+
     def schema(self, keyspaces: Iterable[str]) -> NodeSchema:
         """Return the node's current schema, with the definitions of these keyspaces."""
         wanted = sorted(set(keyspaces))
@@ -179,7 +195,7 @@ class Node:
         except AWAY as error:
             self.close()
             raise TransientError(
-                f"the node at {self.host}:{self.port} does not answer: {message_of(error)}; is it up, are --host, --port, "
+                f"the node at {self.host}:{self.port} does not answer: {message_of(error)}; is it up, are host, port and "
                 f"{USER} right?"
             ) from error
 

@@ -128,9 +128,16 @@ def follow(target: StreamTarget, node: NodeTable, types: Sequence[NodeType], *, 
     """Write the node's changes to the project's schema file, or warn of them. Raises `UsageError` if the key or types differ."""
     wanted = changes(target.schema, node, types)
     path = target.schema_file
-    if wanted and mode is FollowSchema.APPEND and path.suffix in _CQL:
+    if wanted and path is not None and mode is FollowSchema.APPEND and path.suffix in _CQL:
         wanted = _append(path, node, types, log=log)
-    if wanted:
+    if wanted and path is None:
+        log.warning(
+            f"{node.full_name}: the node's schema changed since this agent read it; events with what it lacks go to quarantine "
+            f"until the agent starts again, and land with `cdc-views replay {node.full_name}`",
+            table=node.full_name,
+            statements=wanted,
+        )
+    elif wanted:
         log.warning(
             f"{node.full_name}: the node's schema is another than that of {path}; events with what is not there go to quarantine "
             f"until it is, and land with `cdc-views replay {node.full_name}`. Add to it: {' '.join(wanted)}",

@@ -11,37 +11,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from cassandra.query import SimpleStatement
 
+from cdc_producers.cassandra.addresses import Address
 from cdc_producers.cassandra.node_schema import quoted
 from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_query import FIRST_TOKEN, LAST_TOKEN, RawRow
 from cdc_producers.cassandra.snapshot_reading import SnapshotReader, cassandra_errors
 from cdc_views.errors import MalformedEventError, UsageError
+from cdc_views.formats.redaction import EventColumns
 from cdc_views.landing import Position
 from cdc_views.landing.live_sources import LiveOrder, LiveTable, SourceReading, SourceRow
 from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, Scalar
+from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.rules.codec.jsontext import to_json
 from cdc_views.rules.codec.serialized import deserialize, serialize
-
-_PORT = 9042
 
 
 @contextmanager
 def opened(address: str, order: LiveOrder) -> Iterator[CassandraLive]:
     """Connect to a cluster: `cassandra://HOST:PORT?consistency=QUORUM`; the account comes from the environment."""
-    where = urlsplit(address)
-    asked = {name: values[-1] for name, values in parse_qs(where.query).items()}
-    if unknown := asked.keys() - {"consistency"}:
-        raise UsageError(f"the source's address has ?{sorted(unknown)[0]}; ?consistency=LEVEL is all that is known")
-    host, _, port = where.netloc.rpartition("@")[2].partition(":")
-    if port and not port.isdecimal():
-        raise UsageError(f"the source's address has the port {port!r}; a number was expected")
-    level = asked.get("consistency", "ALL").upper()
-    options = SnapshotOptions(host=host or "127.0.0.1", port=int(port or _PORT), consistency=level)
+    where = Address.of(address)
+    options = SnapshotOptions(host=where.host, port=where.port, consistency=where.consistency or "ALL")
     with SnapshotReader.connected(options) as reader:
         yield CassandraLive(reader, order)
 
@@ -90,18 +83,31 @@ class CassandraLive(LiveTable):
     def _rows(self, where: str) -> list[tuple[int, SourceRow]]:
         schema, options = self.order.schema, self.reader.options
         timed = [column for column in (*schema.statics, *schema.regulars) if not column.type.is_multicell]
-        parts = [self._token, *(quoted(c.name) for c in schema.columns), *(f"WRITETIME({quoted(c.name)})" for c in timed)]
+        timed = [column for column in timed if self.order.stored.has(column.name)]
+        parts = [self._token, *(quoted(c.name) for c in self._columns), *(f"WRITETIME({quoted(c.name)})" for c in timed)]
         text = f"SELECT {', '.join(parts)} FROM {quoted(schema.keyspace, schema.name)} WHERE {where}"
         with cassandra_errors(options, f"reading {schema.full_name} to verify"):
             answered: list[RawRow] = list(self.reader.session.execute(SimpleStatement(text, fetch_size=options.page_rows)))
         return [(_whole(row[0]), self._row(row[1:], timed)) for row in answered]
 
+    @property
+    def _columns(self) -> Sequence[Column]:
+        """The source's columns without those that are left out."""
+        return [column for column in self.order.schema.columns if self.order.stored.has(column.name)]
+
+    def _stored(self, column: Column, value: Any) -> Any:
+        redaction = self.order.format.redaction
+        policy = None if redaction is None else redaction.policy(column.name)
+        if redaction is None or policy is None:
+            return value
+        return EventColumns(redaction).value(policy, parse_json(to_json(column.type, value)))
+
     def _row(self, answered: RawRow, timed: Sequence[Column]) -> SourceRow:
-        columns = self.order.schema.columns
+        columns = self._columns
         values, unfit = dict[str, Any](), dict[str, str]()
         for column, data in zip(columns, answered, strict=False):
             try:
-                values[column.name] = None if data is None else deserialize(column.type, data)
+                values[column.name] = None if data is None else self._stored(column, deserialize(column.type, data))
             except MalformedEventError as error:
                 unfit[column.name] = str(error)
         times = zip(timed, answered[len(columns) :], strict=True)

@@ -72,7 +72,7 @@ class TopicTarget(StreamTarget):
         return self.table.schema
 
     @property
-    def schema_file(self) -> Path:
+    def schema_file(self) -> Path | None:
         return self.table.schema_file
 
     @property

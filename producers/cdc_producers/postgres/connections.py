@@ -62,6 +62,11 @@ def connect(*, is_replication: bool = False, address: str = "") -> psycopg.Conne
     return connection
 
 
+def is_bare(address: str) -> bool:
+    """Whether an address names no server, as `postgresql://`: the environment does then."""
+    return not address.partition("://")[2].strip("/")
+
+
 def _dsn() -> str:
     return _checked(os.environ.get(_DSN_VARIABLE) or "", _DSN_VARIABLE)
 

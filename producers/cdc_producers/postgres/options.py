@@ -25,7 +25,7 @@ class PostgresOptions:
     )  # fmt: skip
     skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
     snapshots_again: bool = switch(
-        "--snapshot-again", help="Empty the views and read the tables anew: after a lost slot. Give it once."
+        "--snapshot-again", help="Empty the views and read the tables anew: after a lost slot. Give it once.", is_of_one_run=True
     )
     allows_unkeyed: bool = switch("--allow-unkeyed", help="Take tables whose deletions do not name their row; those do not land.")
     heartbeat_seconds: float = option("--heartbeat", 1.0, "SECONDS", help="How often an idle server is asked.")

@@ -23,7 +23,7 @@ from cdc_producers.postgres.pgoutput import Begin, Field, Relation
 from cdc_producers.postgres.shapes import Covered, Landed, Reading, Shapes
 from cdc_producers.postgres.slots import ExportedSnapshot
 from cdc_producers.postgres.values import BPCHAR, INT2, INT4, INT8, NUMERIC, TEXT, UUID, VARCHAR, TypeCatalog
-from cdc_producers.row_log import CHUNK_ROWS, WHOLE, emit_rows, in_chunks
+from cdc_producers.row_log import CHUNK_ROWS, WHOLE, about, emit_rows, in_chunks
 from cdc_producers.source import Emit, Emitted
 from cdc_views.errors import EngineError, TransientError
 from cdc_views.landing import Position, exists
@@ -92,8 +92,8 @@ class PostgresSnapshots:
         names = tuple(column.name for column in columns)
         writer = PostgresEventWriter(target.schema, table.namespace, table.name, database, self.slot, columns, types)
         why = f", {wanted.why}" if wanted.why else ""
-        about = f"{name}: snapshot at {lsn_text(lsn)}, about {table.about_rows:,} rows{why}"
-        self.log.info(about, table=name, rows=table.about_rows)
+        told = f"{name}: snapshot at {lsn_text(lsn)}, {about(table.about_rows)}{why}"
+        self.log.info(told, table=name, rows=table.about_rows)
         if wanted.empties:
             # rows that the source lost meanwhile must not stay: a TRUNCATE just below the snapshot's rows removes everything
             below = ChangePosition(Begin(lsn - 1, time.time_ns() // 1000, 0), _LAST_ORDER)

@@ -16,7 +16,7 @@ from psycopg import IsolationLevel
 
 from cdc_producers.live_rows import RowReader, printed_key, resumed
 from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable, read_table, type_catalog
-from cdc_producers.postgres.connections import connect, current_lsn, identifier, literal, lsn_number, lsn_text, rows
+from cdc_producers.postgres.connections import connect, current_lsn, identifier, is_bare, literal, lsn_number, lsn_text, rows
 from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter
 from cdc_producers.postgres.pgoutput import Begin
 from cdc_producers.postgres.snapshots import printed_rows
@@ -35,8 +35,7 @@ _DOING = "reading rows to verify"
 @contextmanager
 def opened(address: str, order: LiveOrder) -> Iterator[PostgresLive]:
     """Connect to a server; `postgresql://` alone: as the environment says."""
-    is_bare = not address.partition("://")[2].strip("/")
-    with closing(connect(address="" if is_bare else address)) as connection:
+    with closing(connect(address="" if is_bare(address) else address)) as connection:
         yield PostgresLive.of(connection, order)
 
 

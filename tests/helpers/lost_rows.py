@@ -1,0 +1,133 @@
+"""Losses of nine kinds in raw, state, serving table and view of a table of whole rows, and what `verify` must say of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cdc_views.api import Project
+from cdc_views.operations.applied import applied_file
+from helpers.command_line import CommandLine
+from helpers.comparing import raw_location
+from helpers.corrupting import silently
+from helpers.producing import Producer
+from helpers.verified import Verifying
+
+Rows = list[dict[str, Any]]
+EXPECTED = {
+    ("raw", "missing row"): 8,
+    ("raw", "missing write"): 8 + 8 + 6,
+    ("raw", "lost deletion"): 8,
+    ("state", "wrong state"): 6 + 3,
+    ("serving", "wrong serving table"): 6 + 3,
+}
+"""Cells by place and kind; a row that is lost is one."""
+
+
+@dataclass(frozen=True)
+class LostRows:
+    """A table with the key (a, b) and the texts v and `spare`; each kind of loss takes rows of its own, by `b`.
+
+    Attributes:
+        execute: Runs a statement in a transaction of its own, as a skipped segment would take it.
+        landed: Waits until everything has landed.
+    """
+
+    run: CommandLine
+    verify: Verifying
+    producer: Producer
+    table: str
+    spare: str
+    execute: Callable[[str], Any]
+    landed: Callable[[], None]
+
+    def proven(self) -> None:
+        """Inject all kinds; assert that each is found and named."""
+        self._with_serving_table()
+        self.producer.start()
+        self.producer.wait_until_said("following")
+        self._write()
+        self.landed()
+        assert self.verify(self.table)[:2] == (0, [])
+        assert self.producer.stop() == 0
+        assert self.run("materialize", "--select", self.table).code == 0
+        assert self.run("apply", "--select", self.table).code == 0
+        kept = self._view_files()
+        self._lose_in_raw()
+        assert self.run("materialize", "--full", "--select", self.table).code == 0
+        self._lose_in_state()
+        self.producer.start()
+        self.producer.wait_until_said("following")
+        self.execute(f"INSERT INTO {self.table} (a, b) VALUES ('end', 1)")
+        self.landed()
+        code, found, said = self.verify(self.table, "--sample", "0")
+        told = Counter((one["place"], one["what"]) for one in found if one["verdict"] == "loss")
+        assert (code, told) == (1, EXPECTED), (told, said)
+        assert all(one["remedy"] for one in found)
+        assert self.producer.stop() == 0  # it would replace the view
+        for file, content in kept.items():  # as a backup brings them back: `rebuild` had applied the view anew
+            file.write_bytes(content)
+        _, found, said = self.verify(self.table, "--sample", "0", "--wait", "2")
+        assert [one["what"] for one in found if one["place"] == "view"] == ["stale view"], said
+
+    def _with_serving_table(self) -> None:
+        project = json.loads(Path("cdc_views.yml").read_text())
+        for entry in project["tables"]:
+            if entry["name"] == self.table:
+                entry["materialize"] = {"serving": True}
+        Path("cdc_views.yml").write_text(json.dumps(project))
+
+    def _write(self) -> None:
+        rows = ", ".join(f"('a', {number}, 'first', 'T')" for number in range(1, 90))
+        self.execute(f"INSERT INTO {self.table} (a, b, v, {self.spare}) VALUES {rows}")
+        for number in range(1, 9):
+            self.execute(f"INSERT INTO {self.table} (a, b, v, {self.spare}) VALUES ('lost', {number}, 'row', 'x')")
+            self.execute(f"UPDATE {self.table} SET v = 'second' WHERE b = {10 + number}")
+            self.execute(f"DELETE FROM {self.table} WHERE b = {20 + number}")
+            self.execute(f"UPDATE {self.table} SET {self.spare} = NULL WHERE b = {30 + number}")
+
+    def _view_files(self) -> dict[Path, bytes]:
+        applied = Path(str(applied_file(Project.load().table(self.table))))
+        return {file: file.read_bytes() for file in (Path("warehouse/views.duckdb").absolute(), applied)}
+
+    def _lose_in_raw(self) -> None:
+        def is_lost(row: dict[str, Any]) -> bool:
+            b = row["b"] or 0
+            second = (row["v"] or {}).get("value") == "second"
+            spare = row[self.spare]
+            is_nulled = spare is not None and spare["value"] is None and 30 < b < 39
+            return row["a"] == "lost" or (second and 10 < b < 19) or (bool(row["_deleted"]) and 20 < b < 29) or is_nulled
+
+        def lost(rows: Rows) -> Rows | None:
+            left = [row for row in rows if not is_lost(row)]
+            return left if len(left) < len(rows) else None
+
+        def changed(rows: Rows) -> Rows | None:
+            mine = [row for row in rows if 40 < (row["b"] or 0) < 47]
+            for row in mine:
+                row["v"]["value"] = "changed"
+            return rows if mine else None
+
+        assert silently(raw_location(self.table), lost, most=999)
+        assert silently(raw_location(self.table), changed, most=999)
+        accepted = self.run("rebuild", self.table, "--accept")
+        assert accepted.code == 0, accepted.err
+
+    def _lose_in_state(self) -> None:
+        """Change cells behind `low`, and lose rows ten behind them."""
+
+        def wrong(rows: Rows, low: int, value: Callable[[Any], Any]) -> Rows | None:
+            left = [row for row in rows if not low + 10 < (row["b"] or 0) < low + 14]
+            mine = [row for row in left if low < (row["b"] or 0) < low + 7]
+            for row in mine:
+                row["v"] = value(row["v"])
+            return left if mine or len(left) < len(rows) else None
+
+        table = Project.load().table(self.table)
+        assert table.serving_location is not None
+        assert silently(table.state_location, lambda rows: wrong(rows, 50, lambda cell: {**cell, "value": "state"}), most=999)
+        assert silently(table.serving_location, lambda rows: wrong(rows, 70, lambda _: "serving"), most=999)
