@@ -57,9 +57,18 @@ def test_a_value_that_does_not_fit_fails_the_read_and_is_no_null(run: CommandLin
     assert [row["free"] for row in run.query(NAME)] == [Decimal("123456789.5")]
 
 
-@pytest.mark.parametrize("dialect", ["spark", "duckdb"])
-def test_generated_views_cast(run: CommandLine, dialect: str) -> None:
-    assert "THEN CAST(amount.value AS DECIMAL(18, 2))" in run("generate", "--dialect", dialect).out
+@pytest.mark.parametrize(
+    ("dialect", "cast"),
+    [
+        ("spark", "THEN CAST(amount.value AS DECIMAL(18, 2))"),
+        # Outside the CASE, where an engine casts no value that the row does not show.
+        ("duckdb", "CAST(CASE WHEN"),
+    ],
+)
+def test_generated_views_cast(run: CommandLine, dialect: str, cast: str) -> None:
+    text = run("generate", "--dialect", dialect).out
+    assert cast in text
+    assert "AS DECIMAL(18, 2))" in text
 
 
 @pytest.mark.parametrize(
