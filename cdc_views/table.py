@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdc_views.operations.history import History
     from cdc_views.operations.lateness import LatePart
     from cdc_views.operations.maintaining import Upkeep
-    from cdc_views.operations.reading import FrameOptions, QueryOptions
+    from cdc_views.operations.reading import FrameOptions, OrderedOptions, QueryOptions
     from cdc_views.operations.rebuilding import Rebuilt
     from cdc_views.operations.replication import ReplicaReport
     from cdc_views.operations.result import Result
@@ -83,6 +83,8 @@ class Table(TableContext):
         written_as_of: Instant | None = None,
         raw_only: bool = False,
         confirmed: bool = False,
+        order_by: Sequence[str] = (),
+        offset: int = 0,
     ) -> Result:
         """Return the rows of the merged view; needs neither view nor state, but reads less if the table has a state.
 
@@ -97,6 +99,8 @@ class Table(TableContext):
             written_as_of: Leave out what was written later; reads raw, too.
             raw_only: Do not read state.
             confirmed: Count only cell facts that a quorum of the replicas has shown; reads raw.
+            order_by: The columns to order by, before the key's order; `-` before a name for descending, nulls last.
+            offset: Leave out so many rows first.
 
         Raises:
             UsageError: An unknown column, engine or strategy, or an invalid instant or limit.
@@ -107,6 +111,7 @@ class Table(TableContext):
         return query_table(
             self, as_of=as_of, where=where, columns=columns, limit=limit, engine=engine, strategy=strategy,
             landed_as_of=landed_as_of, written_as_of=written_as_of, raw_only=raw_only, confirmed=confirmed,
+            order_by=order_by, offset=offset,
         )  # fmt: skip
 
     def write(
@@ -154,7 +159,7 @@ class Table(TableContext):
 
         return frame_of(self, session, **asked)
 
-    def choice(self, **asked: Unpack[QueryOptions]) -> Choice:
+    def choice(self, **asked: Unpack[OrderedOptions]) -> Choice:
         """Return the strategy that `query` with the same arguments takes, with the reason; reads no rows, and raises like it."""
         from cdc_views.operations.querying import choice_of
 

@@ -28,7 +28,7 @@ from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema
-    from cdc_views.operations.reading import QueryOptions
+    from cdc_views.operations.reading import OrderedOptions
     from cdc_views.operations.replication import PartialFact, ReplicaReport
     from cdc_views.operations.result import AnswerRows
     from cdc_views.table import Table
@@ -54,6 +54,10 @@ _FormatOption = Annotated[
         help="The format of rows; parquet is of --out alone. Default: table, or as --out ends; vertical for rows that a "
         "terminal is too narrow for.",
     ),
+]
+_OrderOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Order rows by it before the key; -COLUMN: descending. May be repeated."),
 ]
 _OutOption = Annotated[
     str | None,
@@ -85,6 +89,8 @@ def query(
     where: _WhereOption = None,
     columns: ColumnsOption = None,
     limit: Annotated[int | None, typer.Option(metavar="N", help="At most N rows.")] = None,
+    order_by: _OrderOption = None,
+    offset: Annotated[int, typer.Option(metavar="N", help="Leave out N rows first.")] = 0,
     as_of: AsOfOption = None,
     landed_as_of: _LandedOption = None,
     written_as_of: _WrittenOption = None,
@@ -108,9 +114,12 @@ def query(
     }  # fmt: skip
     target = {"out": out, "into": into, "overwrite": overwrite}
     if is_statement(asked.project, table):
+        if order_by or offset:
+            raise UsageError("--order-by and --offset are of a TABLE; write ORDER BY and OFFSET in the SQL")
         run_statement(asked, table, {**read, "explain": explain, "select": asked.select}, target, format=format)
     else:
-        _query_table(asked, asked.table(table), read, target, is_explained=explain, format=format)
+        order = {"order_by": order_by or (), "offset": offset}
+        _query_table(asked, asked.table(table), {**read, **order}, target, is_explained=explain, format=format)
 
 
 def _query_table(
@@ -123,13 +132,16 @@ def _query_table(
         _print_answer(replace(asked, format=check_format(format or "table")), table, read, is_explained=is_explained)
     elif is_explained:
         raise UsageError("--explain reads no rows, so there are none for --out or --into; leave one of them out")
+    elif read["order_by"] or read["offset"]:
+        raise UsageError("--order-by and --offset are of printed rows; what --out and --into write has no order")
     else:
+        read = {name: value for name, value in read.items() if name not in ("order_by", "offset")}
         written = table.write(format=format, **target, **read)
         _log_note(table, written.note)
         log.info(written.line())
 
 
-def _print_answer(asked: Request, target: Table, read: QueryOptions, *, is_explained: bool) -> None:
+def _print_answer(asked: Request, target: Table, read: OrderedOptions, *, is_explained: bool) -> None:
     from cdc_views.operations.querying import streamed_query
 
     if is_explained:

@@ -142,7 +142,8 @@ class Read:
 
     `as_of` (epoch seconds) is the clock of rule C4 and drops nothing; `landed_as_of` and `written_as_of` (µs) drop facts that
     landed or were written later. `columns` are user names, empty for all; `where` is a boolean expression over the view's
-    columns in DuckDB's dialect. `is_ordered` sorts rows as `query` prints them. `sources` None means the raw table's newest
+    columns in DuckDB's dialect. `is_ordered` sorts rows as `query` prints them, after `order_by` (user name, whether descending),
+    and then leaves `offset` rows out. `sources` None means the raw table's newest
     facts. `is_history` returns versions of rows with their validity (`plan.history`), read from raw alone.
     `form` is that of the values.
     """
@@ -159,6 +160,8 @@ class Read:
     sources: Sources | None = None
     is_history: bool = False
     form: ValueForm = ValueForm.EXACT
+    order_by: tuple[tuple[str, bool], ...] = ()
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +253,8 @@ def ask_of(read: Read) -> Ask:
         is_history=read.is_history,
         split=read.sources.split() if read.sources is not None else None,
         events=WholeEvents() if _are_events(read) else None,
+        order_by=read.order_by if read.is_ordered else (),
+        offset=read.offset if read.is_ordered else 0,
     )
 
 

@@ -13,8 +13,10 @@ from cdc_views.engines.base import Read
 from cdc_views.errors import EngineError, UnsupportedError, UsageError, did_you_mean
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.conditions import checked
+from cdc_views.model.schema import Column
 from cdc_views.model.strategy import Strategy
 from cdc_views.model.style import Style
+from cdc_views.model.types import Kind, Scalar
 from cdc_views.operations.context import TableContext
 from cdc_views.rules.instants import Instant, epoch_micros, epoch_seconds
 
@@ -38,10 +40,17 @@ class FrameOptions(ReadOptions, total=False):
 
 
 class QueryOptions(FrameOptions, total=False):
-    """The arguments of `Table.query`."""
+    """The arguments of `Table.write`, and of `Table.query` without those of its order."""
 
     engine: str | None
     confirmed: bool
+
+
+class OrderedOptions(QueryOptions, total=False):
+    """The arguments of `Table.query`."""
+
+    order_by: Sequence[str]
+    offset: int
 
 
 class StatementOptions(TypedDict, total=False):
@@ -54,6 +63,7 @@ class StatementOptions(TypedDict, total=False):
     raw_only: bool
 
 
+_NUMBERS_AS_TEXT = frozenset({Kind.DECIMAL, Kind.VARINT, Kind.DURATION, Kind.JSON})
 BINDING = {
     "BinderException", "CatalogException", "ConversionException", "ParserException",  # DuckDB
     "AnalysisException", "NumberFormatException", "ParseException",  # Spark
@@ -109,11 +119,15 @@ def read_of(
     strategy: str | Strategy | None = None,
     landed_as_of: Instant | None = None,
     written_as_of: Instant | None = None,
+    order_by: Sequence[str] = (),
+    offset: int = 0,
 ) -> Read:
     """Return the read for the arguments of `Table.query` or `Table.history`; raises `UsageError` for an invalid argument."""
     checked(where)
     if limit is not None and not 0 <= limit < 1 << 63:
         raise UsageError(f"limit is {limit}; a number of rows, 0 or more and below 2^63, was expected")
+    if not 0 <= offset < 1 << 63:
+        raise UsageError(f"offset is {offset}; a number of rows, 0 or more and below 2^63, was expected")
     chosen = strategy_of(table, strategy)
     if written_as_of is not None and table.format.order is not WriteOrder.MICROS:
         raise UnsupportedError(
@@ -128,7 +142,27 @@ def read_of(
         if wanted.count(name) > 1:
             raise UsageError(f"{table.name}: column {name!r} is asked for twice; name it once")
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-    return Read(table.raw, clock, wanted, where, limit, chosen, landed_as_of=landed, written_as_of=written)
+    order = tuple(_sort_key(table, one) for one in order_by)
+    clocks = {"landed_as_of": landed, "written_as_of": written}
+    return Read(table.raw, clock, wanted, where, limit, chosen, **clocks, order_by=order, offset=offset)
+
+
+def _sort_key(table: TableContext, text: str) -> tuple[str, bool]:
+    """Return the column that `text` names, and whether a `-` before it asks for a descending order."""
+    name = text[1:] if text.startswith("-") and not table.schema.has(text) else text
+    column = table.schema.column(name)
+    if not column.is_key and not is_sortable(table.relation.shown.column(name)):
+        raise UsageError(
+            f"{table.name}: rows cannot be ordered by {name!r}, a {column.type}: a view has no value of it whose order is that of "
+            "the column; write SQL with a CAST (`query \"SELECT … ORDER BY …\"`)"
+        )
+    return name, name != text
+
+
+def is_sortable(column: Column) -> bool:
+    """Whether a view's values of a regular column have the order of the column's: numbers that are shown as text do not."""
+    kind = column.type
+    return isinstance(kind, Scalar) and (kind.kind not in _NUMBERS_AS_TEXT or kind.decimal_size is not None)
 
 
 def strategy_of(table: TableContext, strategy: str | Strategy | None) -> Strategy:

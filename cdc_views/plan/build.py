@@ -47,7 +47,8 @@ class Ask:
     """A request for rows of a merged table.
 
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names, empty for all; `where` uses physical
-    names. `is_exact` asks for the exact forms that `query` prints instead of friendly types; `is_ordered` for its order.
+    names. `is_exact` asks for the exact forms that `query` prints instead of friendly types; `is_ordered` for its order, after
+    that of `order_by` (user name, whether descending); `offset` rows are left out.
     `split` has the parts of a state with a base. `is_history` asks for one row per version of a row, up to `as_of`.
     `events` is what is known of facts that are events of whole rows; None if some are none. `facts_from` has the facts instead
     of a raw table.
@@ -67,6 +68,8 @@ class Ask:
     is_history: bool = False
     events: WholeEvents | None = None
     facts_from: FactsFrom | None = None
+    order_by: tuple[tuple[str, bool], ...] = ()
+    offset: int = 0
 
 
 def build(ask: Ask, *, joins_fully: bool = False) -> Node:
@@ -103,10 +106,14 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
 
 
 def _tested(ask: Ask) -> tuple[Column, ...]:
-    if ask.where is None:
-        return ()
-    used = {c.name for c in columns_used(ask.where)}
-    return tuple(c for c in ask.relation.shown.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used)
+    """The columns that the condition or the order reads in their friendly form."""
+    used = set() if ask.where is None else {c.name for c in columns_used(ask.where)}
+    ordering = {name for name, _ in ask.order_by}
+    return tuple(
+        c
+        for c in ask.relation.shown.columns
+        if (names.view_key(c) if c.is_key else physical_name(c.name)) in used or (c.name in ordering and not c.is_key)
+    )
 
 
 def _shown(reduction: Reduction, showing: Showing, *, joins_fully: bool) -> Node:
@@ -187,12 +194,19 @@ def _finished(ask: Ask, shown: Node, *, asked: tuple[Column, ...]) -> Node:
     if Tells.IDENTITY in ask.tells:
         wanted += [names.IS_ROW, *map(names.identity, schema.row_key)]
     outputs = dict(cols((*wanted, *spans)))
+    by = tuple((f"_sort_{i}", descending) for i, (_, descending) in enumerate(ask.order_by))
+    outputs |= {f"_sort_{i}": col(_sorted_by(schema.column(name))) for i, (name, _) in enumerate(ask.order_by)}
     if ask.is_ordered:
         outputs |= {f"_order_{i}": col(names.identity(c)) for i, c in enumerate(schema.row_key)}
     result: Node = Select("result", "visible row", shown, tuple(outputs.items()), ask.where)
     if ask.is_ordered:
-        by = tuple((f"_order_{i}", c.descending) for i, c in enumerate(schema.row_key))
-        result = Ordered("ordered", "visible row", result, (*by, *((name, False) for name in spans[:1])), ask.limit)
+        by += tuple((f"_order_{i}", c.descending) for i, c in enumerate(schema.row_key))
+        by += tuple((name, False) for name in spans[:1])
+        result = Ordered("ordered", "visible row", result, by, ask.limit, ask.offset)
     elif ask.limit is not None:
         result = Ordered("limited", "visible row", result, (), ask.limit)
     return result
+
+
+def _sorted_by(column: Column) -> str:
+    return names.identity(column) if column.is_key else physical_name(column.name)

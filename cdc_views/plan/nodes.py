@@ -198,10 +198,13 @@ class UnionAll(Node):
 
 @dataclass(frozen=True, slots=True)
 class Ordered(OfOne):
-    """The first `limit` rows by `by` (name, whether descending); nulls are first when ascending and last when descending."""
+    """The first `limit` rows by `by` (name, whether descending), after `offset` others; nulls are first when ascending and last
+    when descending.
+    """
 
     by: tuple[tuple[str, bool], ...]
     limit: int | None = None
+    offset: int = 0
 
     def output(self) -> tuple[str, ...]:
         return self.source.output()

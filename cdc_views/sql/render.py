@@ -171,7 +171,8 @@ class Renderer:
         for name, descending in node.by:
             key = exp.Ordered(this=_ref(name), desc=descending, nulls_first=not descending)
             query = query.order_by(key, copy=False)
-        return query.limit(number(node.limit), copy=False) if node.limit is not None else query
+        query = query.limit(number(node.limit), copy=False) if node.limit is not None else query
+        return query.offset(number(node.offset), copy=False) if node.offset else query
 
 
 def _scalars(nodes: list[Node]) -> Iterator[OneValue]:

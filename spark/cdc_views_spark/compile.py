@@ -96,6 +96,7 @@ def ordered(rows: DataFrame, node: Ordered) -> DataFrame:
     """Return the first rows of `rows`, in the order of `node`."""
     keys = [column_of(n).desc_nulls_last() if down else column_of(n).asc_nulls_first() for n, down in node.by]
     rows = rows.orderBy(*keys) if keys else rows
+    rows = rows.offset(node.offset) if node.offset else rows
     return rows.limit(node.limit) if node.limit is not None else rows
 
 

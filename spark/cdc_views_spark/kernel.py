@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import duckdb
@@ -57,7 +57,8 @@ class Kernel:
 
     @cached_property
     def _plan(self) -> Node:
-        ask = ask_of(self.read)
+        limit = None if self.read.limit is None else self.read.limit + self.read.offset
+        ask = ask_of(replace(self.read, limit=limit, offset=0))  # what to leave out shows once the tasks' rows are together
         strategy = choose(Strategy.AUTO.value, of_events=ask.events is not None).strategy
         return lowered(build(ask, joins_fully=DuckDb.joins_fully), strategy=strategy)
 
@@ -77,7 +78,9 @@ class Kernel:
         kept = facts.select(*(f"`{name}`" for name in used))
         spread = kept.coalesce(1) if tasks == 1 else self._spread(kept, tasks)
         rows = spread.mapInArrow(in_task(sql, schema), from_arrow_schema(schema, prefer_timestamp_ntz=True))
-        return ordered(rows, self._plan) if tasks > 1 and isinstance(self._plan, Ordered) else rows
+        if isinstance(self._plan, Ordered) and (tasks > 1 or self.read.offset):
+            return ordered(rows, replace(self._plan, limit=self.read.limit, offset=self.read.offset))
+        return rows
 
     def _used(self) -> list[str]:
         """The columns that the SQL reads, in order."""
