@@ -23,6 +23,7 @@ from cdc_views.cli import (
     commands_project,
     commands_query,
     commands_state,
+    commands_ui,
     commands_validate,
     commands_verify,
     commands_warehouse,
@@ -84,6 +85,7 @@ app.command("late", rich_help_panel=_VIEWS)(commands_events.late)
 app.command("rebuild", rich_help_panel=_VIEWS)(commands_state.rebuild)
 app.command("maintain", rich_help_panel=_VIEWS)(commands_state.maintain)
 app.command("forget", rich_help_panel=_VIEWS)(commands_state.forget)
+app.command("ui", rich_help_panel=_INSPECT)(commands_ui.ui)
 app.command("query", rich_help_panel=_INSPECT)(commands_query.query)
 app.command("explain", rich_help_panel=_INSPECT)(commands_query.explain)
 app.command("history", rich_help_panel=_INSPECT)(commands_query.history)

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdc_views.cli.log import exit_code, log, log_error, warn_of_late, warn_of_quarantine
 from cdc_views.cli.printing import as_json_rows, fields_of
+from cdc_views.cli.run_history import RunClock, figures_of_materialization
 from cdc_views.cli.shared import EngineOption, Request, shared
 from cdc_views.errors import CheckFailedError, UsageError
 
@@ -99,7 +100,7 @@ def _check_goes_together(once_only: Sequence[str], *, schedule: bool, trigger: s
 
 def _run_once(asked: Request, runs: RunMetrics, *, full: bool, wait: float) -> None:
     records, codes = [], []
-    is_whole = True
+    is_whole, clock, ran = True, RunClock("materialize"), dict[str, dict[str, Any]]()
     for job in runs.jobs:
         runs.begin(job.name)
         try:
@@ -115,6 +116,8 @@ def _run_once(asked: Request, runs: RunMetrics, *, full: bool, wait: float) -> N
         if outcome.late:
             codes.append(CheckFailedError.exit_code)
         records.append({"table": job.name, **_record(outcome)})
+        ran[job.name] = figures_of_materialization(outcome)
+    clock.keep(asked.project, ran)
     asked.print(_COLUMNS[:-1] if asked.is_for_people else _COLUMNS, records)
     if is_whole:  # a failure may come from counting the quarantined rows itself
         warn_of_quarantine(*asked.tables)

@@ -16,7 +16,8 @@ from typer.core import TyperGroup
 
 from cdc_views.cli.log import log
 from cdc_views.cli.progress import shown_snapshots
-from cdc_views.cli.shared import DEFAULT_PROJECT, LogFormatOption, ProjectOption, declared, keyword
+from cdc_views.cli.run_history import RunClock
+from cdc_views.cli.shared import DEFAULT_PROJECT, LogFormatOption, ProjectOption, Request, declared, keyword
 from cdc_views.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _run(producer: Producer, given: Mapping[str, Any]) -> None:
     from cdc_views.cli.producing import chosen_names, with_destination
     from cdc_views.operations.scheduling import run_until_stopped
 
-    log.is_timed = True
+    log.is_timed, clock = True, RunClock("produce")
     project, named = given["project_"], given["table_"] or ()
     order = _order(producer, given, named)
     options = producer.chosen(order.project, given)
@@ -137,6 +138,8 @@ def _run(producer: Producer, given: Mapping[str, Any]) -> None:
         )
         order = with_destination(order)
         run_until_stopped(lambda stop: tables.run(order, stop), on_stop=lambda: log.info(announced))
+    if not order.to:
+        clock.keep(Request(project).project, {target.name: {} for target in order.targets})
     log.info("stopped")
 
 

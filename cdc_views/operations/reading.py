@@ -143,8 +143,9 @@ def read_of(
             raise UsageError(f"{table.name}: column {name!r} is asked for twice; name it once")
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
     order = tuple(_sort_key(table, one) for one in order_by)
-    clocks = {"landed_as_of": landed, "written_as_of": written}
-    return Read(table.raw, clock, wanted, where, limit, chosen, **clocks, order_by=order, offset=offset)
+    return Read(
+        table.raw, clock, wanted, where, limit, chosen, landed_as_of=landed, written_as_of=written, order_by=order, offset=offset
+    )
 
 
 def _sort_key(table: TableContext, text: str) -> tuple[str, bool]:
@@ -153,8 +154,8 @@ def _sort_key(table: TableContext, text: str) -> tuple[str, bool]:
     column = table.schema.column(name)
     if not column.is_key and not is_sortable(table.relation.shown.column(name)):
         raise UsageError(
-            f"{table.name}: rows cannot be ordered by {name!r}, a {column.type}: a view has no value of it whose order is that of "
-            "the column; write SQL with a CAST (`query \"SELECT … ORDER BY …\"`)"
+            f"{table.name}: rows cannot be ordered by {name!r}, a {column.type}: a view has no value of it in the order of "
+            'the column; write SQL with a CAST (`query "SELECT … ORDER BY …"`)'
         )
     return name, name != text
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from cdc_views.model.severity import Severity
 from cdc_views.operations.fidelity import FidelityLine
 from cdc_views.operations.replication import ReplicaReport
+from cdc_views.pages.lineage import Lineage
 from cdc_views.quality.bookkeeping import Ages
 from cdc_views.quality.checks import Check, Status
-from cdc_views.report.lineage import Lineage
 from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.state.tail import Tail
 

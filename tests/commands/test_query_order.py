@@ -11,7 +11,8 @@ from helpers.command_line import CommandLine, table, write_project
 
 SCHEMA = "CREATE TABLE public.t (id int PRIMARY KEY, n int, w text, d numeric, at timestamp);"
 ROWS: list[dict[str, Any]] = [
-    {"id": i, "n": n, "w": w, "d": f"{i}.50", "at": i} for i, (n, w) in enumerate([(3, "b"), (None, "a"), (3, "a"), (1, None), (2, "c")])
+    {"id": i, "n": n, "w": w, "d": f"{i}.50", "at": i}
+    for i, (n, w) in enumerate([(3, "b"), (None, "a"), (3, "a"), (1, None), (2, "c")])
 ]
 
 

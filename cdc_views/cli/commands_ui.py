@@ -1,0 +1,63 @@
+"""`ui`: a local page of the project."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.shared import Request, shared
+from cdc_views.model.extras import needs
+
+
+@shared("project")
+def ui(
+    asked: Request,
+    *,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where to listen; others than this machine need a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="The port; 0: any free one.")] = 8765,
+    token_env: Annotated[
+        str | None, typer.Option("--token-env", metavar="NAME", help="The variable with the token that readers must give.")
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="Serve https: the certificate (PEM).")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")] = None,
+    allow_actions: Annotated[
+        bool, typer.Option("--allow-actions", help="Let readers discard and replay quarantined events.")
+    ] = False,
+) -> None:
+    """Serve pages about the tables on this machine.
+
+    Rows, why each cell has its value, instants, landings, quarantine, tests and proof. Read only; until interrupted.
+    """
+    with needs("`ui`", extra="ui"):
+        from cdc_views.ui.options import is_loopback, ui_options
+        from cdc_views.ui.serving import serve
+
+    log.is_timed = True
+    options = ui_options(
+        host=host,
+        port=port,
+        token_env=token_env,
+        certificate=certificate,
+        key=key,
+        allows_actions=allow_actions,
+        environment=os.environ,
+    )
+    if not is_loopback(host) and options.certificate is None:
+        log.warning("the token and all rows cross the network unencrypted; give --tls-certificate and --tls-key")
+    file = asked.project_file
+    _ = asked.project  # a mistake in it is told before anything listens
+    serve(
+        lambda: Request(file).project,
+        file,
+        options,
+        log=log.error,
+        listens=lambda address: log.info(f"open {address} (read only{', but for quarantine' if allow_actions else ''})"),
+    )

@@ -1,0 +1,43 @@
+"""Leaves a record of a run in the warehouse, for the trends of `ui`; that never makes the run fail."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from cdc_views.cli.log import log
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import ProjectContext
+    from cdc_views.state import Materialization
+
+
+@dataclass(frozen=True, slots=True)
+class RunClock:
+    """Begins with the run of a command, and leaves its record."""
+
+    command: str
+    started: float = field(default_factory=time.monotonic)
+
+    def keep(self, project: ProjectContext, tables: Mapping[str, Mapping[str, Any]]) -> None:
+        """Leave the record of the run with figures of each table; warn where that fails."""
+        from cdc_views.operations.run_records import keep_run
+
+        seconds = time.monotonic() - self.started
+        if why := keep_run(project, self.command, tables, now=datetime.now(timezone.utc), seconds=seconds):
+            log.warning(f"this run leaves no record for `cdc-views ui`: {why}")
+
+
+def figures_of_materialization(done: Materialization) -> dict[str, Any]:
+    """Return what a record keeps of a state's run."""
+    return {
+        "is_new": done.is_new,
+        "raw_version": done.raw_version,
+        "facts": done.facts,
+        "late": done.late,
+        "state_facts": done.state_facts,
+        "state_bytes": done.state_bytes,
+    }

@@ -1,0 +1,128 @@
+"""The data tests of a table: results of this run or the last one, what failed where, and how they went before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdc_views.model.severity import Severity
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.run_records import RunRecord, of_table
+from cdc_views.pages.texts import has_withheld, visible
+from cdc_views.quality.checks import Check, Report, Status
+from cdc_views.quality.conditions import condition_of, test_name
+
+NAME_NO_KEYS = frozenset(
+    {
+        "files_are_whole",
+        "freshness",
+        "nothing_in_quarantine",
+        "only_our_commits",
+        "replica_coverage",
+        "state_lag",
+        "types_as_the_schema_says",
+        "watermark_never_goes_back",
+    }
+)
+"""Tests whose places are files, columns, nodes or commits. Places of other tests may be keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLine:
+    """A test: how it ended, what must hold, and the first places where it does not; `keys` are those that are keys of rows."""
+
+    name: str
+    status: str
+    result: str
+    rule: str
+    condition: str
+    keys: tuple[str, ...]
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The number of tests of one run by outcome, at an instant; a failed test of severity warning is a warning."""
+
+    at: str
+    passed: int
+    failed: int
+    warnings: int
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChecksPage:
+    """The tests. `lines` are of a run of now, worst first, or empty; `history` has earlier runs, oldest first; `last_failed` the
+    names of tests that failed in the last of them.
+    """
+
+    lines: tuple[CheckLine, ...]
+    seconds: float | None
+    history: tuple[Outcomes, ...]
+    last_failed: tuple[tuple[str, str], ...]
+    conditions: tuple[tuple[str, str], ...]
+
+
+def checks_page(table: TableContext, records: Iterable[RunRecord], report: Report | None = None) -> ChecksPage:
+    """Return the page from earlier runs, and from `report`, a run of now."""
+    earlier = of_table(records, table.name)
+    history = tuple(outcomes_of(record, figures) for record, figures in earlier)
+    failed = earlier[-1][1].get("failures", {}) if earlier else {}
+    told = {test_name(test): found.text for test in table.config.tests if (found := condition_of(test)) is not None}
+    lines = () if report is None else tuple(sorted((_line(table, check, told) for check in report.checks), key=_worst))
+    return ChecksPage(
+        lines,
+        None if report is None else report.seconds,
+        history,
+        tuple((str(name), str(result)) for name, result in failed.items()),
+        tuple(told.items()),
+    )
+
+
+def outcomes_of(record: RunRecord, figures: Mapping[str, Any]) -> Outcomes:
+    """Return how the tests of a table ended in an earlier run of `validate`."""
+    counts = (int(figures.get(name, 0)) for name in ("passed", "failed", "warnings", "skipped"))
+    return Outcomes(record.at, *counts)
+
+
+def figures_of(report: Report) -> dict[str, Any]:
+    """Return what a record keeps of a table's tests: counts, and of each that failed its name and a line without keys."""
+    failed = [check for check in report.checks if check.status in (Status.FAILED, Status.ERROR)]
+    warned = [check for check in failed if check.status is Status.FAILED and check.severity is Severity.WARNING]
+    ended = [check.status for check in report.checks]
+    return {
+        "passed": ended.count(Status.PASSED),
+        "failed": len(failed) - len(warned),
+        "warnings": len(warned),
+        "skipped": ended.count(Status.SKIPPED),
+        "failures": {check.name[:200]: _without_places(check)[:300] for check in failed[:20]},
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _without_places(check: Check) -> str:
+    return replace(check, where=()).line() if check.status is Status.FAILED else "cannot be evaluated"
+
+
+def _worst(line: CheckLine) -> int:
+    return {"error": 0, "failed": 1, "warning": 2, "passed": 3}.get(line.status, 4)
+
+
+def _line(table: TableContext, check: Check, conditions: Mapping[str, str]) -> CheckLine:
+    names_no_key = check.name.partition(".")[0] in NAME_NO_KEYS
+    places = tuple(visible(place, most=300) for place in check.where)
+    keys = () if names_no_key else tuple(place for place in check.where if place.startswith("{") and len(place) < 3_000)
+    if has_withheld(table) and not names_no_key and not keys:
+        places = ()
+    is_warning = check.status is Status.FAILED and check.severity is Severity.WARNING
+    return CheckLine(
+        visible(check.name, most=200),
+        "warning" if is_warning else check.status.value,
+        visible(_without_places(check) if check.status is Status.FAILED else check.line(), most=400),
+        visible(check.rule, most=600),
+        visible(conditions.get(check.name, ""), most=2_000),
+        keys,
+        () if keys else places,
+    )

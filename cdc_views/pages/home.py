@@ -1,0 +1,135 @@
+"""The first page: every table in a line, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from typing import Any
+
+from cdc_views.errors import CdcViewsError
+from cdc_views.operations.context import ProjectContext, TableContext
+from cdc_views.operations.run_records import RunRecord, of_table
+from cdc_views.operations.status import TableStatus, status_of
+from cdc_views.operations.verifying.record import record_of
+from cdc_views.pages.checking import Outcomes, outcomes_of
+from cdc_views.pages.texts import visible
+
+PAGE = 50
+"""Tables of a page."""
+
+
+class Level(IntEnum):
+    """How bad a table is off; the least is the worst."""
+
+    BROKEN = 0
+    FAILED = 1
+    WARNED = 2
+    EMPTY = 3
+    UNKNOWN = 4
+    WELL = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is to be said of a table, and the page that has more of it."""
+
+    level: Level
+    text: str
+    page: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableLine:
+    """One table: its status as `status` prints it (None: not looked at yet, or its log is not readable), what is to be said of
+    it, the last run of its tests, and facts landed by earlier runs, oldest first.
+    """
+
+    name: str
+    slug: str
+    status: TableStatus | None = None
+    findings: tuple[Finding, ...] = ()
+    tests: Outcomes | None = None
+    changed: int | None = None
+
+    @property
+    def level(self) -> Level:
+        """The level of the worst finding."""
+        if self.status is None and not self.findings:
+            return Level.UNKNOWN
+        return min((finding.level for finding in self.findings), default=Level.WELL)
+
+
+@dataclass(frozen=True, slots=True)
+class HomePage:
+    """A page of tables, the worst first. `known` of `in_all` have been looked at; `found` match the search; `counts` all tables
+    by level.
+    """
+
+    lines: tuple[TableLine, ...]
+    in_all: int
+    known: int
+    found: int
+    offset: int
+    search: str
+    counts: Mapping[str, int]
+    runs: tuple[RunRecord, ...] = ()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether tables come after those of this page."""
+        return self.offset + len(self.lines) < self.found
+
+
+def line_of(table: TableContext, records: Iterable[RunRecord]) -> TableLine:
+    """Return the line of one table, from logs and records alone."""
+    ran = of_table([record for record in records if record.command == "validate"], table.name)
+    tests = outcomes_of(*ran[-1]) if ran else None
+    try:
+        status = status_of(table)
+        losses = int(record_of(table).last.get("losses", 0))
+    except CdcViewsError as error:
+        broken = Finding(Level.BROKEN, visible(str(error), most=400), "proof")
+        return TableLine(table.name, table.config.slug, None, (broken,), tests)
+    found = tuple(sorted(_findings(status, tests, losses), key=lambda finding: finding.level))
+    changed = None if status.changed_at is None else int(datetime.fromisoformat(status.changed_at).timestamp())
+    return TableLine(table.name, table.config.slug, status, found, tests, changed)
+
+
+def _findings(status: TableStatus, tests: Outcomes | None, losses: int) -> list[Finding]:
+    found = []
+    if status.problem:
+        found.append(Finding(Level.BROKEN, visible(status.problem, most=400), "proof"))
+    if losses:
+        found.append(Finding(Level.FAILED, f"{losses:,} cells lost", "proof"))
+    if tests is not None and tests.failed:
+        found.append(Finding(Level.FAILED, f"{tests.failed:,} failed", "tests"))
+    if status.quarantined:
+        found.append(Finding(Level.WARNED, f"{status.quarantined:,} in quarantine", "quarantine"))
+    if tests is not None and tests.warnings:
+        found.append(Finding(Level.WARNED, f"{tests.warnings:,} {'warning' if tests.warnings == 1 else 'warnings'}", "tests"))
+    if status.raw_version is None and not status.problem:
+        found.append(Finding(Level.EMPTY, "nothing landed", "landings"))
+    return found
+
+
+def home_page(
+    project: ProjectContext, known: Mapping[str, TableLine], *, search: str = "", offset: int = 0, runs: Iterable[RunRecord] = ()
+) -> HomePage:
+    """Return the page from the lines that are known so far, by table name; opens no table."""
+    names = {config.name: config.slug for config in project.config.tables}
+    lines = [known.get(name) or TableLine(name, slug) for name, slug in names.items()]
+    counts: dict[str, int] = {level.name.lower(): 0 for level in Level}
+    for line in lines:
+        counts[line.level.name.lower()] += 1
+    asked = search.casefold().split()
+    found = [line for line in lines if all(word in line.name.casefold() for word in asked)]
+    found.sort(key=lambda line: (line.level, -sum(_weight(line)), line.name))
+    looked = sum(name in known for name in names)
+    return HomePage(tuple(found[offset : offset + PAGE]), len(lines), looked, len(found), offset, search, counts, tuple(runs))
+
+
+def _weight(line: TableLine) -> tuple[Any, ...]:
+    quarantined = 0 if line.status is None else line.status.quarantined
+    return (0 if line.tests is None else line.tests.failed * 1_000, quarantined)

@@ -1,0 +1,107 @@
+"""What landed, when, of which node; what landed too late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.explained import part_row, value_text
+from cdc_views.operations.lateness import LatePart, late_of
+from cdc_views.operations.replication import ReplicaReport, expected_of, replicas
+from cdc_views.pages.texts import MASKED, ShownValue, masked_columns, shown_value, visible
+from cdc_views.rules.codec.row_texts import plain
+from cdc_views.rules.codec.times import instant_text
+from cdc_views.state.tail import dropped_through, landings
+from cdc_views.storage.data_files import DataFile
+from cdc_views.storage.table_log import TableLog
+
+RECENT = 400
+"""Commits of raw, the newest, that the drawing has."""
+LATE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class LandedBatch:
+    """Facts that one commit landed; `at` is the instant of the commit, in ms."""
+
+    at: int
+    facts: int
+
+
+@dataclass(frozen=True, slots=True)
+class LateChange:
+    """A change that landed too late to be merged."""
+
+    key: str
+    what: str
+    column: str
+    value: ShownValue
+    written: str
+    landed: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class LandingsPage:
+    """The newest landings, oldest first, the facts of raw, and what was late. `has_earlier`: others came before these."""
+
+    batches: tuple[LandedBatch, ...] = ()
+    has_earlier: bool = False
+    late: tuple[LateChange, ...] = ()
+    late_in_all: int = 0
+
+
+def landings_page(table: TableContext) -> LandingsPage:
+    """Return the page from logs alone, but for what was late."""
+    log = TableLog.find(table.raw.location)
+    if log is None:
+        return LandingsPage()
+    after = max(-1, log.version - RECENT)
+    batches = tuple(_batches(log, after))
+    late = late_of(table)
+    return LandingsPage(batches, after >= 0, tuple(_late(table, late[-LATE:])), len(late))
+
+
+def _batches(log: TableLog, after: int) -> list[LandedBatch]:
+    found = []
+    for commit in landings(log, after=after, through=log.version):
+        facts = [DataFile.of(file).told or 0 for file in commit.files]
+        if commit.committed is not None:
+            found.append(LandedBatch(commit.committed, sum(facts)))
+    return found
+
+
+def _late(table: TableContext, parts: Sequence[LatePart]) -> list[LateChange]:
+    masked, found = masked_columns(table), []
+    for part in parts:
+        row = part_row(table.schema, part)
+        column = part.column
+        value = "null"
+        if column is not None and part.value is not None:
+            value = value_text(column.type, part.path, part.value)
+        found.append(
+            LateChange(
+                visible(row["key"], most=200),
+                str(plain(row["what"])),
+                "" if column is None else column.name,
+                MASKED if column is not None and column.name in masked and value != "null" else shown_value(value),
+                row["written"],
+                instant_text(part.landed_at),
+                visible(part.origin.node, most=60),
+            )
+        )
+    return found
+
+
+def replicas_of(table: TableContext) -> tuple[ReplicaReport | None, str]:
+    """Return the copies of each change by node, as `replicas` counts them, or why they cannot be counted; reads all of raw."""
+    if not table.format.carries_node:
+        return None, f"events of {table.format.name} do not say which replica they come from"
+    if table.config.replication_factor is None:
+        return None, "the project file gives no replication_factor"
+    if TableLog.find(table.raw.location) is None:
+        return None, "nothing has landed yet"
+    if dropped_through(table.raw.location) is not None:
+        return None, "events were dropped from raw, so that this would be wrong"
+    return replicas(table, expected_of(table)), ""

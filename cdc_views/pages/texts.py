@@ -1,0 +1,68 @@
+"""Texts of others, safe to read: no letter that is not seen, none that turns the line around, none too long."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdc_views.model.column_policies import Policy
+from cdc_views.rules.codec.row_texts import plain
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+LONGEST = 160
+"""Letters of a value in a table of many."""
+LONGEST_ALONE = 4_000
+"""Letters of a value that a page is about."""
+
+
+def visible(text: str, *, most: int = LONGEST_ALONE) -> str:
+    r"""Return a text whose unprintable letters, those that change the direction of others among them, are written out.
+
+    >>> visible("a\u202eb\n"), visible("abcdef", most=3)
+    ('a\\u202eb\\n', 'abc… (6 letters)')
+    """
+    shown = text[:most]
+    if not shown.isprintable():
+        shown = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in shown)
+    return shown if len(text) <= most else f"{shown}… ({len(text):,} letters)"
+
+
+def visible_lines(text: str, *, most: int = 1 << 18) -> str:
+    """As `visible`, and its lines stay lines."""
+    return "\n".join(visible(line, most=most) for line in text[:most].split("\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownValue:
+    """A value on a page; `kind` is value, null, masked, or text of no letters (empty)."""
+
+    text: str
+    kind: str = "value"
+
+
+MASKED = ShownValue("masked", "masked")
+
+
+def shown_value(text: str, *, most: int = LONGEST) -> ShownValue:
+    """Return a JSON text as a page shows it.
+
+    >>> shown_value('"x"'), shown_value("null"), shown_value('""')
+    (ShownValue(text='x', kind='value'), ShownValue(text='null', kind='null'), ShownValue(text='empty', kind='empty'))
+    """
+    if text == "null":
+        return ShownValue("null", "null")
+    told = plain(text)
+    return ShownValue(visible(told, most=most)) if told else ShownValue("empty", "empty")
+
+
+def masked_columns(table: TableContext) -> frozenset[str]:
+    """Return the columns whose values no page shows: a mask may be younger than what landed."""
+    return frozenset(name for name, one in table.config.policies.columns.items() if one.policy is Policy.MASK)
+
+
+def has_withheld(table: TableContext, columns: Collection[str] = ()) -> bool:
+    """Whether events of the table may hold what no page shows."""
+    return bool(table.config.policies.columns) or bool(columns)

@@ -1,0 +1,50 @@
+"use strict";
+// Everything works without this; with it: arrow keys in rows, parts that come later, sliders, and / for the search.
+(() => {
+  const rows = [...document.querySelectorAll(".rows tbody tr")].map((row) => [...row.querySelectorAll("a")]);
+  rows.forEach((links) => links.slice(1).forEach((link) => { link.tabIndex = -1; }));
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, select, textarea");
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      document.getElementById("search").focus();
+      return;
+    }
+    const step = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
+    const y = rows.findIndex((links) => links.includes(document.activeElement));
+    if (!step || y < 0) return;
+    const x = rows[y].indexOf(document.activeElement);
+    const next = rows[y + step[0]]?.[Math.min(x, rows[y + step[0]].length - 1) + step[1]];
+    if (next) {
+      event.preventDefault();
+      next.focus();
+      next.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
+  });
+
+  for (const part of document.querySelectorAll("[data-part]")) {
+    const link = part.querySelector("a");
+    link.addEventListener("click", async (event) => {
+      event.preventDefault();
+      part.setAttribute("aria-busy", "true");
+      link.textContent = "Counting …";
+      try {
+        const answer = await fetch(`${part.dataset.part}?part=1`, { credentials: "same-origin" });
+        if (!answer.ok) throw new Error(String(answer.status));
+        part.replaceChildren(...new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes);
+      } catch {
+        link.textContent = "That failed; try again";
+      }
+      part.removeAttribute("aria-busy");
+    });
+  }
+
+  for (const slider of document.querySelectorAll("[data-sets]")) {
+    slider.addEventListener("input", () => {
+      document.getElementById(slider.dataset.sets).value = new Date(slider.value * 1000).toISOString().replace(".000Z", "Z");
+    });
+  }
+
+  const again = document.querySelector("[data-again]");
+  if (again) setTimeout(() => { if (!document.activeElement.matches("input")) location.reload(); }, Number(again.dataset.again));
+})();
