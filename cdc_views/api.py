@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdc_views.operations.reading import StatementOptions
     from cdc_views.operations.statements import StatementResult
     from cdc_views.operations.writing import RowsWritten
-    from cdc_views.report import RunReport
+    from cdc_views.pages.report import RunReport
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,8 +142,8 @@ class Project(ProjectContext):
         with_values: bool = False,
         results: Path | None = None,
     ) -> RunReport:
-        """Write a static site of the project into a folder, and return its content; see `cdc_views.report.report_of`."""
-        from cdc_views.report import report_of, write_site
+        """Write a static site of the project into a folder, and return its content; see `cdc_views.pages.report.report_of`."""
+        from cdc_views.pages.report import report_of, write_site
 
         found = report_of(
             self, tables=tables, now=now, as_of=as_of, engine=engine, dialects=dialects, recent=recent,

@@ -73,19 +73,11 @@ class Table(TableContext):
     def query(
         self,
         *,
-        as_of: Instant | None = None,
-        where: str | None = None,
-        columns: Sequence[str] = (),
-        limit: int | None = None,
-        engine: str | None = None,
-        strategy: str | Strategy | None = None,
-        landed_as_of: Instant | None = None,
-        written_as_of: Instant | None = None,
-        raw_only: bool = False,
-        confirmed: bool = False,
-        order_by: Sequence[str] = (),
-        offset: int = 0,
-    ) -> Result:
+        as_of: Instant | None = None, where: str | None = None, columns: Sequence[str] = (), limit: int | None = None,
+        engine: str | None = None, strategy: str | Strategy | None = None, landed_as_of: Instant | None = None,
+        written_as_of: Instant | None = None, raw_only: bool = False, confirmed: bool = False,
+        order_by: Sequence[str] = (), offset: int = 0,
+    ) -> Result:  # fmt: skip
         """Return the rows of the merged view; needs neither view nor state, but reads less if the table has a state.
 
         Args:
@@ -99,7 +91,7 @@ class Table(TableContext):
             written_as_of: Leave out what was written later; reads raw, too.
             raw_only: Do not read state.
             confirmed: Count only cell facts that a quorum of the replicas has shown; reads raw.
-            order_by: The columns to order by, before the key's order; `-` before a name for descending, nulls last.
+            order_by: The columns to order by, before the key; `-` before a name for descending.
             offset: Leave out so many rows first.
 
         Raises:

@@ -16,6 +16,7 @@ from cdc_views.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from cdc_views.operations.erasing.forgetting import Erasure
+    from cdc_views.operations.rebuilding import Rebuilt
 
 _DIFFERENCES = ("key", "column", "before", "after")
 _REMOVED = ("what", "location", "rows")
@@ -56,14 +57,17 @@ def rebuild(
     log.info(f"{table}: {found.equal:,} rows equal, {found.changed:,} changed, {found.gone:,} gone, {found.new:,} new")
     if found.uncompared:
         log.warning(f"{table}: too many differ; {found.uncompared:,} rows more are near others that differ and were not compared")
-    if done.is_switched:
-        log.info(f"{table}: generation {done.generation} of the state is read now; `rebuild {table} --back` undoes it")
-    elif not found.is_equal:
-        given = f"{' --with-late' if with_late else ''}{' --with-state' if with_state else ''}"
-        again = f"rebuild {table}{given} --accept"
-        log.warning(f"{table}: the state stays generation {done.before}; `{again}` switches all the same")
+    _tell_of_switch(table, done, given=f"{' --with-late' if with_late else ''}{' --with-state' if with_state else ''}")
     if not (found.is_equal or done.is_switched):
         raise typer.Exit(1)
+
+
+def _tell_of_switch(table: str, done: Rebuilt, *, given: str) -> None:
+    if done.is_switched:
+        log.info(f"{table}: generation {done.generation} of the state is read now; `rebuild {table} --back` undoes it")
+    elif not done.comparison.is_equal:
+        again = f"rebuild {table}{given} --accept"
+        log.warning(f"{table}: the state stays generation {done.before}; `{again}` switches all the same")
 
 
 def _key(key: dict[str, str]) -> str:

@@ -58,21 +58,25 @@ def validate(
 ) -> None:
     """Run the data tests of each table; exit code 1 if one fails."""
     from cdc_views.model.severity import Severity
-    from cdc_views.pages.checking import figures_of
 
     if fail_on not in _SEVERITIES:
         raise UsageError(f"--fail-on is {fail_on!r}{did_you_mean(fail_on, _SEVERITIES)}; warning or error was expected")
-    run, clock = _validation(contract), RunClock("validate")
-    tables = asked.tables
+    run, clock, tables = _validation(contract), RunClock("validate"), asked.tables
     reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in tables]
     if _is_wanted(asked.project) if docs is None else docs:
         reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
-    clock.keep(asked.project, {report.table: figures_of(report) for report in reports})
+    _keep(clock, asked.project, reports)
     checks = [(report.table, check) for report in reports for check in report.checks]
     told = ("status", "severity")
     asked.print(_COLUMNS, ({"table": t, "check": c.name, **fields_of(c, told), "result": c.line()} for t, c in checks))
     _write(reports, junit=junit, json_file=json_file)
     _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
+
+
+def _keep(clock: RunClock, loaded: Project, reports: Sequence[Report]) -> None:
+    from cdc_views.pages.checking import figures_of
+
+    clock.keep(loaded, {report.table: figures_of(report) for report in reports})
 
 
 def _complain(failed: Sequence[tuple[str, Check]]) -> None:
@@ -152,8 +156,8 @@ def report(
 
     Landings, tests, fidelity, cost, and a page per table with SQL, lineage and recent rows.
     """
+    from cdc_views.pages.report import report_of, write_site
     from cdc_views.pages.wording import counted
-    from cdc_views.report import report_of, write_site
 
     tables = asked.tables
     if out.is_file():

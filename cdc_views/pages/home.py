@@ -15,6 +15,7 @@ from cdc_views.operations.status import TableStatus, status_of
 from cdc_views.operations.verifying.record import record_of
 from cdc_views.pages.checking import Outcomes, outcomes_of
 from cdc_views.pages.texts import visible
+from cdc_views.pages.wording import counted
 
 PAGE = 50
 """Tables of a page."""
@@ -32,7 +33,7 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TableFinding:
     """What is to be said of a table, and the page that has more of it."""
 
     level: Level
@@ -49,7 +50,7 @@ class TableLine:
     name: str
     slug: str
     status: TableStatus | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[TableFinding, ...] = ()
     tests: Outcomes | None = None
     changed: int | None = None
 
@@ -90,27 +91,27 @@ def line_of(table: TableContext, records: Iterable[RunRecord]) -> TableLine:
         status = status_of(table)
         losses = int(record_of(table).last.get("losses", 0))
     except CdcViewsError as error:
-        broken = Finding(Level.BROKEN, visible(str(error), most=400), "proof")
+        broken = TableFinding(Level.BROKEN, visible(str(error), most=400), "proof")
         return TableLine(table.name, table.config.slug, None, (broken,), tests)
     found = tuple(sorted(_findings(status, tests, losses), key=lambda finding: finding.level))
     changed = None if status.changed_at is None else int(datetime.fromisoformat(status.changed_at).timestamp())
     return TableLine(table.name, table.config.slug, status, found, tests, changed)
 
 
-def _findings(status: TableStatus, tests: Outcomes | None, losses: int) -> list[Finding]:
+def _findings(status: TableStatus, tests: Outcomes | None, losses: int) -> list[TableFinding]:
     found = []
     if status.problem:
-        found.append(Finding(Level.BROKEN, visible(status.problem, most=400), "proof"))
+        found.append(TableFinding(Level.BROKEN, visible(status.problem, most=400), "proof"))
     if losses:
-        found.append(Finding(Level.FAILED, f"{losses:,} cells lost", "proof"))
+        found.append(TableFinding(Level.FAILED, f"{losses:,} cells lost", "proof"))
     if tests is not None and tests.failed:
-        found.append(Finding(Level.FAILED, f"{tests.failed:,} failed", "tests"))
+        found.append(TableFinding(Level.FAILED, f"{tests.failed:,} failed", "tests"))
     if status.quarantined:
-        found.append(Finding(Level.WARNED, f"{status.quarantined:,} in quarantine", "quarantine"))
+        found.append(TableFinding(Level.WARNED, f"{status.quarantined:,} in quarantine", "quarantine"))
     if tests is not None and tests.warnings:
-        found.append(Finding(Level.WARNED, f"{tests.warnings:,} {'warning' if tests.warnings == 1 else 'warnings'}", "tests"))
+        found.append(TableFinding(Level.WARNED, counted(tests.warnings, "warning"), "tests"))
     if status.raw_version is None and not status.problem:
-        found.append(Finding(Level.EMPTY, "nothing landed", "landings"))
+        found.append(TableFinding(Level.EMPTY, "nothing landed", "landings"))
     return found
 
 

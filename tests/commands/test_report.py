@@ -16,7 +16,7 @@ from helpers.command_line import CommandLine, table, write_project
 from cdc_views.api import Project
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.report import RunReport, pages_of
+from cdc_views.pages.report import RunReport, pages_of
 from cdc_views.rules.facts import Origin
 
 pytestmark = pytest.mark.heavy

@@ -13,9 +13,9 @@ import pytest
 from helpers.command_line import CommandLine, table, write_project
 
 from cdc_views.api import Project
+from cdc_views.pages.server.site import Asked, Site
 from cdc_views.pages.texts import shown_value
 from cdc_views.project.paths import slug_of
-from cdc_views.ui.site import Asked, Site
 
 CASES = {"wide3": "hid211.orders", "names3": "hid311.OrderItems", "types3": "hid111.typed"}
 NOW = 1_795_320_000

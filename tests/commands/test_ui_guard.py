@@ -17,9 +17,9 @@ from cdc_views.api import Project
 from cdc_views.cli import main
 from cdc_views.errors import UsageError
 from cdc_views.operations.quarantining import waiting_of
-from cdc_views.ui.guarding import HEADERS
-from cdc_views.ui.options import ui_options
-from cdc_views.ui.site import Asked, Site
+from cdc_views.pages.server.guarding import HEADERS
+from cdc_views.pages.server.options import ui_options
+from cdc_views.pages.server.site import Asked, Site
 
 TOKEN = "a-token-of-thirty-letters-or-so"
 ORDERS = "/t/shop_orders"

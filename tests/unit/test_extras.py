@@ -49,6 +49,7 @@ ASKED = {
     "Sentry": (["python", "from cdc_producers.reports import _client; _client('https://k@127.0.0.1/1', None)"], "producers"),
     "to_pandas": (["python", QUERY], "pandas"),
     "SQLMesh's macro": (["python", "import cdc_views.export.sqlmesh.macros"], "sqlmesh"),
+    "pages in a browser": (["ui"], "ui"),
     "dbt's plugin": (["python", "import cdc_views.export.dbt.duckdb_plugin"], "dbt"),
 }
 

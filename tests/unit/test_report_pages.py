@@ -18,8 +18,8 @@ from helpers.reporting import AS_OF, COLUMN, EMPTY_TABLE, NODE, SECRET, TEST, la
 
 from cdc_views.api import Project
 from cdc_views.model.severity import Severity
+from cdc_views.pages.report import RunReport, pages_of, report_of
 from cdc_views.quality.checks import Check, records
-from cdc_views.report import RunReport, pages_of, report_of
 
 pytestmark = pytest.mark.heavy
 

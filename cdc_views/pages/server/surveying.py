@@ -8,7 +8,7 @@ from threading import Lock, Thread
 
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.run_records import RunRecord
-from cdc_views.pages.home import Finding, Level, TableLine, line_of
+from cdc_views.pages.home import Level, TableFinding, TableLine, line_of
 from cdc_views.pages.texts import visible
 
 FRESH = 10.0
@@ -53,5 +53,5 @@ def _line(table: TableContext, records: list[RunRecord]) -> TableLine:
     try:
         return line_of(table, records)
     except Exception as error:  # one table that nobody foresaw does not hide the others
-        broken = Finding(Level.BROKEN, visible(f"{type(error).__name__}: {error}", most=400), "proof")
+        broken = TableFinding(Level.BROKEN, visible(f"{type(error).__name__}: {error}", most=400), "proof")
         return TableLine(table.name, table.config.slug, None, (broken,))

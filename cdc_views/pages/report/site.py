@@ -19,8 +19,8 @@ from cdc_views.formats.base import Verdict
 from cdc_views.operations.replication import ReplicaReport
 from cdc_views.pages import plots, wording
 from cdc_views.pages.plots import BarPart
+from cdc_views.pages.report.model import RawFigures, RunReport, TableReport
 from cdc_views.quality.checks import Check, Status
-from cdc_views.report.model import RawFigures, RunReport, TableReport
 from cdc_views.sql.statements import template_folder
 
 INDEX = "index.html"

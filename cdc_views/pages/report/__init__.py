@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import UsageError
+from cdc_views.pages.report.collecting import RECENT, collect
+from cdc_views.pages.report.model import RunReport
+from cdc_views.pages.report.site import pages_of, write_site
 from cdc_views.quality.checks import read_results
-from cdc_views.report.collecting import RECENT, collect
-from cdc_views.report.model import RunReport
-from cdc_views.report.site import pages_of, write_site
 from cdc_views.rules.instants import Instant, epoch_seconds
 
 if TYPE_CHECKING:

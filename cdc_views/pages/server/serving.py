@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from cdc_views.errors import EngineError
-from cdc_views.ui.app import UiApp
-from cdc_views.ui.guarding import Guard
-from cdc_views.ui.options import UiOptions
-from cdc_views.ui.site import Site
+from cdc_views.model.extras import needs
+from cdc_views.pages.server.app import UiApp
+from cdc_views.pages.server.guarding import Guard
+from cdc_views.pages.server.options import UiOptions
+from cdc_views.pages.server.site import Site
+
+with needs("`ui`", extra="ui"):
+    import uvicorn
 
 _MOST_CONNECTIONS = 100
 _GRACE = 3

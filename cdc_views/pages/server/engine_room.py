@@ -7,7 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TypeVar
 
-from anyio import to_thread
+from cdc_views.model.extras import needs
+
+with needs("`ui`", extra="ui"):
+    from anyio import to_thread
+
 
 _T = TypeVar("_T")
 AT_ONCE = 3

@@ -8,20 +8,22 @@ from datetime import datetime, timezone
 from functools import partial
 from urllib.parse import parse_qs
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp
-
 from cdc_views.errors import CdcViewsError
+from cdc_views.model.extras import needs
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import replay_waiting
 from cdc_views.operations.quarantining import discard
 from cdc_views.pages.rendering import ASSETS, Links, asset, rendered
-from cdc_views.ui.engine_room import EngineRoom
-from cdc_views.ui.guarding import COOKIE, Guard, Guarded
-from cdc_views.ui.site import READS_LOGS, Asked, Site, clock
+from cdc_views.pages.server.engine_room import EngineRoom
+from cdc_views.pages.server.guarding import COOKIE, Guard, Guarded
+from cdc_views.pages.server.site import READS_LOGS, Asked, Site, clock
+
+with needs("`ui`", extra="ui"):
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+    from starlette.routing import Route
+    from starlette.types import ASGIApp
 
 _FORM_BYTES = 64 << 10
 _PAUSE = 0.5

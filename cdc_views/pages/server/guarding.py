@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from cdc_views.model.extras import needs
+from cdc_views.pages.server.options import UiOptions, is_loopback
 
-from cdc_views.ui.options import UiOptions, is_loopback
+with needs("`ui`", extra="ui"):
+    from starlette.datastructures import Headers, MutableHeaders
+    from starlette.requests import Request
+    from starlette.responses import PlainTextResponse, RedirectResponse, Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "cdc-views-session"
 POLICY = "default-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

@@ -27,6 +27,7 @@ from cdc_views.operations.querying import explain_row, query_table
 from cdc_views.operations.replication import ReplicaReport, expected_of, replicas
 from cdc_views.operations.verifying.record import record_of
 from cdc_views.pages.lineage import lineage_of
+from cdc_views.pages.report.model import Extent, Landing, RawFigures, RecentRow, RunReport, StateFigures, TableReport, ViewText
 from cdc_views.plan import names
 from cdc_views.plan.expr import Agg, Call, Each, Expr, Field, Fold, Greatest, Item, Lit, Named, Op, col
 from cdc_views.plan.nodes import Aggregate, Node, Ordered, Scan
@@ -36,7 +37,6 @@ from cdc_views.project.paths import slug_of
 from cdc_views.quality.bookkeeping import ages, quarantine
 from cdc_views.quality.checks import Check, key_text
 from cdc_views.quality.validating import validate_table
-from cdc_views.report.model import Extent, Landing, RawFigures, RecentRow, RunReport, StateFigures, TableReport, ViewText
 from cdc_views.rules.facts import FactKind
 from cdc_views.sql.dialects import dialect
 from cdc_views.state.tail import dropped_through, tail_of

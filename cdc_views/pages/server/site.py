@@ -28,9 +28,9 @@ from cdc_views.pages.landings import landings_page, replicas_of
 from cdc_views.pages.nodes import node_lines
 from cdc_views.pages.proving import proof_page
 from cdc_views.pages.rendering import Links, rendered
+from cdc_views.pages.server.surveying import Survey
 from cdc_views.quality.validating import validate_table
 from cdc_views.rules.codec.times import second_text
-from cdc_views.ui.surveying import Survey
 
 MOST_OFFSET = 10_000_000
 
