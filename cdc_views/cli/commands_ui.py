@@ -43,7 +43,6 @@ def ui(
         from cdc_views.pages.server.options import is_loopback, ui_options
         from cdc_views.pages.server.serving import serve
 
-    log.is_timed = True
     options = ui_options(
         host=host,
         port=port,
@@ -57,6 +56,7 @@ def ui(
         log.warning("the token and all rows cross the network unencrypted; give --tls-certificate and --tls-key")
     file = asked.project_file
     _ = asked.project  # a mistake in it is told before anything listens
+    log.is_timed = True
     serve(
         lambda: Request(file).project,
         file,

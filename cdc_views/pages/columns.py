@@ -11,6 +11,9 @@ from cdc_views.operations.generating import generate_view
 from cdc_views.pages.lineage import Lineage, lineage_of
 from cdc_views.pages.texts import masked_columns
 
+DRAWN = 40
+"""Columns whose origin is drawn."""
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnLine:
@@ -53,4 +56,5 @@ def columns_page(table: TableContext) -> ColumnsPage:
         sql = generate_view(table, dialect)
     except UnsupportedError as error:
         refusal = str(error)
-    return ColumnsPage(columns, others, lineage_of(table.relation), dialect, sql, refusal, table.schema.description)
+    drawn = tuple(column.name for column in columns[:DRAWN])
+    return ColumnsPage(columns, others, lineage_of(table.relation, drawn), dialect, sql, refusal, table.schema.description)

@@ -12,8 +12,8 @@ from cdc_views.pages.lineage import ColumnLineage, Lineage
 from cdc_views.pages.texts import visible
 
 _ROW, _TOP = 24, 26
-MOST_COLUMNS = 40
-"""Columns of a view in a drawing of lineage."""
+MOST_RAW = 80
+"""Raw columns in a drawing of lineage."""
 _LANES = 8
 
 
@@ -35,13 +35,10 @@ def _markup(root: ET.Element) -> Markup:
 
 def lineage_graph(lineage: Lineage) -> Markup:
     """Return the raw columns at the left, the view's at the right; a full line gives a value, a dashed one decides among them."""
-    columns = lineage.columns[:MOST_COLUMNS]
-    raw = list(dict.fromkeys(one.name for column in columns for one in (*column.given, *column.decided)))[: 2 * MOST_COLUMNS]
+    columns = lineage.columns
+    raw = list(dict.fromkeys(one.name for column in columns for one in (*column.given, *column.decided)))[:MOST_RAW]
     height = _TOP + _ROW * max(len(raw), len(columns)) + 8
-    more = len(lineage.columns) - len(columns)
-    label = f"{len(raw)} raw columns give and decide {len(columns)} columns of the view" + (
-        f", {more} more are left out" if more else ""
-    )
+    label = f"{len(raw)} raw columns give and decide {len(columns)} columns of the view"
     root = _root(720, height, label, "lineage")
     _element(root, "text", "raw table", x=8, y=16, class_="head")
     _element(root, "text", "view", x=712, y=16, class_="head end")

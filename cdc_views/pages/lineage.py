@@ -68,11 +68,11 @@ class Lineage:
         return tuple((tuple(names), decided) for decided, names in found.items())
 
 
-def lineage_of(relation: Relation) -> Lineage:
-    """Return the origin of each column of the table's view; the same for all strategies and engines."""
-    ask = Ask(relation)
+def lineage_of(relation: Relation, columns: tuple[str, ...] = ()) -> Lineage:
+    """Return the origin of columns of the table's view (default: of all); the same for all strategies and engines."""
+    ask = Ask(relation, columns=columns)
     root, schema = build(ask), relation.schema
-    columns = []
+    found = []
     for name, output in output_names(ask):
         walk = _Walk()
         walk.column(root, output, gives=True)
@@ -80,13 +80,13 @@ def lineage_of(relation: Relation) -> Lineage:
         known = {(one.name, one.is_ours) for one in given}
         decided = [one for one in _named(schema, walk.decided) if (one.name, one.is_ours) not in known]
         column = schema.column(name)
-        columns.append(ColumnLineage(name, str(column.type), tuple(given), tuple(decided), column.description))
+        found.append(ColumnLineage(name, str(column.type), tuple(given), tuple(decided), column.description))
     rows = _Walk()
     for node in in_order(root):
         if isinstance(node, Select) and node.where is not None:
             rows.expression(node.where, (node.source,), gives=False)
     keys = {column.name for column in schema.row_key}
-    return Lineage(tuple(columns), tuple(one for one in _named(schema, rows.decided) if one.name not in keys))
+    return Lineage(tuple(found), tuple(one for one in _named(schema, rows.decided) if one.name not in keys))
 
 
 @dataclass(slots=True)
