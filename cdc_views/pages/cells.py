@@ -172,7 +172,7 @@ def _answer(explanation: Explanation, column: str) -> str:
     told += f", told by {nodes:,} {'node' if nodes == 1 else 'nodes'}" if winner.outcome is Outcome.SHOWN else ""
     beaten = Counter(one.rule for one in place.candidates if not one.is_winner)
     lost = ", ".join(f"{count:,} {_BEATEN.get(rule, rule)} ({rule})" for rule, count in beaten.items())
-    return f"{told}. It beat {sum(beaten.values()):,}: {lost}" if beaten else told
+    return f"{told}. It beat {lost}" if beaten else told
 
 
 def _candidate(row: JsonRow, masked: frozenset[str], *, is_micros: bool) -> CellCandidate:
