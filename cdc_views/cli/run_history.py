@@ -23,8 +23,8 @@ class RunClock:
     started: float = field(default_factory=time.monotonic)
 
     def keep(self, project: ProjectContext, tables: Mapping[str, Mapping[str, Any]]) -> None:
-        """Leave the record of the run with figures of each table; warn where that fails. A run that failed for all leaves none: its
-        error is told already, and where the warehouse is away the record would only tell it again.
+        """Leave the record of the run with figures of each table; warn where that fails. A run that failed for all leaves none:
+        where the warehouse is away, the record would only tell that once more.
         """
         if not tables:
             return
