@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from decimal import Decimal
+from typing import Any
 
 from deltalake import DeltaTable
 
@@ -17,7 +18,7 @@ from cdc_views.landing.checkpoints import age, before, remove
 from cdc_views.landing.delta import LANDED, delta_errors, record
 from cdc_views.landing.digests import FOLDER, note_missing
 from cdc_views.landing.spreading import HERE, Tasks
-from cdc_views.storage.delta_log import LOG
+from cdc_views.storage.delta_log import LOG, in_place_of
 from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.places import Place, place_of, write_whole
@@ -72,19 +73,19 @@ def begin_log_at(location: str, version: int) -> None:
 
 
 def _drop_values(entry: Place) -> None:
-    lines = entry.read_bytes().splitlines()
+    content = entry.read_bytes()
     try:
-        kept = [_without_values(line) for line in lines]
+        actions = [json.loads(line) for line in content.splitlines() if line.strip()]
+        has_changed = [_drop_values_of(action) for action in actions]
     except ValueError:  # nobody can read it
         remove(entry)
         return
-    if kept != lines:
-        write_whole(entry, "".join(f"{line.decode()}\n" for line in kept))
+    if any(has_changed):
+        write_whole(entry, in_place_of(content, actions).decode())
 
 
-def _without_values(line: bytes) -> bytes:
-    """Return an action of Delta's log without bounds of values, but of landing times, and without conditions."""
-    action = json.loads(line) if line.strip() else {}
+def _drop_values_of(action: dict[str, Any]) -> bool:
+    """Drop bounds of values, but of landing times, and conditions from an action of Delta's log; return whether it had any."""
     changed = False
     for file in (action[kind] for kind in ("add", "remove") if kind in action):
         if file.get("stats"):
@@ -98,7 +99,7 @@ def _without_values(line: bytes) -> bytes:
     if not asked.keys() <= _NO_CONDITIONS:
         action["commitInfo"]["operationParameters"] = {name: asked[name] for name in asked.keys() & _NO_CONDITIONS}
         changed = True
-    return json.dumps(action, separators=(",", ":")).encode() if changed else line
+    return changed
 
 
 def active_files(table: DeltaTable) -> set[str]:

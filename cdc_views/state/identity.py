@@ -13,11 +13,11 @@ from hashlib import sha256
 
 from cdc_views.errors import EngineError
 from cdc_views.storage.conflicts import ConflictError
+from cdc_views.storage.delta_log import DIGEST_BITS, digest_of
 from cdc_views.storage.table_log import TableLog
 
 _STEP_BITS = 11
-_ENTRY_BITS = 22
-_VERSION_SHIFT = _STEP_BITS + _ENTRY_BITS
+_VERSION_SHIFT = _STEP_BITS + DIGEST_BITS
 _ID_BITS = 63
 _MOST = (1 << _ID_BITS) - 1
 
@@ -62,7 +62,7 @@ class Mark:
         >>> Mark.of(Mark(7, 123, 2).number)
         Mark(version=7, entry=123, step=2)
         """
-        entry = (number >> _STEP_BITS) & ((1 << _ENTRY_BITS) - 1)
+        entry = (number >> _STEP_BITS) & ((1 << DIGEST_BITS) - 1)
         return cls(number >> _VERSION_SHIFT, entry, number & ((1 << _STEP_BITS) - 1))
 
     def following(self) -> Mark:
@@ -87,7 +87,7 @@ def id_digest(raw: TableLog) -> int:
 def entry_digest(log: TableLog, version: int) -> int:
     """Return a digest, above 0, of a version's log entry; 0 if it is gone."""
     content = log.entry(version)
-    return 0 if content is None else int.from_bytes(sha256(content).digest()[:8], "big") % ((1 << _ENTRY_BITS) - 1) + 1
+    return 0 if content is None else digest_of(content)
 
 
 def why_not_continued(raw: TableLog, version: int, entry: int) -> str:

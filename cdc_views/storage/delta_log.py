@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,30 @@ DRAFT = "_draft-"
 """What the name of a folder begins with in which an engine writes files before they get their places."""
 _ENGINE = "cdc-views"
 _ENTRIES_AT_ONCE = 64
+
+
+DIGEST_BITS = 22
+_DIGEST = "cdcViewsEntry"
+"""The member of `commitInfo` with the digest of the entry that this one replaced."""
+
+
+def digest_of(content: bytes) -> int:
+    """Return the digest, above 0, of a log entry; of one that `in_place_of` wrote, that of the entry before."""
+    if _DIGEST.encode() in content:
+        for action in map(json.loads, filter(None, content.splitlines())):
+            if noted := (action.get("commitInfo") or {}).get(_DIGEST):
+                return int(noted)
+    return int.from_bytes(sha256(content).digest()[:8], "big") % ((1 << DIGEST_BITS) - 1) + 1
+
+
+def in_place_of(before: bytes, actions: Iterable[dict[str, Any]]) -> bytes:
+    """Return an entry of `actions` that takes the place of another one and keeps its digest: it is the same commit."""
+    written = list(actions)
+    if not any("commitInfo" in action for action in written):
+        written.append({"commitInfo": {}})
+    info = next(action["commitInfo"] for action in written if "commitInfo" in action)
+    info[_DIGEST] = digest_of(before)
+    return b"".join(json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in written)
 
 
 def entry_of(folder: Place | str, version: int) -> Place:

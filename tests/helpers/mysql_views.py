@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdc_producers.binlog.log_files import gtids_in
 from cdc_producers.mysql.gtids import GtidSet
 from services.mysql import MySql
 
@@ -21,7 +22,7 @@ def wait_until_landed(server: MySql, *tables: str, within: float = 60.0) -> None
     landers = [project.table(table).stream(STREAM) for table in tables or TABLES]
 
     def lacking() -> list[str]:
-        notes = [GtidSet.read(lander.note()) for lander in landers]
+        notes = [GtidSet.read(gtids_in(lander.note())) for lander in landers]
         return [missing for note in notes if (missing := note.lacks(end))]
 
     eventually(lambda: not lacking(), within=within, what=lacking())

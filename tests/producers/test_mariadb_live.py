@@ -158,7 +158,8 @@ def test_a_server_that_lacks_what_landed_is_told_and_a_snapshot_mends_it(
     producer.wait_until_said(FOLLOWING)
     wait_until_landed(mariadb)
     assert producer.stop() == 0
-    mariadb.sql("RESET MASTER", f"DELETE FROM {TYPES} WHERE id % 2 = 0")
+    # another id: what landed is another server's, and this one lacks it
+    mariadb.sql("SET GLOBAL server_id = 77", "RESET MASTER", f"DELETE FROM {TYPES} WHERE id % 2 = 0")
     producer.start().wait_until_said("a replica that takes over gets there by itself")
     assert producer.get("/healthz")[0] == 503
     producer.kill()
@@ -169,6 +170,38 @@ def test_a_server_that_lacks_what_landed_is_told_and_a_snapshot_mends_it(
     producer.kill()
     producer.start().wait_until_said(FOLLOWING)
     mariadb.sql(f"UPDATE {TYPES} SET t = 'and on' WHERE id % 5 = 0")
+    wait_until_landed(mariadb)
+    assert producer.stop() == 0
+    assert differences(mariadb, run) == []
+
+
+def test_a_log_begun_anew_is_told_however_far_it_has_counted(
+    mariadb_producer: Producer, mariadb: MariaDb, run: CommandLine
+) -> None:
+    Workload(mariadb, seed=SEED).run(50)
+    producer = mariadb_producer.start()
+    producer.wait_until_said(FOLLOWING)
+    wait_until_landed(mariadb)
+    assert producer.stop() == 0
+    mariadb.sql("FLUSH BINARY LOGS")
+    producer.start().wait_until_said(FOLLOWING)
+    mariadb.sql(f"REPLACE INTO {TYPES} (id) VALUES (150)")
+    wait_until_landed(mariadb)
+    assert producer.stop() == 0
+    reached = mariadb.gtid()
+    mariadb.sql("RESET MASTER", f"DELETE FROM {TYPES} WHERE id = 150")
+    assert "the server began its log anew" in ended(producer.start(), 3)
+    counted = Workload(mariadb, seed=SEED + 1)
+    while int(mariadb.gtid().split("-")[2]) <= int(reached.split("-")[2]):
+        counted.run(50)
+    assert "the server began its log anew" in ended(producer.start(), 3)
+    mariadb.sql("FLUSH BINARY LOGS")  # a file of the same name as the one that landed
+    assert "the server began its log anew" in ended(producer.start(), 3)
+    producer.start("--snapshot-again").wait_until_said(FOLLOWING)
+    eventually(lambda: differences(mariadb, run) == [], within=60, every=0.5, what="the server's rows")
+    assert producer.stop() == 0
+    producer.start().wait_until_said(FOLLOWING)
+    mariadb.sql(f"UPDATE {TYPES} SET t = 'and on' WHERE id % 5 = 0", "FLUSH BINARY LOGS", f"DELETE FROM {TYPES} WHERE id = 5")
     wait_until_landed(mariadb)
     assert producer.stop() == 0
     assert differences(mariadb, run) == []

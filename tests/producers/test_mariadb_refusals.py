@@ -24,7 +24,7 @@ from cdc_views.model.types import Kind, Scalar
 
 SECRET = "s3cr3t-and-long"
 KEYED = TableSchema("shop", "a", (Column("id", Scalar(Kind.INT), Role.PARTITION), Column("v", Scalar(Kind.TEXT))))
-SERVER = catalog.Server("FULL", ignores_case=False)
+SERVER = catalog.Server("FULL", ignores_case=False, identity="1")
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_tables_that_are_not_there_or_whose_rows_the_key_does_not_name(connectio
     check_table(read_table(connection, "shop.a"), KEYED, SERVER, allows_unkeyed=True)
     mariadb.sql("ALTER TABLE shop.a MODIFY id int NOT NULL")
     check_table(read_table(connection, "shop.a"), KEYED, SERVER, allows_unkeyed=False)
-    minimal = catalog.Server("MINIMAL", ignores_case=False)
+    minimal = catalog.Server("MINIMAL", ignores_case=False, identity="1")
     with pytest.raises(UsageError, match="changes name rows by the primary key"):
         check_table(read_table(connection, "shop.a"), KEYED, minimal, allows_unkeyed=False)
     mariadb.sql("ALTER TABLE shop.a DROP COLUMN id")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cdc_producers.binlog import snapshots
 from cdc_producers.binlog.catalog import BinlogColumn, BinlogTable
+from cdc_producers.binlog.log_files import LogFile
 from cdc_producers.binlog.marks import Mark
 from cdc_producers.binlog.snapshots import BinlogSnapshots
 from cdc_producers.mariadb.gtids import Gtid, MariaDbPlace
@@ -28,7 +29,8 @@ SCHEMA = TableSchema("shop", "a", (Column("id", Scalar(Kind.INT), Role.PARTITION
 COLUMNS = (BinlogColumn("id", "int", "int(11)"), BinlogColumn("v", "text", "text"))
 KEYED = BinlogTable("shop", "a", "InnoDB", COLUMNS, ("id",), (frozenset({"id"}),), 3)
 TEXT_KEYED = BinlogTable("shop", "a", "InnoDB", COLUMNS, ("v",), (frozenset({"v"}),), 3)
-SERVER = MariaDbServer("FULL", ignores_case=False)
+SERVER = MariaDbServer("FULL", ignores_case=False, identity="1")
+LOG = LogFile("1", "binlog.000007", 1764228800)
 ROWS = {-5: ["-5", '"a"'], 7: ["7", '"b"'], 9: ["9", '"c"']}
 SNAPSHOT = MariaDbSnapshot(None, "binlog.000007", 4242, "0-1-99", Gtid(0, 1, 99))
 
@@ -129,10 +131,10 @@ def test_an_epoch_begins_with_an_empty_table_once(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("landed", "again", "expected"),
     [
-        (None, False, Mark(0, 51, 1)),
+        (None, False, Mark(0, 51, 1, note=f"{LOG};")),
         (Mark(0, 40, 3, 2), False, Mark(0, 40, 3, 2)),
-        (Mark(0, 90, 3, 2), True, Mark(1, 51, 1)),
-        (Mark(2, 40, 1), True, Mark(3, 51, 1)),
+        (Mark(0, 90, 3, 2), True, Mark(1, 51, 1, note=f"{LOG};")),
+        (Mark(2, 40, 1), True, Mark(3, 51, 1, note=f"{LOG};")),
     ],
 )
 def test_a_table_begins_where_it_has_landed_and_an_epoch_where_the_server_is(
@@ -141,6 +143,7 @@ def test_a_table_begins_where_it_has_landed_and_an_epoch_where_the_server_is(
     target = Target() if landed is None else Target(n_0=landed.position)
     source = MariaDbSource({"shop.a": target}, MariaDbOptions(snapshots_again=again), Said(), Metrics("mariadb"))
     monkeypatch.setattr(source, "_current", lambda *_: MariaDbPlace(Gtid(0, 1, 50)))
+    monkeypatch.setattr(source, "_newest_log", lambda *_: LOG)
     items: list[Emitted] = []
     for _ in range(2):  # a second attempt of the same run goes on, whether or not the first one's mark has landed
         source._begin(None, SERVER, name="n:0", emit=items.append)

@@ -20,10 +20,14 @@ _FULL_IMAGES = ("FULL", "FULL_NODUP")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The settings of a server that matter here; `logs_cascades`: the log has the rows that foreign keys change."""
+    """The settings of a server that matter here.
+
+    `identity` tells it from other servers; `logs_cascades`: the log has the rows that foreign keys change.
+    """
 
     row_image: str
     ignores_case: bool
+    identity: str
     asks_end_by: str = "SHOW MASTER STATUS"
     logs_cascades: bool = False
 

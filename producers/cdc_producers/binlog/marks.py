@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from cdc_producers.binlog.log_events import Event
+from cdc_producers.binlog.log_files import LogFile, gtids_in, log_in
 from cdc_views.errors import EngineError
 from cdc_views.landing import Position
 
@@ -38,6 +39,16 @@ class Mark(NamedTuple):
                 f"{self[:4]}: an epoch below 2^15, a GTID's sequence below 2^48 and at most 2^31 rows are supported"
             )
         return Position(self.epoch << SEQUENCE_BITS | self.sequence, self.previous << _ORDINAL_BITS | self.ordinal)
+
+    @property
+    def gtids(self) -> str:
+        """What the flavour noted."""
+        return gtids_in(self.note)
+
+    @property
+    def log(self) -> LogFile | None:
+        """The log that it is a place of; None if an earlier release landed it."""
+        return log_in(self.note)
 
     @classmethod
     def of(cls, position: Position, note: str = "") -> Mark:
@@ -71,11 +82,16 @@ class TransactionBegin:
 
 
 class LogPlace(Protocol):
-    """How far a log has been read: behind which transaction. Its text names that transaction."""
+    """How far a log has been read: behind which transaction. Its text names that transaction.
+
+    `log` is the file that is being read; None before the first one.
+    """
+
+    log: LogFile | None
 
     @property
     def note(self) -> str:
-        """What lands with a position, so that reading goes on here; empty if the position says it."""
+        """What lands with a position, so that reading goes on here, and in this log alone."""
 
     def begins(self, event: Event, starts: Iterable[Mark]) -> TransactionBegin:
         """Read a GTID event; raises `LostError` if it cannot follow what was read. `starts`: how far the tables had landed."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, ClassVar
 
-from cdc_producers.binlog import catalog, log_events
+from cdc_producers.binlog import catalog, log_events, log_files
 from cdc_producers.binlog.catalog import BinlogTable, Server
 from cdc_producers.binlog.connections import Access, Flavour, connect
+from cdc_producers.binlog.log_files import LogFile
 from cdc_producers.binlog.logged_tables import Describing, LoggedTables
 from cdc_producers.binlog.marks import LogPlace, Mark
 from cdc_producers.binlog.options import BinlogOptions
@@ -90,6 +91,7 @@ class BinlogSource(Source):
             name = self._named(server)
             self._begin(connection, server, name=name, emit=emit)
             start = self._start(server)
+            self._check_log(connection, server)
             self._check_reach(connection, start)
             self._open(connection, start)
             self._snapshot(access, server, name=name, emit=emit, stop=stop)
@@ -118,10 +120,33 @@ class BinlogSource(Source):
                 known = Mark.of(position, lander.note())
             is_again = self.options.snapshots_again and table not in self._begun_again
             if known is None or is_again:
+                current.log = current.log or self._newest_log(connection, server)
                 known = current.mark(0 if known is None else known.epoch + 1)
                 emit(Emitted(table, name, known.position, note=known.note))
             self._begun_again.add(table)
             self._marks[table] = known
+
+    def _newest_log(self, connection: Any, server: Server) -> LogFile:
+        name = log_files.names_of_logs(connection)[-1]
+        return LogFile(server.identity, name, self._began(name))
+
+    def _began(self, name: str) -> int:
+        assert self._access is not None
+        number, pause = self.options.replica_number ^ 1, self.options.heartbeat_seconds
+        return log_files.began_at(self._access, name, replica_number=number, heartbeat_seconds=pause)
+
+    def _check_log(self, connection: Any, server: Server) -> None:
+        """Raise `LostError` if the server began its log anew since a table's changes landed, however far it has counted."""
+        logs = {mark.log for mark in self._marks.values() if mark.log is not None and mark.log.server == server.identity}
+        names = log_files.names_of_logs(connection) if logs else []
+        for log in logs:
+            is_other = self._began(log.name) != log.began if log.name in names else log_files.is_behind_all(log, names)
+            if is_other:
+                raise LostError(
+                    f"the server began its log anew (RESET MASTER, RESET BINARY LOGS) since changes landed from {log.name}, "
+                    "and counts the same GTIDs once more. Start once with --snapshot-again: the views empty, and fill from the "
+                    "tables as they are"
+                )
 
     def _wait_for(self, lacking: str) -> None:
         """Raise an error if the server is `lacking` what has landed: it may be a replica that takes over. Empty: it has all."""
@@ -176,7 +201,10 @@ class BinlogSource(Source):
         try:
             with watch.running():
                 while not stop.is_set():
-                    transactions.take(stream.read(), stream.file)
+                    event = stream.read()
+                    if event.kind == log_events.FORMAT:
+                        start.log = LogFile(server.identity, stream.file, event.timestamp)
+                    transactions.take(event, stream.file)
         finally:
             # what was emitted waits to land, even after an error: the next attempt begins behind it
             self._marks |= transactions.marked

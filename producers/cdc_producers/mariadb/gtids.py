@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cdc_producers.binlog.log_events import Event
+from cdc_producers.binlog.log_files import LogFile, noted
 from cdc_producers.binlog.marks import LogPlace, Mark, TransactionBegin
 from cdc_producers.source import LostError
 from cdc_views.errors import EngineError
@@ -59,10 +60,11 @@ class MariaDbPlace(LogPlace):
     """Behind the transaction `last`; the order of its domain counts."""
 
     last: Gtid
+    log: LogFile | None = None
 
     @property
     def note(self) -> str:
-        return ""
+        return noted(self.log, "")
 
     def __str__(self) -> str:
         return str(self.last)
@@ -85,7 +87,7 @@ class MariaDbPlace(LogPlace):
         self.last = Gtid(self.last.domain, begin.server, begin.sequence)
 
     def mark(self, epoch: int) -> Mark:
-        return after(self.last, epoch=epoch)
+        return after(self.last, epoch=epoch)._replace(note=self.note)
 
 
 def read_begin(event: Event, ours: int) -> TransactionBegin:

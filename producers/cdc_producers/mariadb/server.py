@@ -14,7 +14,7 @@ from cdc_views.landing.targets import ProducerLog
 _OLDEST = (10, 5)
 _VARIABLES = (
     "version", "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "gtid_strict_mode", "gtid_domain_id",
-    "lower_case_table_names",
+    "lower_case_table_names", "server_id",
 )  # fmt: skip
 _EXPECTED = {
     "log_bin": ("ON", "the server writes no binlog; set log_bin in its configuration and restart it"),
@@ -64,4 +64,4 @@ def read_server(connection: Any, *, log: ProducerLog) -> MariaDbServer:
     if found.get("gtid_strict_mode", "").upper() != "ON":
         log.warning("gtid_strict_mode is off: two servers may give out the same GTIDs; switch it on everywhere")
     image, ignores_case = row_image(found, log=log), found.get("lower_case_table_names", "0") != "0"
-    return MariaDbServer(image, ignores_case, domain=int(found.get("gtid_domain_id") or 0))
+    return MariaDbServer(image, ignores_case, found.get("server_id", ""), domain=int(found.get("gtid_domain_id") or 0))

@@ -56,7 +56,7 @@ class DescribedTables(Describing):
 
     def _is_altered(self, table: str, *, until: GtidSet) -> bool:
         """Return whether a statement of the log behind the place, up to a set, alters the table."""
-        reached = GtidSet.read(self.place.note)
+        reached = GtidSet.read(str(self.place.executed))
         if not reached.lacks(until):
             return False
         for event in self.ahead(reached):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from cdc_producers.binlog import log_events
 from cdc_producers.binlog.log_events import Event
+from cdc_producers.binlog.log_files import LogFile, noted
 from cdc_producers.binlog.marks import LogPlace, Mark, TransactionBegin
 from cdc_producers.source import LostError
 from cdc_views.errors import EngineError
@@ -120,6 +121,7 @@ class MySqlPlace(LogPlace):
 
     executed: GtidSet
     landed: Mapping[int, str] = field(default_factory=dict)
+    log: LogFile | None = None
     _next: tuple[Source, int] | None = None
     _last: str = ""
 
@@ -128,7 +130,7 @@ class MySqlPlace(LogPlace):
 
     @property
     def note(self) -> str:
-        return str(self.executed)
+        return noted(self.log, str(self.executed))
 
     def begins(self, event: Event, starts: Iterable[Mark]) -> TransactionBegin:
         if event.kind == log_events.ANONYMOUS:

@@ -56,7 +56,6 @@ class MySqlServer(Server):
     """The settings of a MySQL; `names_columns`: whether its log does now, always, or since some time."""
 
     names_columns: bool = True
-    identity: str = ""
 
 
 def read_server(connection: Any, *, log: ProducerLog) -> MySqlServer:
@@ -85,9 +84,9 @@ def read_server(connection: Any, *, log: ProducerLog) -> MySqlServer:
     return MySqlServer(
         image,
         found.get("lower_case_table_names", "0") != "0",
+        found.get("server_uuid", ""),
         "SHOW BINARY LOG STATUS" if release >= _SHOWS_BINARY_LOG_STATUS else "SHOW MASTER STATUS",
         # newer servers follow foreign keys above InnoDB, and log what they do
         logs_cascades=found.get("innodb_native_foreign_keys", "ON").upper() == "OFF",
         names_columns=names_columns,
-        identity=found.get("server_uuid", ""),
     )

@@ -42,8 +42,8 @@ class MySqlSource(BinlogSource):
 
     def _start(self, server: Server) -> LogPlace:
         least = min(self._marks.values(), key=lambda mark: mark.sequence)
-        further = {mark.sequence: mark.note for mark in self._marks.values() if mark.sequence > least.sequence}
-        return MySqlPlace(GtidSet.read(least.note), further)
+        further = {mark.sequence: mark.gtids for mark in self._marks.values() if mark.sequence > least.sequence}
+        return MySqlPlace(GtidSet.read(least.gtids), further)
 
     def _check_reach(self, connection: Any, start: LogPlace) -> None:
         executed = executed_by(connection)
@@ -51,7 +51,7 @@ class MySqlSource(BinlogSource):
         self._wait_for(f"the server lacks {missing}, which has landed" if missing else "")
 
     def _landed(self) -> list[GtidSet]:
-        return [GtidSet.read(note) for note in {mark.note for mark in self._marks.values()}]
+        return [GtidSet.read(gtids) for gtids in {mark.gtids for mark in self._marks.values()}]
 
     def _request(self, connection: Any, start: LogPlace) -> DumpRequest:
         assert isinstance(start, MySqlPlace)
