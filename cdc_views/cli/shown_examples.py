@@ -13,7 +13,7 @@ EXAMPLES: Mapping[str, str] = {
     "generate": "cdc-views generate --dialect bigquery --out views",
     "materialize": (
         "cdc-views materialize\n"
-        "cdc-views materialize --schedule --metrics /var/lib/node_exporter/cdc.prom\n"
+        "cdc-views materialize --schedule --metrics metrics/cdc.prom\n"
         "cdc-views materialize --engine spark --trigger available-now"
     ),
     "rebuild": "cdc-views rebuild orders --dry-run",
