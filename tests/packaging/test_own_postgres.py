@@ -109,12 +109,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(server: Postgres, wheel: Path) -> dict[str, str]:
     """A login shell's variables, the server's address, and where pip finds the wheel beside its index."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CDC_VIEWS", "VIRTUAL_ENV", "PG"))}
-    return {
-        **own,
-        **server.environment,
-        "PIP_FIND_LINKS": str(wheel.parent),
-        "LC_ALL": "C.UTF-8",
-    }
+    return {**own, **server.environment, "PIP_FIND_LINKS": str(wheel.parent), "LC_ALL": "C.UTF-8"}
 
 
 def run(text: str, *, folder: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
