@@ -141,6 +141,13 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return folded[found[0]] if found else None
 
 
+def choose_one(word: str, known: Iterable[str]) -> str:
+    """Return the remedy for a value that is not in `known`: `"did you mean 'x'?"`, or `"choose one of a, b"` if none is close."""
+    known = tuple(known)
+    found = nearest(word, known)
+    return f"did you mean {found!r}?" if found is not None else f"choose one of {', '.join(known)}"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `"; did you mean 'x'?"`, or a list of known names if none is close; empty if `known` is empty."""
     known = tuple(known)

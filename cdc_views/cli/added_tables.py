@@ -126,13 +126,17 @@ class FollowedTables:
                     f"{listed}: cannot be added: {error}; the other tables go on. Once that is mended, save {self.file}"
                 )
                 refused = Refused(frozenset(added), stamp)
-                order, added = self.order_of(sorted(known - set(added))), []
+                order, added = self._next_order(sorted(known - set(added))), []
                 continue
             if stop.is_set() or not watch.found:
                 return
             added = watch.found
             self.log.info(f"{', '.join(added)}: added to {self.file}; the producer goes on with it", tables=added)
-            order = self.order_of(())
+            order = self._next_order(())
+
+    def _next_order(self, names: Sequence[str]) -> ProducerOrder:
+        """Return the order of a later run: its source answered the one before, so an outage now is waited out."""
+        return replace(self.order_of(names), connect_seconds=0.0)
 
 
 def stamp_of(path: Path) -> tuple[int, int]:

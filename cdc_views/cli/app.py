@@ -29,7 +29,7 @@ from cdc_views.cli import (
     commands_warehouse,
 )
 from cdc_views.cli.completion import completion, is_asked, prepare
-from cdc_views.cli.groups import CommandGroups
+from cdc_views.cli.groups import CommandGroups, helped
 from cdc_views.cli.log import FAILED, library_records, log, log_error, named
 from cdc_views.cli.shared import running
 from cdc_views.errors import CdcViewsError, did_you_mean
@@ -66,34 +66,34 @@ def _options(
 _PROJECT, _INGEST, _VIEWS = "Project", "Ingest", "Views and compacted state"
 _INSPECT, _QUALITY, _TOOLS = "Read and explain", "Quality", "Other tools"
 
-app.command("demo", rich_help_panel=_PROJECT)(commands_project.demo)
-app.command("init", rich_help_panel=_PROJECT)(commands_project.init)
-app.command("status", rich_help_panel=_PROJECT)(commands_warehouse.status)
-app.command("doctor", rich_help_panel=_PROJECT)(commands_warehouse.doctor)
-app.command("plan", rich_help_panel=_PROJECT)(commands_project.plan)
-app.command("cost", rich_help_panel=_PROJECT)(commands_warehouse.cost)
-app.command("completion", rich_help_panel=_PROJECT)(completion)
-app.command("land", rich_help_panel=_INGEST)(commands_events.land)
+helped(app, "demo", rich_help_panel=_PROJECT)(commands_project.demo)
+helped(app, "init", rich_help_panel=_PROJECT)(commands_project.init)
+helped(app, "status", rich_help_panel=_PROJECT)(commands_warehouse.status)
+helped(app, "doctor", rich_help_panel=_PROJECT)(commands_warehouse.doctor)
+helped(app, "plan", rich_help_panel=_PROJECT)(commands_project.plan)
+helped(app, "cost", rich_help_panel=_PROJECT)(commands_warehouse.cost)
+helped(app, "completion", rich_help_panel=_PROJECT)(completion)
+helped(app, "land", rich_help_panel=_INGEST)(commands_events.land)
 app.add_typer(commands_produce.produce, name="produce", rich_help_panel=_INGEST)
-app.command("tail", rich_help_panel=_INGEST)(commands_events.tail)
+helped(app, "tail", rich_help_panel=_INGEST)(commands_events.tail)
 app.add_typer(commands_events.quarantine, name="quarantine", rich_help_panel=_INGEST)
-app.command("replay", rich_help_panel=_INGEST)(commands_events.replay)
-app.command("generate", rich_help_panel=_VIEWS)(commands_project.generate)
-app.command("apply", rich_help_panel=_VIEWS)(commands_project.apply)
-app.command("materialize", rich_help_panel=_VIEWS)(commands_materialize.materialize)
-app.command("late", rich_help_panel=_VIEWS)(commands_events.late)
-app.command("rebuild", rich_help_panel=_VIEWS)(commands_state.rebuild)
-app.command("maintain", rich_help_panel=_VIEWS)(commands_state.maintain)
-app.command("forget", rich_help_panel=_VIEWS)(commands_state.forget)
-app.command("ui", rich_help_panel=_INSPECT)(commands_ui.ui)
-app.command("query", rich_help_panel=_INSPECT)(commands_query.query)
-app.command("explain", rich_help_panel=_INSPECT)(commands_query.explain)
-app.command("history", rich_help_panel=_INSPECT)(commands_query.history)
-app.command("replicas", rich_help_panel=_INSPECT)(commands_query.replicas)
-app.command("fidelity", rich_help_panel=_QUALITY)(commands_query.fidelity)
-app.command("validate", rich_help_panel=_QUALITY)(commands_validate.validate)
-app.command("verify", rich_help_panel=_QUALITY)(commands_verify.verify)
-app.command("report", rich_help_panel=_QUALITY)(commands_validate.report)
+helped(app, "replay", rich_help_panel=_INGEST)(commands_events.replay)
+helped(app, "generate", rich_help_panel=_VIEWS)(commands_project.generate)
+helped(app, "apply", rich_help_panel=_VIEWS)(commands_project.apply)
+helped(app, "materialize", rich_help_panel=_VIEWS)(commands_materialize.materialize)
+helped(app, "late", rich_help_panel=_VIEWS)(commands_events.late)
+helped(app, "rebuild", rich_help_panel=_VIEWS)(commands_state.rebuild)
+helped(app, "maintain", rich_help_panel=_VIEWS)(commands_state.maintain)
+helped(app, "forget", rich_help_panel=_VIEWS)(commands_state.forget)
+helped(app, "ui", rich_help_panel=_INSPECT)(commands_ui.ui)
+helped(app, "query", rich_help_panel=_INSPECT)(commands_query.query)
+helped(app, "explain", rich_help_panel=_INSPECT)(commands_query.explain)
+helped(app, "history", rich_help_panel=_INSPECT)(commands_query.history)
+helped(app, "replicas", rich_help_panel=_INSPECT)(commands_query.replicas)
+helped(app, "fidelity", rich_help_panel=_QUALITY)(commands_query.fidelity)
+helped(app, "validate", rich_help_panel=_QUALITY)(commands_validate.validate)
+helped(app, "verify", rich_help_panel=_QUALITY)(commands_verify.verify)
+helped(app, "report", rich_help_panel=_QUALITY)(commands_validate.report)
 app.add_typer(commands_export.contract, name="contract", rich_help_panel=_QUALITY)
 app.add_typer(commands_export.dbt, name="dbt", rich_help_panel=_TOOLS)
 app.add_typer(commands_export.sqlmesh, name="sqlmesh", rich_help_panel=_TOOLS)
@@ -160,10 +160,13 @@ def _usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error.format_message(), file=sys.stderr)
         return int(error.exit_code)
-    message = str(error.format_message()).split(" (Possible options")[0]
+    message = str(error.format_message()).split(" (Possible options")[0].replace("Value error, ", "")
     if getattr(error, "option_name", None) and getattr(error, "ctx", None):
         known = [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("--")]
         message = f"{message}{did_you_mean(error.option_name, known)}"
-    command = error.ctx.command_path if getattr(error, "ctx", None) else "cdc-views"
+    context = getattr(error, "ctx", None)
+    if context is not None and context.parent is not None and message.startswith("No such command") and "Did you" not in message:
+        message = f"{message.rstrip('.')}; choose one of {', '.join(context.command.list_commands(context))}"
+    command = context.command_path if context else "cdc-views"
     log.error(f"{message} (see `{command} --help`)", kind="UsageError")
     return int(error.exit_code)

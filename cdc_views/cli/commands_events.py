@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdc_views.cli.groups import CommandGroups, helped
 from cdc_views.cli.log import log
 from cdc_views.cli.printing import WRITTEN, fields_of
 from cdc_views.cli.progress import shown_progress
 from cdc_views.cli.shared import Request, TableArgument, TableOption, shared
-from cdc_views.errors import CdcViewsError, UsageError, did_you_mean
+from cdc_views.errors import CdcViewsError, UsageError, choose_one
 from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ WithValuesOption = Annotated[
 _FILE_COLUMNS = ("file", "events", "facts", "quarantined", "skipped_bytes", "landed_bytes")
 _REPLAY_COLUMNS = ("table", "events", "facts", "waiting")
 _TAIL_SECONDS = 0.3
-quarantine = typer.Typer(help="List, show, discard or replay events that could not land.", no_args_is_help=True)
+quarantine = typer.Typer(
+    cls=CommandGroups, help="List, show, discard or replay events that could not land.", no_args_is_help=True
+)
 
 _LISTED = ("table", "event", "source", "line", "quarantined_at", "reason")
 _SHOWN = (*_LISTED, "content")
@@ -62,7 +65,7 @@ def land(
     from cdc_views.operations.ingest import land_files
 
     if format_name not in format_names():
-        raise UsageError(f"there is no raw format {format_name!r}{did_you_mean(format_name, format_names())}")
+        raise UsageError(f"there is no raw format {format_name!r}; {choose_one(format_name, format_names())}")
     target = asked.table(table)
     where, declared = asked.project_file, target.config.raw.format
     if declared != format_name:
@@ -159,24 +162,21 @@ def tail(
         return
 
 
-quarantine.command("replay")(replay)
-
-
-@quarantine.command("list")
+@helped(quarantine, "quarantine list")
 @shared("project", "select", "format")
 def list_waiting(asked: Request) -> None:
     """List the events that wait in quarantine and why, without their content."""
     _print_waiting(asked, asked.tables, events=(), columns=_LISTED)
 
 
-@quarantine.command("show")
+@helped(quarantine, "quarantine show")
 @shared("project", "format")
 def show(asked: Request, *, table: TableArgument, event: EventOption = None) -> None:
     """Show waiting events: their bytes as text, or in hex if they are not UTF-8."""
     _print_waiting(asked, [asked.table(table)], events=event or (), columns=_SHOWN)
 
 
-@quarantine.command("discard")
+@helped(quarantine, "quarantine discard")
 @shared("project", "format")
 def discard_waiting(
     asked: Request,
@@ -198,6 +198,9 @@ def discard_waiting(
     count = discard(target, events=event or (), why=reason)
     asked.print(_DISCARDED, [{"table": target.name, "discarded": count}])
     log.info(f"{target.name}: {count:,} events of quarantine are discarded; their bytes and reasons stay there")
+
+
+helped(quarantine, "quarantine replay")(replay)
 
 
 def _print_waiting(asked: Request, tables: Sequence[Table], *, events: Sequence[str], columns: Sequence[str]) -> None:
@@ -228,7 +231,7 @@ def _text(event: bytes) -> str:
 def late(asked: Request, *, table: TableArgument) -> None:
     """List the changes that landed too late to be merged.
 
-    Cell by cell: what landed after the table's lateness horizon, and was older than what the state had purged by then.
+    Cell by cell: each landed after the table's lateness horizon, and is older than what the state had purged by then.
     """
     target = asked.table(table)
     asked.print_json(_LATE, _late_rows(target.schema, target.late()), WRITTEN)

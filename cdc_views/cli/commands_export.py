@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc_views.cli.groups import CommandGroups, helped
 from cdc_views.cli.log import log
 from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError
@@ -16,9 +17,14 @@ from cdc_views.errors import UsageError
 if TYPE_CHECKING:
     from cdc_views.export.exporting import Exported
 
-contract = typer.Typer(help="Write, compare and check data contracts (ODCS).", no_args_is_help=True, rich_markup_mode=None)
-dbt = typer.Typer(help="Write models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
-sqlmesh = typer.Typer(help="Write models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
+_SETTINGS: Any = {"no_args_is_help": True, "rich_markup_mode": None}
+contract = typer.Typer(
+    cls=CommandGroups, help="Write, compare and check data contracts (ODCS).", no_args_is_help=True, rich_markup_mode=None
+)
+dbt = typer.Typer(
+    cls=CommandGroups, help="Write models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None
+)
+sqlmesh = typer.Typer(cls=CommandGroups, help="Write models for a SQLMesh project.", **_SETTINGS)
 for group in (dbt, sqlmesh):
     group.callback()(lambda: None)  # makes it a group although it has one command
 
@@ -27,7 +33,7 @@ _FILES = ("file", "state")
 ContractArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A data contract: ODCS 3, YAML or JSON.")]
 
 
-@contract.command("export")
+@helped(contract, "contract export")
 @shared("project", "select")
 def export(
     asked: Request,
@@ -45,6 +51,8 @@ def export(
     from cdc_views.export.contracts.writing import COMMAND
     from cdc_views.export.exporting import write_files
 
+    if not version.strip():
+        raise UsageError("--contract-version is empty; a version was expected, as 1.0.0")
     tables = asked.tables
     if out is None:
         sys.stdout.write(contract_yaml(contract_of(tables, version=version)))
@@ -58,7 +66,7 @@ def export(
         log.info(f"written: {path}")
 
 
-@contract.command("check")
+@helped(contract, "contract check")
 @shared("project", "select", "format")
 def check(asked: Request, *, file: ContractArgument) -> None:
     """Compare a contract with the tables.
@@ -75,7 +83,7 @@ def check(asked: Request, *, file: ContractArgument) -> None:
         raise typer.Exit(1)
 
 
-@contract.command("import")
+@helped(contract, "contract import")
 @shared("project", "select")
 def import_rules(asked: Request, *, file: ContractArgument) -> None:
     """Print a contract's rules and service levels as `tests:` of the project file.
@@ -96,7 +104,7 @@ def import_rules(asked: Request, *, file: ContractArgument) -> None:
     sys.stdout.write(tests_yaml(found))
 
 
-@dbt.command("export")
+@helped(dbt, "dbt export")
 @shared("project", "select", "format")
 def export_dbt(
     asked: Request, *, out: Annotated[Path, typer.Option(metavar="DIR", help="The dbt project to write into.")] = Path(".")
@@ -109,7 +117,7 @@ def export_dbt(
         log.warning(f"{out} has no dbt_project.yml yet; docs/how-to/tools/dbt.md shows one, packages.yml and profiles.yml")
 
 
-@sqlmesh.command("export")
+@helped(sqlmesh, "sqlmesh export")
 @shared("project", "select", "format")
 def export_sqlmesh(
     asked: Request, *, out: Annotated[Path, typer.Option(metavar="DIR", help="The SQLMesh project to write into.")] = Path(".")

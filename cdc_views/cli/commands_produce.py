@@ -12,8 +12,8 @@ from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperGroup
 
+from cdc_views.cli.groups import CommandGroups, helped
 from cdc_views.cli.log import log
 from cdc_views.cli.progress import shown_snapshots
 from cdc_views.cli.run_history import RunClock
@@ -36,7 +36,7 @@ class OnError(str, Enum):
     EXIT = "exit"
 
 
-class ProducerGroup(TyperGroup):
+class ProducerGroup(CommandGroups):
     """The commands of the installed producers, which load on use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -71,16 +71,16 @@ def _command_of(source: str) -> Any:
             raise UnsupportedError(f"`produce {source}` is not there yet", remedy="`land` appends event files, or standard input")
 
         settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-        made.command(source, help="Not there yet.", context_settings=settings)(refuse)
+        helped(made, f"produce {source}", help="Not there yet.", context_settings=settings)(refuse)
     else:
         run = declared(lambda **given: _run(producer, given), list(_parameters(producer)))
-        made.command(source, help=producer.help)(run)
+        helped(made, f"produce {source}", help=producer.help)(run)
     return typer.main.get_command(made)
 
 
 def _parameters(producer: Producer) -> Iterator[inspect.Parameter]:
     yield keyword("project_", ProjectOption, DEFAULT_PROJECT)
-    which = "Only this table; may be repeated. Default: all of the source's raw format."
+    which = "Only this table; may be repeated. Default: all tables of the source's raw format."
     yield _option("--table", list[str] | None, None, "TABLE", which)
     yield from _own_parameters(producer)
     if producer.publishes:
@@ -88,16 +88,18 @@ def _parameters(producer: Producer) -> Iterator[inspect.Parameter]:
         yield _option("--topic-prefix", str, "", "NAME", "With --to: topics are NAME.TABLE.")
         yield _option("--output-format", str, "json", "json|avro", "With --to: their format.")
     if not producer.serves:
+        connect = "How long to wait for the source's first answer; an outage later is waited out. 0: no limit."
+        yield _option("--connect-timeout", float, 60.0, "SECONDS", connect, least=0)
         yield _option("--on-error", OnError, OnError.LOG, "log|exit", "What to do after a bad event went to quarantine.")
         where = "Where to serve /healthz and /metrics; port 0: any free one, logged at start; none: nowhere."
         yield _option("--listen", str, "127.0.0.1:0", "HOST:PORT", where)
     yield keyword("log_format_", LogFormatOption, "text")
 
 
-def _option(flag: str, kind: Any, default: Any, metavar: str, help: str) -> inspect.Parameter:
+def _option(flag: str, kind: Any, default: Any, metavar: str, help: str, *, least: float | None = None) -> inspect.Parameter:
     """Return an option of all producers; its name ends with `_`, so that it differs from every option of a producer."""
     name = flag.removeprefix("--").replace("-", "_") + "_"
-    return keyword(name, Annotated[kind, typer.Option(flag, metavar=metavar, help=help)], default)
+    return keyword(name, Annotated[kind, typer.Option(flag, metavar=metavar, help=help, min=least)], default)
 
 
 def _own_parameters(producer: Producer) -> Iterator[inspect.Parameter]:
@@ -154,6 +156,7 @@ def _order(producer: Producer, given: Mapping[str, Any], names: Sequence[str]) -
         stop=Event(),
         exits_on_error=given.get("on_error_") is OnError.EXIT,
         listen=None if listen == _NOWHERE else listen,
+        connect_seconds=given.get("connect_timeout_", 0.0),
         project=facts_of(project),
         to=_destination(given) if producer.publishes else None,
     )

@@ -175,7 +175,7 @@ def apply(
 ) -> None:
     """Create or replace the views in the engine's catalog.
 
-    With `spark: {catalog: …}`, in that catalog, where states and serving tables get names, too.
+    With `spark: {catalog: …}`, it registers views, states and serving tables in that catalog.
     """
     from cdc_views.engines.plugin import engine_plugin
     from cdc_views.operations.applying import apply_view

@@ -42,8 +42,8 @@ _QueriedArgument = Annotated[
     ),
 ]
 _WhereOption = Annotated[str | None, typer.Option(metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
-_LandedOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Without what landed later.")]
-_WrittenOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Without what was written later.")]
+_LandedOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Leave out what landed later.")]
+_WrittenOption = Annotated[str | None, typer.Option(metavar="INSTANT", help="Leave out what was written later.")]
 _KeyOption = Annotated[
     str | None, typer.Option(metavar="JSON", help="Only this row, or partition, as a JSON object of its key columns.")
 ]
@@ -51,7 +51,7 @@ _FormatOption = Annotated[
     str | None,
     typer.Option(
         metavar=f"{FORMATS}|parquet",
-        help="The format of rows; parquet is of --out alone. Default: table, or as --out ends; vertical for rows that a "
+        help="The format of rows; parquet only with --out. Default: table, or as --out ends; vertical for rows that a "
         "terminal is too narrow for.",
     ),
 ]
@@ -272,7 +272,7 @@ def replicas(
     missing: Annotated[bool, typer.Option("--missing", help="List the facts seen on too few nodes.")] = False,
     only_on: Annotated[str | None, typer.Option(metavar="NODE", help="List the facts seen on this node alone.")] = None,
     silent_after: Annotated[
-        str, typer.Option(metavar="SPAN", help="A node is silent if it landed nothing for so long before the newest landing.")
+        str, typer.Option(metavar="SPAN", help="Call a node silent if its newest landing is this much older than the newest.")
     ] = "1d",
 ) -> None:
     """Count the copies of each change, by node; exit code 1 on too few."""

@@ -12,7 +12,7 @@ from cdc_views.cli.log import log, warn_of_late
 from cdc_views.cli.printing import fields_of
 from cdc_views.cli.run_history import RunClock
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
-from cdc_views.errors import UsageError, did_you_mean
+from cdc_views.errors import UsageError, choose_one
 
 if TYPE_CHECKING:
     from cdc_views.operations.erasing.forgetting import Erasure
@@ -37,15 +37,16 @@ def rebuild(
 ) -> None:
     """Build a new state beside the old one, compare, and switch.
 
-    Compares all cells, prints differences, and switches if there are none.
-
-    Exit code 1 if rows differ and `--accept` is missing; the old state stays.
+    Compares all cells, prints differences, and switches if there are none. Exit code 1 if rows differ and `--accept` is missing;
+    the old state stays.
     """
+    if dry_run and accept:
+        raise UsageError("--dry-run never switches, --accept always does; give one of them")
+    if back and (dry_run or accept or with_late or with_state):
+        raise UsageError("--back goes with no other option: it switches to a state that is there already")
     target = asked.table(table)
     table = target.name
     if back:
-        if dry_run or accept or with_late or with_state:
-            raise UsageError("--back goes with no other option: it switches to a state that is there already")
         log.info(f"{table}: generation {target.switch_back()} of the state is read again")
         return
     clock = RunClock("rebuild")
@@ -81,7 +82,7 @@ def maintain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would remove; change nothing.")] = False,
     retention_hours: Annotated[int, typer.Option(metavar="HOURS", help="Keep replaced files this long, for readers.")] = 168,
     drop_raw_older_than: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Drop raw facts landed longer ago (30d).")
+        str | None, typer.Option(metavar="SPAN", help="Drop raw facts that landed longer ago than this, as 30d.")
     ] = None,
     archive: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the dropped facts there, as Parquet files.")] = None,
     restore_raw: Annotated[Path | None, typer.Option(metavar="DIR", help="Put dropped facts back from their archive.")] = None,
@@ -120,7 +121,7 @@ def forget(
         str, typer.Option(metavar="fail|keep|drop", help="What to do with quarantined events of unknown key.")
     ] = "fail",
     lift: Annotated[
-        bool, typer.Option("--lift", help="If the source has no dates, let later events of a forgotten key land.")
+        bool, typer.Option("--lift", help="Let events of a forgotten key land again; for sources without dates.")
     ] = False,
     wait: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another run of the table.")] = 0,
     engine: EngineOption = None,
@@ -135,7 +136,7 @@ def forget(
 
     known = [member.value for member in forgetting.Undecodable]
     if undecodable not in known:
-        raise UsageError(f"--undecodable is {undecodable!r}{did_you_mean(undecodable, known)}")
+        raise UsageError(f"--undecodable is {undecodable!r}; {choose_one(undecodable, known)}")
     target = asked.table(table)
     table = target.name
     if lift and dry_run:

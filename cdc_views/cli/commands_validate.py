@@ -15,8 +15,8 @@ import typer
 from cdc_views.cli.log import log, quietly
 from cdc_views.cli.printing import fields_of
 from cdc_views.cli.run_history import RunClock
-from cdc_views.cli.shared import AsOfOption, EngineOption, Request, shared
-from cdc_views.errors import UsageError, did_you_mean
+from cdc_views.cli.shared import AsOfOption, EngineOption, Request, check_writable, shared
+from cdc_views.errors import UsageError, choose_one
 from cdc_views.model.extras import is_installed
 from cdc_views.storage.places import Place, on_this_machine
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 _COLUMNS = ("table", "check", "status", "severity", "result")
+_TOLD = ("status", "severity")
 _SEVERITIES = ("warning", "error")
 _REPORT_COLUMNS = ("table", "page", "passed", "failed", "warnings", "skipped")
 
@@ -34,8 +35,8 @@ _REPORT_COLUMNS = ("table", "page", "passed", "failed", "warnings", "skipped")
 def validate(
     asked: Request,
     *,
-    engine: Annotated[str | None, typer.Option(metavar="E", help="Where to run; default: the project's.")] = None,
-    as_of: Annotated[str | None, typer.Option(metavar="I", help="The clock that cells expire by; default: now.")] = None,
+    engine: EngineOption = None,
+    as_of: AsOfOption = None,
     fail_on: Annotated[
         str, typer.Option(metavar="warning|error", help="Exit 1 if a test of this severity, or above, fails.")
     ] = "error",
@@ -60,15 +61,15 @@ def validate(
     from cdc_views.model.severity import Severity
 
     if fail_on not in _SEVERITIES:
-        raise UsageError(f"--fail-on is {fail_on!r}{did_you_mean(fail_on, _SEVERITIES)}; warning or error was expected")
+        raise UsageError(f"--fail-on is {fail_on!r}; {choose_one(fail_on, _SEVERITIES)}")
+    check_writable({"--junit": junit, "--json": json_file})
     run, clock, tables = _validation(contract), RunClock("validate"), asked.tables
     reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in tables]
     if _is_wanted(asked.project) if docs is None else docs:
         reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
     _keep(clock, asked.project, reports)
     checks = [(report.table, check) for report in reports for check in report.checks]
-    told = ("status", "severity")
-    asked.print(_COLUMNS, ({"table": t, "check": c.name, **fields_of(c, told), "result": c.line()} for t, c in checks))
+    asked.print(_COLUMNS, ({"table": t, "check": c.name, **fields_of(c, _TOLD), "result": c.line()} for t, c in checks))
     _write(reports, junit=junit, json_file=json_file)
     _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
 

@@ -102,6 +102,11 @@ class _Runs:
     gauges: _Gauges
     losses: int = 0
 
+    def __post_init__(self) -> None:
+        from cdc_views.operations.verifying.run import source_of
+
+        source_of(self.table, self.source)  # reports what is wrong with it before anything begins
+
     def once(self) -> Verification:
         from cdc_views.operations.verifying.record import record_of
         from cdc_views.operations.verifying.run import verify_table

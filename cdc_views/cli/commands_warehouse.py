@@ -13,7 +13,7 @@ import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.printing import fields_of
-from cdc_views.cli.shared import DEFAULT_PROJECT, Request, TableArgument, shared
+from cdc_views.cli.shared import DEFAULT_PROJECT, Request, TableArgument, check_writable, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def cost(
 
     As a view over raw, a state with the events since, or a serving table.
     """
+    check_writable({"--plot": plot})
     from cdc_views.engines.warehouses import Load
     from cdc_views.operations.generating import taken_away
 
@@ -134,10 +135,7 @@ def cost(
     )
     if plot is not None:
         text = _cost_plot(lambda changed: place.costs(config, view, changed, measured), load, title=table)
-        try:
-            plot.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"--plot {plot}: cannot be written ({error.strerror})") from error
+        plot.write_text(text, encoding="utf-8")
         log.info(f"wrote {plot}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc_views.errors import UsageError, did_you_mean
+from cdc_views.errors import UsageError, choose_one
 
 if TYPE_CHECKING:
     from cdc_views.api import Project
@@ -42,7 +42,7 @@ def completion(shell: Annotated[str, typer.Argument(metavar="|".join(SHELLS), he
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     if shell not in SHELLS:
-        raise UsageError(f"there is no completion for {shell!r}{did_you_mean(shell, SHELLS)}")
+        raise UsageError(f"there is no completion for {shell!r}; {choose_one(shell, SHELLS)}")
     print(get_completion_script(prog_name=_PROGRAM, complete_var=_ASKING, shell=shell))
 
 

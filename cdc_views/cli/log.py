@@ -10,13 +10,14 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from datetime import datetime, timezone
 from functools import partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.cli.log_lines import json_line, shown_time, text_line
-from cdc_views.errors import CdcViewsError, ConfigError, EngineError, UsageError, did_you_mean
+from cdc_views.errors import CdcViewsError, ConfigError, EngineError, UsageError, choose_one
 
 if TYPE_CHECKING:
     from cdc_views.table import Table
@@ -51,7 +52,7 @@ class Log:
     def use(self, name: str, *, command: str = "") -> str:
         """Change the format, for a command as `cdc-views land`, and return it; raises `UsageError` for an unknown one."""
         if name not in LOG_FORMATS:
-            raise UsageError(f"--log-format is {name!r}{did_you_mean(name, LOG_FORMATS)}")
+            raise UsageError(f"--log-format is {name!r}; {choose_one(name, LOG_FORMATS)}")
         self.format, self.logger = name, ".".join([_ROOT_LOGGER, *command.split()[1:]])
         logging.captureWarnings(capture=name == "json")
         return name
@@ -87,13 +88,23 @@ log = Log()
 
 
 class _LibraryHandler(logging.Handler):
-    """Brings libraries' records into the log's form; a plain log shows them as Python does."""
+    """Brings libraries' records into the log's form; a plain log shows their messages."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if log.format == "json" or log.is_timed:
             log.library(record)
         elif logging.root.handlers == [self] and logging.lastResort is not None and record.levelno >= logging.lastResort.level:
-            logging.lastResort.handle(record)
+            logging.lastResort.handle(record if _is_debugging() else _without_traceback(record))
+
+
+def _without_traceback(record: logging.LogRecord) -> logging.LogRecord:
+    shown = copy(record)
+    shown.exc_info = shown.exc_text = shown.stack_info = None
+    return shown
+
+
+def _is_debugging() -> bool:
+    return bool(os.environ.get(DEBUG_VARIABLE))
 
 
 @contextmanager
@@ -128,13 +139,12 @@ def exit_code(error: Exception) -> int:
 
 def log_error(error: Exception, *, prefix: str = "", **facts: Any) -> None:
     """Log the error, after `prefix`."""
-    is_debugging = bool(os.environ.get(DEBUG_VARIABLE))
-    if is_debugging and log.format == "json":
+    if _is_debugging() and log.format == "json":
         facts["traceback"] = "".join(traceback.format_exception(error))
     problems = error.problems if isinstance(error, ConfigError) else [message_of(error)]
     kind = "OSError" if _names_a_file(error) else type(error).__name__
     log.error([prefix + problem for problem in problems], kind=kind, **facts)
-    if is_debugging and log.format != "json":
+    if _is_debugging() and log.format != "json":
         traceback.print_exception(error)
 
 

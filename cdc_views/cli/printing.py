@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.cli.log import log
-from cdc_views.errors import UsageError, did_you_mean
+from cdc_views.errors import UsageError, choose_one
 from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.rules.codec.row_texts import csv_texts, json_texts, jsonl_texts, plain
 from cdc_views.rules.codec.times import instant_text, second_text
@@ -69,7 +69,9 @@ WRITTEN = Appearance(micros=frozenset({"written", "purged_through"}), optional=f
 def check_format(name: str) -> str:
     """Return `name` if it is a format for rows; raises `UsageError` with a suggestion."""
     if name not in _PRINTERS:
-        raise UsageError(f"--format is {name!r}{did_you_mean(name, _PRINTERS)}")
+        if name == "parquet":
+            raise UsageError("--format parquet is of files; name one with `query --out FILE`")
+        raise UsageError(f"--format is {name!r}; {choose_one(name, _PRINTERS)}")
     return name
 
 

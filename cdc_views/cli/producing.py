@@ -60,8 +60,9 @@ def with_destination(order: ProducerOrder) -> ProducerOrder:
     for entry in entry_points(group=TARGETS, name=scheme) if sign else ():
         publish: Publish = load(entry, what=f"publishing to {scheme}://", extra="producers")
         return publish(order)
-    known = ", ".join(sorted({f"{entry.name}://…" for entry in entry_points(group=TARGETS)})) or "none is installed: make install"
-    raise UnsupportedError(f"nothing can be published to {order.to.address!r}", remedy=f"known are: {known}")
+    known = ", ".join(sorted({f"{entry.name}://HOST:PORT" for entry in entry_points(group=TARGETS)}))
+    remedy = f"give --to {known}" if known else "install cdc-views itself, as in `make install`: a checkout is not enough"
+    raise UnsupportedError(f"nothing can be published to {order.to.address!r}", remedy=remedy)
 
 
 Naming = tuple[str | None, str]

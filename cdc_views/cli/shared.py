@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
@@ -39,6 +40,14 @@ def _note_project(file: Path) -> Path:
     return file
 
 
+def _check_engine(name: str | None) -> str | None:
+    if name is not None:
+        from cdc_views.engines.plugin import engine_plugin
+
+        engine_plugin(name)
+    return name
+
+
 def _use_log(context: typer.Context, name: str) -> str:
     return log.use(name, command=context.command_path)
 
@@ -53,7 +62,10 @@ TableOption = Annotated[str, typer.Option(metavar="TABLE", help=_TABLE, autocomp
 EngineOption = Annotated[
     str | None,
     typer.Option(
-        metavar="ENGINE", help="duckdb, spark or bigquery; default: the project's.", autocompletion=one_of(engine_names)
+        metavar="ENGINE",
+        help="duckdb, spark or bigquery; default: the project's.",
+        callback=_check_engine,
+        autocompletion=one_of(engine_names),
     ),
 ]
 StrategyOption = Annotated[
@@ -138,6 +150,15 @@ class Request:
     def print_json(self, columns: Sequence[str], rows: Iterable[JsonRow], appearance: Appearance = PLAIN) -> None:
         """Print rows of JSON texts; `columns` defines the order."""
         print_rows(columns, rows, format=self.format, appearance=appearance)
+
+
+def check_writable(files: Mapping[str, Path | None]) -> None:
+    """Raise `UsageError`, before a command works, for a file of an option (None: not given) that it could not write after it."""
+    for option, file in files.items():
+        if file is None:
+            continue
+        if file.is_dir() or not file.parent.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise UsageError(f"{option} {file}: cannot be written; name a file in a folder that is there and can be written to")
 
 
 def columns_of(table: Table, given: Sequence[str] | None) -> list[str]:

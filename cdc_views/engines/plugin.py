@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cdc_views.errors import ConfigError, UnsupportedError, did_you_mean
+from cdc_views.errors import ConfigError, UnsupportedError, choose_one
 from cdc_views.model.config_part import ConfigPart
 from cdc_views.model.extras import needs
 from cdc_views.model.plugins import PluginGroup, load_plugin, plugin_names
@@ -94,7 +94,7 @@ def engine_plugin(name: str) -> EnginePlugin:
     """Return the plug-in with this name; raises `ConfigError` with a suggestion if it is not installed."""
     known = engine_names()
     if name not in known:
-        raise ConfigError(f"there is no engine {name!r}{did_you_mean(name, known)}")
+        raise ConfigError(f"there is no engine {name!r}; {choose_one(name, known)}")
     found: EnginePlugin = load_plugin(PluginGroup.ENGINE, name)()
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from cdc_views.errors import ConfigError, did_you_mean
+from cdc_views.errors import ConfigError, choose_one
 from cdc_views.formats.base import FormatOptions, RawFormat
 from cdc_views.model.plugins import PluginGroup, load_plugin, plugin_names
 
@@ -38,7 +38,7 @@ def format_class(name: str) -> type[RawFormat]:
     """Return the class of the format called `name`; raises `ConfigError` with a suggestion for an unknown name."""
     known = format_names()
     if name not in known:
-        raise ConfigError(f"there is no raw format {name!r}{did_you_mean(name, known)}")
+        raise ConfigError(f"there is no raw format {name!r}; {choose_one(name, known)}")
     found: type[RawFormat] = load_plugin(PluginGroup.FORMAT, name)
     return found
 

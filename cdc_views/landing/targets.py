@@ -124,6 +124,7 @@ class ProducerOrder:
         stop: Set when it must land what it has and end.
         exits_on_error: Whether an event that cannot land ends it; the event goes to quarantine in both cases.
         listen: `host:port` of `/healthz` and `/metrics`, port 0 for any free one; None: neither.
+        connect_seconds: A source that has not answered so long after the start ends the run; 0: it is waited for.
         progress: Called by snapshots, as often as they like.
         to: Where events go instead of the raw tables; None: into the raw tables.
     """
@@ -133,6 +134,7 @@ class ProducerOrder:
     stop: Event
     exits_on_error: bool = False
     listen: str | None = "127.0.0.1:0"
+    connect_seconds: float = 60.0
     project: ProducerProject = field(default_factory=ProducerProject)
     progress: SnapshotProgress = shown_nowhere
     to: Destination | None = None

@@ -6,7 +6,7 @@ import re
 from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
-from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
+from cdc_views.errors import UnsupportedError, UsageError, choose_one
 from cdc_views.model.extras import load
 
 _SECRET = re.compile(r"password|passwd|secret|token|key", re.IGNORECASE)
@@ -31,10 +31,8 @@ def reader_of(address: str, group: str) -> object:
     for entry in entry_points(group=group, name=scheme):
         return load(entry, what=f"reading {scheme}://", extra="producers")
     known = sorted({entry.name for entry in entry_points(group=group)})
-    raise UnsupportedError(
-        f"nothing reads a source at {scheme}://{did_you_mean(scheme, known)}",
-        remedy=f"known are: {', '.join(known) or 'none, install cdc-views itself'}",
-    )
+    remedy = choose_one(scheme, known) if known else "install cdc-views itself, as in `make install`: a checkout is not enough"
+    raise UnsupportedError(f"nothing reads a source at {scheme}://", remedy=remedy)
 
 
 def without_password(address: str) -> str:

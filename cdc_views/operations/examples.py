@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc_views.errors import ConfigError, UsageError, did_you_mean
+from cdc_views.errors import ConfigError, UsageError, choose_one
 
 EXAMPLES: Mapping[str, str] = {
     "postgres": "a shop's events as Debezium posted them from a PostgreSQL",
@@ -26,7 +26,7 @@ class ExampleFile:
 def write_example(name: str, folder: Path) -> list[ExampleFile]:
     """Write an example's files into `folder`. Raises `UsageError` for an unknown example, `ConfigError` if one is there."""
     if name not in EXAMPLES:
-        raise UsageError(f"there is no example {name!r}{did_you_mean(name, EXAMPLES)}")
+        raise UsageError(f"there is no example {name!r}; {choose_one(name, EXAMPLES)}")
     from cdc_views.sql.statements import template_folder
 
     sources = sorted((Path(template_folder()) / "examples" / name).iterdir())
@@ -41,5 +41,5 @@ def write_example(name: str, folder: Path) -> list[ExampleFile]:
             (folder / source.name).write_bytes(content)
             found.append(ExampleFile(folder / source.name, len(content), content.count(b"\n")))
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written ({error}); name another folder with --dir") from error
+        raise ConfigError(f"{folder}: cannot be written ({error.strerror}); name another folder with --dir") from error
     return found

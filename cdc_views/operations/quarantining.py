@@ -48,8 +48,8 @@ def waiting_of(table: TableContext, *, events: Sequence[str] = ()) -> Iterator[W
 def _one(table: TableContext, found: Sequence[Waiting], start: str) -> str:
     meant = [one.event_id for one in found if one.event_id.startswith(start)]
     if len(meant) != 1 or not start:
-        what = f"{len(meant)} waiting events" if meant else "no waiting event"
-        raise UsageError(f"{table.name}: {what} in quarantine have an id that begins with {start!r}; see `quarantine list`")
+        found_ids = f"the ids of {len(meant)} waiting events begin" if meant else "the id of no waiting event begins"
+        raise UsageError(f"{table.name}: {found_ids} with {start!r}; `cdc-views quarantine list` shows them")
     return meant[0]
 
 

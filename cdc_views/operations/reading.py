@@ -10,7 +10,7 @@ from typing import TypedDict
 from pyarrow import ArrowException
 
 from cdc_views.engines.base import Read
-from cdc_views.errors import EngineError, UnsupportedError, UsageError, did_you_mean
+from cdc_views.errors import EngineError, UnsupportedError, UsageError, choose_one
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.conditions import checked
 from cdc_views.model.schema import Column
@@ -174,7 +174,7 @@ def strategy_of(table: TableContext, strategy: str | Strategy | None) -> Strateg
         return Strategy(strategy)
     except ValueError as error:
         known = [member.value for member in Strategy]
-        raise UsageError(f"there is no strategy {str(strategy)!r}{did_you_mean(str(strategy), known)}") from error
+        raise UsageError(f"there is no strategy {str(strategy)!r}; {choose_one(str(strategy), known)}") from error
 
 
 def style_of(style: str | Style) -> Style:
@@ -183,6 +183,4 @@ def style_of(style: str | Style) -> Style:
         return Style(style)
     except ValueError as error:
         known = [member.value for member in Style]
-        raise UsageError(
-            f"there is no style {str(style)!r}{did_you_mean(str(style), known)}; the styles are {' and '.join(known)}"
-        ) from error
+        raise UsageError(f"there is no style {str(style)!r}; {choose_one(str(style), known)}") from error

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from cdc_views.engines.base import BATCH_ROWS, Engine, Read, ValueForm
 from cdc_views.engines.serving import held_schema
-from cdc_views.errors import EngineError, UsageError, did_you_mean
+from cdc_views.errors import EngineError, UsageError, choose_one
 from cdc_views.operations.result import StreamedAnswer
 from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.rules.codec.row_texts import TEXTS
@@ -76,8 +76,7 @@ class RowFile:
         found = place.suffix.removeprefix(".") if format is None else format
         if found not in _FORMATS:
             told = f"--format {found!r} is none of a file" if format else f"{location}: the name tells no format by its end"
-            advice = did_you_mean(found, _FORMATS) if found else f"; it has {', '.join(_FORMATS)}"
-            raise UsageError(f"{told}{advice}; end the name in one, as rows.parquet, or say --format")
+            raise UsageError(f"{told}; {choose_one(found, _FORMATS)}: end the name in it, as rows.parquet, or say --format")
         return cls(place, found, replaces)
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from cdc_views.errors import ConfigError, SchemaError, UsageError, did_you_mean
+from cdc_views.errors import ConfigError, SchemaError, UsageError, choose_one, did_you_mean
 from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.key_value.format import KeyValue
@@ -24,6 +24,7 @@ _FORMAT_OF = {".cql": CassandraMutation.name, ".sql": Debezium.name}
 """The usual raw format of events from the kind of database that a schema file describes; key-value for others."""
 
 
+_IS_THERE = "is there already and is not overwritten; remove it, or name another place with --dir or --project"
 _HEADER = """\
 # Merged views over raw change events; keys and commands: `cdc-views --help`.
 # A relative path is relative to this file. Secrets come only from ${ENV_VAR} references.
@@ -58,9 +59,9 @@ def start_project(
     table, `TransientError` if the source is away.
     """
     if file.exists():
-        raise ConfigError(f"{file}: is there already and is not overwritten; remove it, or choose another folder with --dir")
+        raise ConfigError(f"{file}: {_IS_THERE}")
     if raw_format is not None and raw_format not in format_names():
-        raise UsageError(f"there is no raw format {raw_format!r}{did_you_mean(raw_format, format_names())}")
+        raise UsageError(f"there is no raw format {raw_format!r}; {choose_one(raw_format, format_names())}")
     project = name or file.absolute().parent.name or "views"
     found = _of_source(source, file, only) if is_live_source(source) else _of_file(Path(source), project, only)
     chosen = _FORMAT_OF.get(found.file.suffix.lower(), KeyValue.name) if raw_format is None else raw_format
@@ -97,7 +98,7 @@ def _of_source(address: str, file: Path, only: Sequence[str]) -> _Found:
     tables, refused = _selected(LiveCatalog.of(found, where=shown).catalog, only, names=found.names)
     place = file.parent / f"schema.{'cql' if found.ddl is Ddl.CQL else 'sql'}"
     if place.exists():
-        raise ConfigError(f"{place}: is there already and is not overwritten; remove it, or choose another folder with --dir")
+        raise ConfigError(f"{place}: {_IS_THERE}")
     text = f"-- {found.server}, {shown}: as `cdc-views init` read it\n{found.only(tables).text}"
     return _Found(place, tables, refused, text, shown, found.producer)
 
@@ -124,7 +125,7 @@ def _write(file: Path, text: str) -> None:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be written ({error}); choose another folder with --dir") from error
+        raise ConfigError(f"{file}: cannot be written ({error.strerror}); name another place with --dir or --project") from error
 
 
 def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: str, source: str = "") -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from cdc_views.errors import UnsupportedError, did_you_mean
+from cdc_views.errors import UnsupportedError, choose_one
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan.events import by_event, is_by_event, reads_of
 from cdc_views.plan.expr import Agg, Expr, Fold, RowNumber, Struct, col, cols, columns_used, equal, not_null
@@ -61,9 +61,7 @@ def choose(strategy: str, *, of_events: bool = False) -> Choice:
                 remedy=f"choose one of {', '.join(known)}",
             )
         if strategy not in LOWERINGS:
-            raise UnsupportedError(
-                f"there is no strategy {strategy!r}{did_you_mean(strategy, known)}", remedy=f"choose one of {', '.join(known)}"
-            )
+            raise UnsupportedError(f"there is no strategy {strategy!r}", remedy=choose_one(strategy, known))
         return Choice(strategy, f"strategy {strategy}, as asked for")
     if of_events:
         why = "a window for the newest whole row of each key, and a group-by of events that leave a column out (S1, S4)"

@@ -32,8 +32,10 @@ def load_project(path: Path, *, environment: Mapping[str, str] | None = None) ->
         raise ConfigError(
             f"{path}: no such project file; make one with `cdc-views init --from SCHEMA`, or name one with --project"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}); a project file in UTF-8 was expected") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); a project file was expected") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 (byte {error.start}); a project file in UTF-8 was expected") from error
     marked = read_yaml(text, where=str(path), environment=os.environ if environment is None else environment)
     if not isinstance(marked.document, dict):
         raise ConfigError(f"{path}:1: is no project file; keys name, engine, warehouse and tables were expected")

@@ -50,8 +50,8 @@ class Renderer:
             query = query.with_(identifier(names[id(node)]), as_=bodies[id(node)], materialized=is_held, copy=False)
         return self.dialect.finished(query)
 
-    def sql(self, root: Node, *, is_pretty: bool = True) -> str:
-        """Return the query's text, aligned and with comments, or on one line."""
+    def sql(self, root: Node, *, is_pretty: bool = False) -> str:
+        """Return the query's text: on one line for an engine, or aligned and with comments, which takes as long again."""
         return self.dialect.printed(self.query(root), is_pretty=is_pretty)
 
     def _body(self, node: Node, names: dict[int, str]) -> exp.Select:

@@ -43,7 +43,8 @@ def _section(path: tuple[str, ...], command: Any) -> str:
     parts = [f"## {' '.join(path)}\n", f"`{usage}`\n", inspect.cleandoc(command.help) + "\n"]
     if named:
         parts.append(table(("argument", "meaning"), [(code(_metavar(one)), one.help or "") for one in named]))
-    return "\n".join([*parts, options] if options else parts)
+    examples = [f"```sh\n{command.epilog}\n```\n"] if command.epilog else []
+    return "\n".join([*parts, *([options] if options else []), *examples])
 
 
 def _options(parameters: Iterable[Any]) -> str:

@@ -59,6 +59,7 @@ class Runtime:
     _queue: BoundedQueue = field(init=False)
     _emitted: dict[tuple[str, str], Position] = field(default_factory=dict)
     _landings: dict[str, TableLanding] = field(init=False)
+    _has_answered: bool = False
     _unseen: set[str] = field(default_factory=set)
     _pauses: dict[str, float] = field(default_factory=dict)
     _followed: float = 0.0
@@ -98,7 +99,7 @@ class Runtime:
             raise self._failure
 
     def _read(self) -> None:
-        stop, waits = self.order.stop, pauses()
+        stop, waits, since = self.order.stop, pauses(), time.monotonic()
         while not stop.is_set():
             begun = time.monotonic()
             try:
@@ -108,10 +109,19 @@ class Runtime:
             except LostError as error:
                 self._fail(error)
             except EngineError as error:
-                waits = pauses() if time.monotonic() - begun > LONGEST_PAUSE else waits
-                self._wait("source", error, next(waits))
+                if time.monotonic() - begun > LONGEST_PAUSE:  # it was at work, though it may have emitted nothing yet
+                    waits, since = pauses(), time.monotonic()
+                if self._is_in_vain(time.monotonic() - since):
+                    self._fail(_unanswered(error, self.order.connect_seconds))
+                else:
+                    self._wait("source", error, next(waits))
             except BaseException as error:
                 self._fail(error)
+
+    def _is_in_vain(self, seconds: float) -> bool:
+        """Whether the source was tried for so long and never answered: its address is wrong rather than the server away."""
+        self._has_answered = self._has_answered or self.source.status().heard > 0
+        return not self._has_answered and 0 < self.order.connect_seconds <= seconds
 
     def _fail(self, error: BaseException) -> None:
         """End the run; everything read so far lands first."""
@@ -120,6 +130,7 @@ class Runtime:
 
     def _emit(self, item: Emitted) -> None:
         """Queue an item unless it was queued before: after a reconnect, a source repeats everything unconfirmed."""
+        self._has_answered = True
         if "source" in self.health.troubles:
             self.health.set("source", "")
             self.order.log.info("the source is followed again", part="source")
@@ -251,6 +262,11 @@ class Runtime:
         """Return the seconds since the oldest change that has not landed; if all have, since the server was last heard."""
         since = self._oldest or self._queue.oldest or heard
         return max(0.0, time.time() - since) if since else 0.0
+
+
+def _unanswered(error: EngineError, seconds: float) -> EngineError:
+    told = f"nothing could be read for {seconds:g} s, so it ends; --connect-timeout 0 goes on trying"
+    return EngineError(f"{str(error).strip()}; {told}")
 
 
 def _land_first(landing: TableLanding, batches: Sequence[StreamBatch]) -> tuple[BatchReport, int]:

@@ -117,7 +117,7 @@ def tables_of(sources: Sources) -> dict[Source, str]:
     plan = in_time(sources)
     if plan is None:
         return found
-    counted = Renderer(DuckDb(), table=found[Source.TAIL], tables=found).sql(plan, is_pretty=False)
+    counted = Renderer(DuckDb(), table=found[Source.TAIL], tables=found).sql(plan)
     columns = ", ".join(map(quoted, sources.raw.relation.arrow_schema().names))
     for source in found:
         if Part.TAIL in source.value and source is not Source.TAIL:

@@ -7,8 +7,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -18,6 +19,7 @@ from cdc_views.cli import main
 from cdc_views.cli.app import app
 from cdc_views.cli.groups import NO_GROUP, group_of, summary_of
 from cdc_views.cli.printing import Appearance, as_json_rows, print_rows
+from cdc_views.cli.shown_examples import EXAMPLES
 
 Captured = pytest.CaptureFixture[str]
 SCRIPT = "import sys; from cdc_views.cli import main; sys.exit(main())"
@@ -49,6 +51,36 @@ def test_help_has_every_command_once_in_a_group_with_its_whole_summary(capsys: C
         assert re.sub(r"\s+", " ", summary_of(command)) in re.sub(r"\s+", " ", shown)
         assert len(summary_of(command)) <= 80 - 14, f"{name}: its summary takes more than a line"
     assert "..." not in shown.replace("[ARGS]...", "")
+
+
+def _all_commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        yield " ".join((*path, name)), command
+        if hasattr(command, "list_commands"):
+            yield from _all_commands(command, (*path, name))
+
+
+def test_help_of_every_command_cuts_nothing_and_breaks_no_word(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = {path: out_of(capsys, *path.split(), "--help") for path, _ in _all_commands(typer.main.get_command(app))}
+    assert len(shown) > 40
+    for path, text in shown.items():
+        for line in text.splitlines():
+            assert len(line) <= 80, (path, line)
+            assert not re.search(r"\w-$|^ *-\w*$", line), f"{path}: a word is broken: {line}"
+        assert "..." not in re.sub(r"FILE\.\.\.|\[ARGS\]\.\.\.", "", text), f"{path}: something is cut"
+        assert not re.search(r"<\w+>|\{\w+\}", text), f"{path}: has a name of a type"
+
+
+def test_examples_of_help_name_commands_and_options_that_there_are() -> None:
+    commands = dict(_all_commands(typer.main.get_command(app)))
+    assert EXAMPLES.keys() <= commands.keys()
+    for path, text in EXAMPLES.items():
+        known = {name for one in commands[path].params for name in (*one.opts, *one.secondary_opts)}
+        for line in text.splitlines():
+            assert f"cdc-views {path}" in line
+            assert set(re.findall(r"(?<= )--?[a-z][a-z-]*", line)) <= known, line
 
 
 def completed(*words: str) -> list[str]:

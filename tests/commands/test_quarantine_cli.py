@@ -89,7 +89,7 @@ def test_discarded_events_rest_and_are_kept(run: CommandLine) -> None:
         (["--reason", "x"], "either --event ID"),
         (["--reason", "x", "--all", "--event", "a"], "either --event ID"),
         (["--reason", " ", "--all"], "say why"),
-        (["--reason", "x", "--event", "zz"], "no waiting event in quarantine"),
+        (["--reason", "x", "--event", "zz"], "the id of no waiting event begins with 'zz'"),
     ],
 )
 def test_a_discard_says_which_and_why(run: CommandLine, arguments: list[str], told: str) -> None:

@@ -55,6 +55,7 @@ def cdc_views(*arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_too_large_names_a_remedy_which_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = make_project(tmp_path)

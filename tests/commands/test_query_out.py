@@ -191,10 +191,10 @@ def test_only_what_into_wrote_is_replaced(run: CommandLine) -> None:
 
 
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {
-    "no format": (("--out", "rows.txt"), "the name tells no format by its end; it has 'parquet', 'json', 'jsonl', 'csv'"),
+    "no format": (("--out", "rows.txt"), "the name tells no format by its end; choose one of parquet, json, jsonl, csv"),
     "a format that is near": (("--out", "rows.parqet"), "did you mean 'parquet'?"),
     "a format of people": (("--out", "rows", "--format", "table"), "--format 'table' is none of a file"),
-    "Parquet to the terminal": (("--format", "parquet"), "--format is 'parquet'"),
+    "Parquet to the terminal": (("--format", "parquet"), "--format parquet is of files; name one with `query --out FILE`"),
     "two places": (("--out", "rows.csv", "--into", "rows"), "one of them"),
     "nothing to replace": (("--overwrite",), "--overwrite is of --out or --into"),
     "no rows": (("--explain", "--into", "rows"), "--explain reads no rows"),

@@ -82,13 +82,13 @@ CASES = {
     "init over a project": Case(
         (),
         ("init", "--from", "shop.sql"),
-        "remove it, or choose another folder with --dir",
+        "remove it, or name another place with --dir or --project",
         (lambda: Path("cdc_views.yml").unlink(),),
     ),
     "init over a project, another folder": Case(
         (),
         ("init", "--from", "shop.sql"),
-        "another folder with --dir",
+        "name another place with --dir",
         (("init", "--from", "shop.sql", "--dir", "other"), lambda: Path("cdc_views.yml").unlink()),
     ),
     "nothing landed": Case(

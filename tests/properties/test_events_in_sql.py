@@ -130,7 +130,7 @@ def test_captured_events_of_cassandra(now: int) -> None:
 
 def test_random_events_of_cassandra() -> None:
     rng = Random(31)
-    for n in range(HISTORIES // 4):
+    for n in range(HISTORIES // 8):
         found = random_of_cassandra(rng, count=rng.randrange(1, 40))
         for now in INSTANTS:
             found.check("duckdb", on_duckdb, now=now)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from helpers.command_line import Answer, CommandLine
+from helpers.tiers import often
 from services.stores import Store
 
 from cdc_views.storage.places import place_of
@@ -123,6 +124,7 @@ def expected(tour: Tour, run: CommandLine, on_a_local_disk: list[Answered]) -> l
     return on_a_local_disk
 
 
+@pytest.mark.parametrize("store", often(("s3", "azure", "gcs"), "s3"), indirect=True)
 def test_commands_answer_as_on_a_local_disk(
     expected: list[Answered], tour: Tour, store: Store, prefix: str, run: CommandLine
 ) -> None:

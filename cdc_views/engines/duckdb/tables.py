@@ -96,7 +96,7 @@ class _Reader:
         if len(wholly.paths) == len(files.paths):
             return self._all_of(files)
         partly = self._all_of(files.only(lambda path: not is_within(self._sources, path)))
-        within = f"({Renderer(DuckDb(), table=partly).sql(facts_within(self._sources), is_pretty=False)}) AS within"
+        within = f"({Renderer(DuckDb(), table=partly).sql(facts_within(self._sources))}) AS within"
         return self.together([self._all_of(wholly), within]) if wholly else within
 
     def _all_of(self, files: FileSet) -> str:

@@ -32,6 +32,26 @@ _VIEW_SETTLES = 15.0
 """Seconds in which an applied view is replaced after a landing: producers look every ten."""
 
 
+def source_of(table: TableContext, source: str | None = None) -> str:
+    """Return the address of the table's live source: `source`, else the project file's. Raises `UsageError` if there is none that
+    can be read, without asking it.
+    """
+    address = source or table.config.source
+    if not address:
+        raise UsageError(
+            f"{table.project.file}: {table.name} has no `source`; give it one, as source: postgresql://host/shop, or name one "
+            "with --source"
+        )
+    if hashed := sorted({column.name for column in table.schema.row_key} & table.config.policies.columns.keys()):
+        raise UnsupportedError(
+            f"{table.project.file}: {table.name} has a policy on {', '.join(hashed)}, a column of its key, and no source finds "
+            "a row by the hash of its key",
+            remedy="verify a table without policies on its key, or compare with `truth` in `validate`",
+        )
+    live_source(address)
+    return address
+
+
 def verify_table(
     table: TableContext,
     *,
@@ -57,18 +77,7 @@ def verify_table(
         UsageError: No source, an unknown one, or one that refuses.
         TransientError: The source is away.
     """
-    address = source or table.config.source
-    if not address:
-        raise UsageError(
-            f"{table.project.file}: {table.name} has no `source`; give it one, as source: postgresql://host/shop, or name one "
-            "with --source"
-        )
-    if hashed := sorted({column.name for column in table.schema.row_key} & table.config.policies.columns.keys()):
-        raise UnsupportedError(
-            f"{table.project.file}: {table.name} has a policy on {', '.join(hashed)}, a column of its key, and no source finds "
-            "a row by the hash of its key",
-            remedy="verify a table without policies on its key, or compare with `truth` in `validate`",
-        )
+    address = source_of(table, source)
     order, counted = LiveOrder(table.name, table.source_schema, table.format), load or SourceLoad(bounds or Bounds())
     with live_source(address)(address, order) as live:
         return Run(table, live, counted, Shown(table, engine), now).run(at=at)

@@ -98,8 +98,9 @@ def duration_text(value: tuple[int, int, int]) -> str:
 
 
 _DATE = re.compile(r"([+-]?)(\d{4,})-(\d\d)-(\d\d)( BC)?")
-_TIME = re.compile(r"(-?)(\d{2,}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")
-_STAMP = re.compile(r"(.+?)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d(?::?\d\d)?)?( BC)?")
+_TIME = re.compile(r"(-?)(\d{2,}):([0-5]\d)(?::([0-5]\d|60)(?:\.(\d{1,9}))?)?")
+_OF_DAY = r"(?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d{1,9})?)?|24:00(?::00(?:\.0{1,9})?)?"
+_STAMP = re.compile(rf"(.+?)[ T]({_OF_DAY})(Z|[+-][01]\d(?::?[0-5]\d)?)?( BC)?")
 _UNITS = ("y", "mo", "w", "d", "h", "m", "s", "ms", "us", "ns")
 _DURATION = re.compile("(-?)" + "".join(rf"(?:(\d+){unit})?" for unit in _UNITS))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_views.errors import UnsupportedError, did_you_mean
+from cdc_views.errors import UnsupportedError, choose_one
 from cdc_views.model.plugins import PluginGroup, load_plugin, plugin_names
 from cdc_views.sql.dialects.base import Dialect
 
@@ -16,9 +16,7 @@ def dialect_class(name: str) -> type[Dialect]:
     """Return the class of the dialect called `name`; raises `UnsupportedError` with a suggestion."""
     known = dialect_names()
     if name not in known:
-        raise UnsupportedError(
-            f"there is no dialect {name!r}{did_you_mean(name, known)}", remedy=f"choose one of {', '.join(known)}"
-        )
+        raise UnsupportedError(f"there is no dialect {name!r}", remedy=choose_one(name, known))
     found: type[Dialect] = load_plugin(PluginGroup.DIALECT, name)
     return found
 

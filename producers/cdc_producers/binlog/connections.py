@@ -204,7 +204,8 @@ def translated(flavour: Flavour, doing: str, error: Exception) -> CdcViewsError:
         return TableChangedError(f"{name}, {doing}: {said}")
     is_away = not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.err.InterfaceError)
     if is_away or code in _PASSING or CR.CR_ERROR_FIRST <= code <= CR.CR_ERROR_LAST:
-        return TransientError(f"{name} is away, {doing}: {said}")
+        advice = "; is it up, and is its address right?" if doing.startswith("connecting") else ""
+        return TransientError(f"{name} is away, {doing}: {said}{advice}")
     return EngineError(f"{name}, {doing}: {said}")
 
 

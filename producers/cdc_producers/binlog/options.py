@@ -19,9 +19,9 @@ class BinlogOptions:
 
     name: str = option(
         "--name", "cdc_views", "NAME", computed=lambda project, _: project.name,
-        help="Names the positions; default: cdc_views_ and project name.",
+        help="Name of the stored positions; default: cdc_views_ and the project's name.",
     )  # fmt: skip
-    server_id: int = option("--server-id", 0, "N", help="Server id to read as, must be unique; default: from the name.")
+    server_id: int = option("--server-id", 0, "N", help="Server id to read as, unique among replicas; 0: made from the name.")
     skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
     snapshots_again: bool = switch(
         "--snapshot-again", help="Empty the views and read the tables anew: after a purge. Give it once.", is_of_one_run=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import struct
@@ -202,6 +203,9 @@ class Node:
 
 def cluster_at(host: str, port: int, profile: ExecutionProfile, **more: Any) -> Cluster:
     """Return a cluster to connect to, with the account from the environment."""
+    driver = logging.getLogger("cassandra")
+    if driver.level == logging.NOTSET:
+        driver.setLevel(logging.CRITICAL)  # what it logs of a node that does not answer, it also raises
     user = os.environ.get(USER)
     return Cluster(
         [host],

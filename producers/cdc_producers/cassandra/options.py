@@ -102,7 +102,7 @@ class CassandraOptions:
         "--cassandra-lib", None, "DIR", help="Its lib folder; default: jars of --cassandra-version, fetched once."
     )
     cassandra_version: str = option(
-        "--cassandra-version", "5.0.9", "VERSION", help="Of the jars to fetch, without --cassandra-lib."
+        "--cassandra-version", "5.0.9", "VERSION", help="Version of the jars to fetch, where no --cassandra-lib is given."
     )
     schema_file: Path | None = option(
         "--schema-file", None, "FILE", help="CQL of DESCRIBE … WITH INTERNALS, in place of asking the node."
@@ -118,12 +118,10 @@ class CassandraOptions:
     )
     poll_seconds: float = option("--poll", 0.1, "SECONDS", help="How often an idle cdc_raw is looked at.")
     heap: str = option("--heap", "256m", "SIZE", help="Memory of the Java part.")
-    warns_at: float = option(
-        "--warn-at", 0.7, "PART", help="Part of cdc_total_space that is held when it is said to be nearly full."
-    )
+    warns_at: float = option("--warn-at", 0.7, "PART", help="Warn once this part of cdc_total_space is in use.")
     snapshot: SnapshotMode = option(
         "--snapshot", SnapshotMode.INITIAL,
-        help="Read rows from before the log: where a table needs it, alone and of every table, or never.",
+        help="Read rows older than the log. initial: of tables that need it; only: of all tables, then end.",
     )  # fmt: skip
     snapshot_consistency: str = option(
         "--snapshot-consistency", "LOCAL_QUORUM", "LEVEL", help="The consistency level a snapshot reads at."

@@ -29,24 +29,26 @@ class HttpOptions:
 
     host: str = option("--host", "127.0.0.1", "HOST", help="Address to listen on.")
     port: int = option("--port", 4444, "PORT", at_least=0, help="Port; 0: any that is free.")
-    name: str = option("--name", "receiver", "NAME", help="Of this receiver: its streams are http:NAME.")
+    name: str = option("--name", "receiver", "NAME", help="This receiver's name: its streams are http:NAME.")
     station: tuple[str, ...] = option(
         "--station", (), "NAME[=TABLE]",
-        help="A station and its table; without TABLE its events say themselves; may be repeated.",
+        help="A station and its table; may be repeated. Without TABLE, each event names its own.",
     )  # fmt: skip
     unknown_table: UnknownTable = option(
         "--unknown-table", UnknownTable.REFUSE,
-        help="Answer 422 to events of tables that the project lacks, or 202; both keep them.",
+        help="Answer 422 or 202 to events of tables that the project lacks. Both keep the events.",
     )  # fmt: skip
     no_auth: bool = switch("--no-auth", help="Take events of anybody; on a loopback address only.")
     tls_cert: str | None = option("--tls-cert", None, "FILE", help="Certificate chain, PEM.")
     tls_key: str | None = option("--tls-key", None, "FILE", help="Its key, PEM.")
-    max_bytes: int = option("--max-bytes", 8 << 20, "N", at_least=1, help="Of a request.")
-    rate: int | None = option("--rate", None, "N", at_least=1, help="Requests a second and user; default: no limit.")
+    max_bytes: int = option("--max-bytes", 8 << 20, "N", at_least=1, help="A request has at most N bytes.")
+    rate: int | None = option(
+        "--rate", None, "N", at_least=1, help="Requests per second of each user at most; default: no limit."
+    )
     waiting: int = option("--waiting", 1_000, "N", at_least=1, help="Requests that may wait at once.")
-    waiting_bytes: int = option("--waiting-bytes", 128 << 20, "N", at_least=1, help="Their bytes.")
-    linger_ms: int = option("--linger-ms", 5, "N", at_least=0, help="Wait so long for more to commit.")
-    hold_seconds: float = option("--hold-seconds", 20.0, "S", help="Try so long before 503 where events cannot land.")
+    waiting_bytes: int = option("--waiting-bytes", 128 << 20, "N", at_least=1, help="Bytes of all requests that wait.")
+    linger_ms: int = option("--linger-ms", 5, "N", at_least=0, help="How long to wait for more events to commit with the first.")
+    hold_seconds: float = option("--hold-seconds", 20.0, "S", help="How long to retry what cannot land, before answering 503.")
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):

@@ -49,7 +49,7 @@ def connection(bootstrap: str = "", *, environment: Mapping[str, str] | None = N
 def error_of(error: KafkaError, *, doing: str) -> CdcViewsError:
     """Return a client's error as this project's: `UsageError` if somebody must change something, else transient."""
     if error.code() in _AWAY:
-        return TransientError(f"no broker of Kafka answers ({doing}: {error.str()})")
+        return TransientError(f"no broker of Kafka answers ({doing}: {error.str()}); is it up, and is its address right?")
     said = f"Kafka: {doing}: {error.str()}"
     if error.code() in _REFUSED:
         return UsageError(f"{said}; see that the user, its rights and the {PREFIX}… settings are right")

@@ -60,6 +60,7 @@ class KafkaSource(Source):
     topics: Mapping[str, str]
     log: ProducerLog
     _registry: Registry | None = field(init=False)
+    _brokers: str = ""
     _consumer: Any = None
     _admin: Any = None
     _positions: Positions = field(init=False)
@@ -98,6 +99,7 @@ class KafkaSource(Source):
 
     def _connect(self) -> None:
         settings = connection(self.options.bootstrap)
+        self._brokers = settings["bootstrap.servers"]
         self._admin = client(AdminClient, settings)
         self._consumer = client(
             Consumer,
@@ -133,7 +135,7 @@ class KafkaSource(Source):
     def _look_again(self) -> None:
         if time.monotonic() - self._looked < _LOOK_EVERY:
             return
-        with kafka_errors("asking for the topics"):
+        with kafka_errors(f"asking {self._brokers} for the topics"):
             existing = self._consumer.list_topics(timeout=ANSWERS_WITHIN).topics
         self._looked = time.monotonic()
         tables = matched(self.targets, self.topics, existing)

@@ -15,6 +15,9 @@ from psycopg import conninfo, sql
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
 _DSN_VARIABLE = "CDC_VIEWS_POSTGRES_DSN"
+CONNECTING = "connecting"
+_HINT = " Is the server running "
+"""The beginning of libpq's advice, which is of one server and of TCP alone."""
 _SETTINGS = {
     "client_encoding": "UTF8",
     "timezone": "UTC",
@@ -55,7 +58,7 @@ def connect(*, is_replication: bool = False, address: str = "") -> psycopg.Conne
     if is_replication:
         options["replication"] = "database"
     dsn = _checked(address, "the source's address") if address else _dsn()
-    with postgres_errors("connecting"):
+    with postgres_errors(CONNECTING):
         connection = psycopg.connect(dsn, autocommit=True, cursor_factory=psycopg.ClientCursor, **options)
         for name, value in _SETTINGS.items():
             connection.execute(f"SET {name} = '{value}'")
@@ -111,7 +114,8 @@ def _translated(doing: str, error: psycopg.Error) -> CdcViewsError:
         return refused
     is_away = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) or code[:2] in ("08", "57", "53")
     if is_away or code in _SHUTTING_DOWN or type(error) is psycopg.DatabaseError:
-        return TransientError(f"PostgreSQL is away, {doing}: {said}")
+        advice = "; is it up, and is its address right?" if doing == CONNECTING else ""
+        return TransientError(f"PostgreSQL is away, {doing}: {said.split(_HINT)[0]}{advice}")
     return EngineError(f"PostgreSQL, {doing}: {said}")
 
 

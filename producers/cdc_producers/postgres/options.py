@@ -28,17 +28,17 @@ class PostgresOptions:
         "--snapshot-again", help="Empty the views and read the tables anew: after a lost slot. Give it once.", is_of_one_run=True
     )
     allows_unkeyed: bool = switch("--allow-unkeyed", help="Take tables whose deletions do not name their row; those do not land.")
-    heartbeat_seconds: float = option("--heartbeat", 1.0, "SECONDS", help="How often an idle server is asked.")
+    heartbeat_seconds: float = option("--heartbeat", 1.0, "SECONDS", help="How often an idle server is asked for a sign of life.")
     echo_seconds: float | None = option(
-        "--echo", None, "SECONDS", help="Write a message into the log so often, and take lag by what comes back."
+        "--echo", None, "SECONDS", help="Write a message into the server's log this often, and measure lag by its return."
     )
     confirm_seconds: float = option(
-        "--confirm", 30.0, "SECONDS", help="How often tables without changes let log go; a commit each."
+        "--confirm", 30.0, "SECONDS", help="How often tables without changes release the server's log; each time is a commit."
     )
     keeps_dropped_partitions: bool = switch(
         "--keep-dropped-partitions", help="Go on showing rows of partitions that were dropped or emptied."
     )
-    plugin: str = option("--plugin", "pgoutput", "NAME", help="Output plugin of the slot; pgoutput.")
+    plugin: str = option("--plugin", "pgoutput", "NAME", help="The slot's output plugin; only pgoutput.")
 
     def __post_init__(self) -> None:
         if not _SLOT.match(self.slot):
