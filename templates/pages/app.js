@@ -1,5 +1,5 @@
 "use strict";
-// Everything works without this; with it: arrow keys in rows, parts that come later, sliders, and / for the search.
+// Everything works without this; with it: arrow keys in rows, parts that come later, sliders, the end of a drawing, and / for the search.
 (() => {
   const rows = [...document.querySelectorAll(".rows tbody tr")].map((row) => [...row.querySelectorAll("a")]);
   rows.forEach((links) => links.slice(1).forEach((link) => { link.tabIndex = -1; }));
@@ -43,6 +43,13 @@
     slider.addEventListener("input", () => {
       document.getElementById(slider.dataset.sets).value = new Date(slider.value * 1000).toISOString().replace(".000Z", "Z");
     });
+  }
+
+  // the winner is the newest, at the right end
+  for (const drawing of document.querySelectorAll(".timeline")) {
+    const ends = [...drawing.querySelectorAll(".mark")].map((mark) => mark.getBoundingClientRect().right);
+    const box = drawing.parentElement;
+    box.scrollLeft = Math.max(0, ...ends) - box.getBoundingClientRect().right + 40;
   }
 
   const again = document.querySelector("[data-again]");
