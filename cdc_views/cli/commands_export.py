@@ -17,14 +17,10 @@ from cdc_views.errors import UsageError
 if TYPE_CHECKING:
     from cdc_views.export.exporting import Exported
 
-_SETTINGS: Any = {"no_args_is_help": True, "rich_markup_mode": None}
-contract = typer.Typer(
-    cls=CommandGroups, help="Write, compare and check data contracts (ODCS).", no_args_is_help=True, rich_markup_mode=None
-)
-dbt = typer.Typer(
-    cls=CommandGroups, help="Write models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None
-)
-sqlmesh = typer.Typer(cls=CommandGroups, help="Write models for a SQLMesh project.", **_SETTINGS)
+_SETTINGS: Any = {"cls": CommandGroups, "no_args_is_help": True, "rich_markup_mode": None}
+contract = typer.Typer(help="Write, compare and check data contracts (ODCS).", **_SETTINGS)
+dbt = typer.Typer(help="Write models, tests and docs for a dbt project.", **_SETTINGS)
+sqlmesh = typer.Typer(help="Write models for a SQLMesh project.", **_SETTINGS)
 for group in (dbt, sqlmesh):
     group.callback()(lambda: None)  # makes it a group although it has one command
 

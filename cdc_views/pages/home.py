@@ -44,7 +44,7 @@ class TableFinding:
 @dataclass(frozen=True, slots=True)
 class TableLine:
     """One table: its status as `status` prints it (None: not looked at yet, or its log is not readable), what is to be said of
-    it, the last run of its tests, and facts landed by earlier runs, oldest first.
+    it, the last run of its tests, and when raw last changed (epoch seconds; None: never, or unknown).
     """
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -83,21 +82,11 @@ def _environment() -> jinja2.Environment:
         "milli": lambda at: wording.second(at // 1000),
         "iso": second_text,
         "key": _key,
-        "ticked": ticked,
+        "ticked": texts.ticked,
     }
     found.globals |= {"PAGES": PAGES, "timeline": drawing.timeline, "lineage_graph": drawing.lineage_graph}
     found.globals |= {"landings_plot": _landings_plot}
     return found
-
-
-def ticked(text: str) -> Markup:
-    """Return a text with the parts between backticks as code.
-
-    >>> ticked("`late` lists <it>")
-    Markup('<code>late</code> lists &lt;it&gt;')
-    """
-    parts = re.split("`([^`]*)`", text)
-    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def _key(text: str) -> str:

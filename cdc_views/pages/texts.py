@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from cdc_views.model.column_policies import Policy
 from cdc_views.rules.codec.row_texts import plain
@@ -35,6 +37,16 @@ def visible_lines(text: str, *, most: int = 1 << 18) -> str:
     return "\n".join(visible(line, most=most) for line in text[:most].split("\n"))
 
 
+def ticked(text: str) -> Markup:
+    """Return a text with the parts between backticks as code.
+
+    >>> ticked("`late` lists <it>")
+    Markup('<code>late</code> lists &lt;it&gt;')
+    """
+    parts = re.split("`([^`]*)`", text)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
 @dataclass(frozen=True, slots=True)
 class ShownValue:
     """A value on a page; `kind` is value, null, masked, or text of no letters (empty)."""
@@ -63,6 +75,6 @@ def masked_columns(table: TableContext) -> frozenset[str]:
     return frozenset(name for name, one in table.config.policies.columns.items() if one.policy is Policy.MASK)
 
 
-def has_withheld(table: TableContext, columns: Collection[str] = ()) -> bool:
+def has_withheld(table: TableContext) -> bool:
     """Whether events of the table may hold what no page shows."""
-    return bool(table.config.policies.columns) or bool(columns)
+    return bool(table.config.policies.columns)

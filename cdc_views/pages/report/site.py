@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -18,25 +17,14 @@ from cdc_views.errors import UsageError
 from cdc_views.formats.base import Verdict
 from cdc_views.operations.replication import ReplicaReport
 from cdc_views.pages import plots, wording
+from cdc_views.pages.checking import NAME_NO_KEYS
 from cdc_views.pages.plots import BarPart
 from cdc_views.pages.report.model import RawFigures, RunReport, TableReport
+from cdc_views.pages.texts import ticked
 from cdc_views.quality.checks import Check, Status
 from cdc_views.sql.statements import template_folder
 
 INDEX = "index.html"
-_NAME_NO_KEYS = frozenset(
-    {
-        "files_are_whole",
-        "freshness",
-        "nothing_in_quarantine",
-        "only_our_commits",
-        "replica_coverage",
-        "state_lag",
-        "types_as_the_schema_says",
-        "watermark_never_goes_back",
-    }
-)
-"""Tests whose places are files, columns, nodes or commits. Places of other tests may be keys."""
 
 
 def pages_of(report: RunReport) -> dict[str, str]:
@@ -96,7 +84,7 @@ def _outcome(check: Check) -> str:
 
 def _places(check: Check, *, with_values: bool) -> tuple[str, ...]:
     """Return the places where a test does not hold; without values, none that may name a key."""
-    names_no_key = check.name.partition(".")[0] in _NAME_NO_KEYS
+    names_no_key = check.name.partition(".")[0] in NAME_NO_KEYS
     return check.where if with_values or names_no_key else ()
 
 
@@ -104,16 +92,6 @@ def worst(table: TableReport) -> Verdict:
     """Return the worst verdict of a table's columns, without those that the project file waives."""
     order = list(Verdict)
     return max((line.verdict for line in table.fidelity if not line.waived), key=order.index, default=order[0])
-
-
-def ticked(text: str) -> Markup:
-    """Return a text with the parts between backticks as code.
-
-    >>> ticked("`late` lists <it>")
-    Markup('<code>late</code> lists &lt;it&gt;')
-    """
-    parts = re.split("`([^`]*)`", text)
-    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def _distinct_bar(raw: RawFigures) -> Markup:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from pymysql.constants import COMMAND
 
-from cdc_producers.binlog import log_events
 from cdc_producers.binlog.connections import Access, rows
 from cdc_producers.binlog.stream import BinlogStream, DumpRequest
 
@@ -73,9 +72,7 @@ def began_at(access: Access, name: str, *, replica_number: int, heartbeat_second
     )
     stream = BinlogStream(access, replica_number, heartbeat_seconds, request)
     try:
-        while (event := stream.read()).kind != log_events.FORMAT:
-            pass
-        return event.timestamp
+        return stream.read_format().timestamp
     finally:
         stream.close()
 

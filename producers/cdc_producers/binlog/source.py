@@ -169,8 +169,7 @@ class BinlogSource(Source):
         """Ask for the binlog before a snapshot is read, so that a refused or purged start is reported at once."""
         stream = self._stream_of(connection, start)
         try:
-            while stream.read().kind != log_events.FORMAT:
-                pass
+            stream.read_format()
             stream.read()
         finally:
             stream.close()

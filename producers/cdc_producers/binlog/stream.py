@@ -84,6 +84,12 @@ class BinlogStream:
             self.position = event.end
         return event
 
+    def read_format(self) -> Event:
+        """Return the description that the file begins with; events before it are passed over."""
+        while (event := self.read()).kind != log_events.FORMAT:
+            pass
+        return event
+
     def _is_summed(self, packet: bytes) -> bool:
         """Return whether the rotation that begins every stream, before any format description, has a checksum."""
         try:
