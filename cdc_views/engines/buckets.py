@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 
 from cdc_views.engines.base import Sources
-from cdc_views.engines.state_plan import digits_in, part_in
+from cdc_views.engines.state_plan import digest, digits_in, part_in
 from cdc_views.plan.compact import part_of
 from cdc_views.plan.expr import cols, either, equal
 from cdc_views.plan.nodes import Scan
 from cdc_views.plan.parts import Source
 from cdc_views.plan.reduce import is_of
 from cdc_views.rules.facts import FactKind
-
-
-def digest(*texts: str) -> str:
-    """Return the binary digest of a partition key whose columns have these texts, as `plan.expr.Bucket` computes it.
-
-    >>> digest("3", "x")[:4]
-    '1100'
-    """
-    return hashlib.md5("|".join(texts).encode(), usedforsecurity=False).hexdigest().translate(_PARITY)
-
-
-_PARITY = str.maketrans("0123456789abcdef", "01" * 8)  # each hex digit's last bit
 
 
 def in_buckets(sources: Sources, wanted: Iterable[str]) -> Sources:
@@ -51,7 +38,7 @@ def by_bucket(sources: Sources, digits: int) -> list[Sources]:
 
     A row depends on the facts of its partition and of the whole table alone. So the rows of all are the rows of `sources`.
     """
-    if digits == 0:
+    if digits == 0 or sources.is_raw:  # raw's files are read whole, by no bucket
         return [sources]
     buckets = (f"{number:0{digits}b}" for number in range(1 << digits))
     return [replace(in_buckets(sources, [bucket]), bucket=bucket) for bucket in buckets]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART, Step, compact, replaced_rows
@@ -18,7 +20,10 @@ def plan_of(write: StateWrite) -> UnionAll:
     sources = write.sources
     purge = Purge(write.horizon, remembers=sources.parts.has(Source.PURGED)) if write.purges else None
     relation, split, late = sources.raw.relation, sources.split(), sources.late_by
-    plan = lowered(compact(relation, digits=write.digits, step=write.step, split=split, purge=purge, late=late))
+    # every bucket reads the facts about the whole table, and one writes them
+    with_table = digest().startswith(sources.bucket)
+    facts = compact(relation, digits=write.digits, step=write.step, split=split, purge=purge, late=late, with_table=with_table)
+    plan = lowered(facts)
     assert isinstance(plan, UnionAll), "a state's plan is a union of kinds of facts"
     return plan
 
@@ -46,6 +51,18 @@ def order_of(relation: Relation) -> tuple[str, ...]:
 def hidden_rows(sources: Sources) -> dict[str, DataFile]:
     """Return path → file, for each file of the state of which a deletion vector hides rows; paths are as in `FileSet`."""
     return {file.at(sources.state): file for file in sources.hidden}
+
+
+def digest(*texts: str) -> str:
+    """Return the binary digest of a partition key whose columns have these texts, as `plan.expr.Bucket` computes it.
+
+    >>> digest("3", "x")[:4]
+    '1100'
+    """
+    return hashlib.md5("|".join(texts).encode(), usedforsecurity=False).hexdigest().translate(_PARITY)
+
+
+_PARITY = str.maketrans("0123456789abcdef", "01" * 8)  # each hex digit's last bit
 
 
 def part_in(path: str) -> str:

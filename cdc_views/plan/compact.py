@@ -90,6 +90,7 @@ def compact(
     purge: Purge | None = None,
     late: KnownBy | None = None,
     prefix: str = "",
+    with_table: bool = True,
 ) -> UnionAll:
     """Return the plan of one commit of a state, in the column order of `state_columns`.
 
@@ -102,12 +103,15 @@ def compact(
         purge: The parts of facts that a base leaves out.
         late: How to recognize late facts; None if there can be none.
         prefix: The value of `_part` before the digits; empty: the part's.
+        with_table: Whether the facts about the whole table are among the rows; others count them in any case (S6).
     """
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
     # a merge leaves the base's deletions and statics where they are
     scoped = replace(request, others_from=Source.FRESH) if step is Step.MERGE else request
-    of_keys = [*_statics(scoped), *_deletions(scoped), _tables(scoped)]
-    parts = [*_kept_rows(request, step), *([] if step is Step.BUCKETS else [_rows(request, step)]), *of_keys]
+    of_keys = [*_statics(scoped), *_deletions(scoped), *([_tables(scoped)] if with_table else [])]
+    # without newer facts, every row of the base stays as it is
+    has_rows = split is None or split.has(Source.FRESH)
+    parts = [*_kept_rows(request, step), *([_rows(request, step)] if has_rows else []), *of_keys]
     few = digits if step is Step.RUN else coarser(digits)
     others: list[Select] = []
     if purge is not None:

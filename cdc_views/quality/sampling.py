@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Engine, Read, Sources
-from cdc_views.engines.buckets import digest, in_buckets
+from cdc_views.engines.buckets import in_buckets
+from cdc_views.engines.state_plan import digest
 from cdc_views.engines.duckdb.connections import with_stores
 from cdc_views.engines.duckdb.tables import from_clause, from_row_groups, snapshot_of_sources, tables_of
 from cdc_views.engines.duckdb.types import quoted

@@ -8,7 +8,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from cdc_views.engines.base import Sources
-from cdc_views.engines.buckets import digest, in_buckets
+from cdc_views.engines.buckets import in_buckets
+from cdc_views.engines.state_plan import digest
 from cdc_views.model.conditions import Condition
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, TableSchema

@@ -46,9 +46,13 @@ class Facts:
         """Return the facts of a read, of one version of raw; raises `EngineError`."""
         if read.sources is None:
             return cls(session, read.raw, None, raw_files(read.raw))
-        is_raw = read.sources.is_raw
-        files = raw_files(read.raw, version=read.sources.raw_version) if is_raw else None
-        return cls(session, read.raw, read.sources, files)
+        return cls.of_sources(session, read.sources)
+
+    @classmethod
+    def of_sources(cls, session: SparkSession, sources: Sources) -> Facts:
+        """Return the facts of `sources`; raises `EngineError`."""
+        files = raw_files(sources.raw, version=sources.raw_version) if sources.is_raw else None
+        return cls(session, sources.raw, sources, files)
 
     @property
     def bytes(self) -> int | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,11 +14,13 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from cdc_views.errors import EngineError
 from cdc_views.storage.stores import given_options, is_url, use_options
 from cdc_views_spark.executors import are_this_python
 from cdc_views_spark.writing import in_its_words
 
 _DISTRIBUTION = "cdc-views"
+_RAISED = re.compile(rf"^{re.escape(EngineError.__module__)}\.EngineError: (.*)", re.MULTILINE)
 _Task = TypeVar("_Task")
 _Done = TypeVar("_Done")
 
@@ -38,11 +42,23 @@ def spread(
             for number in batch.column(0).to_pylist():
                 yield _result(number, given, pieces[number])
 
-    with in_its_words():
+    with in_its_words(), _in_the_words_of_tasks():
         # one partition, and so one task, for each number
         rows = session.range(0, len(pieces), 1, len(pieces)).mapInArrow(run, "number long, done binary").collect()
     done: dict[int, Any] = {row["number"]: pickle.loads(row["done"]) for row in rows}
     return [done[number] for number in range(len(pieces))]
+
+
+@contextmanager
+def _in_the_words_of_tasks() -> Iterator[None]:
+    """Raise an `EngineError` of a task as it was raised there, without the stacks of Python and the JVM."""
+    try:
+        yield
+    except PySparkException as error:
+        told = _RAISED.findall(str(error))
+        if not told:
+            raise
+        raise EngineError(told[-1]) from error
 
 
 def _result(number: int, given: bytes, piece: bytes) -> pa.RecordBatch:

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 from helpers.schemas import BIGINT, BLOB, INT, TEXT, table
 
-from cdc_views.engines.buckets import digest
+from cdc_views.engines.state_plan import digest
 from cdc_views.plan.compact import part_of
 from cdc_views.sql.dialects import dialect
 from cdc_views.state.pruning import one_partition

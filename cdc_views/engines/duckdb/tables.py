@@ -64,12 +64,14 @@ def _schema_of(file: str) -> pa.Schema:
 
 def tables_of(raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, drops_empty: bool = False) -> dict[Source, str]:
     """Return a FROM clause for each source with files; `snapshot` holds also late facts. `drops_empty`: see `facts_in_time`."""
-    if sources is None or snapshot.arrow is not None:
+    if sources is None:
         return {Source.ALL: from_clause(snapshot, raw)}
     reader = _Reader(sources)
     found = {source: reader.table(sources.parts.of(source)) for source in Source if sources.paths(source)}
     if sources.is_raw:
-        found[Source.ALL] = found[Source.TAIL] = from_clause(snapshot, raw)
+        found[Source.TAIL] = from_clause(snapshot, raw)
+    if sources.is_raw or snapshot.arrow is not None:  # without facts, a state may still remember what it purged
+        found[Source.ALL] = from_clause(snapshot, raw)
     # if all files are plain rows, a scan of all finds no other facts
     found.setdefault(Source.OTHERS, found[Source.ALL])
     plan = in_time(sources, drops_empty=drops_empty)
