@@ -18,13 +18,12 @@ import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.engines.buckets import in_buckets
-from cdc_views.engines.state_plan import digest
 from cdc_views.engines.duckdb.connections import with_stores
 from cdc_views.engines.duckdb.tables import from_clause, from_row_groups, snapshot_of_sources, tables_of
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import REGISTERED, Snapshot, snapshot_of
-from cdc_views.engines.state_plan import digits_in, part_in
+from cdc_views.engines.state_plan import digest, digits_in, part_in
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import Kind, Scalar, carries_comparable, reads_from_bytes

@@ -77,6 +77,12 @@ class Facts:
         return bytes_of(split.of(Source.FRESH).paths)
 
     @property
+    def is_scan(self) -> bool:
+        """Whether rows show as they are stored: those of a state at rest without hidden ones."""
+        split = None if self.sources is None else self.sources.split()
+        return split is not None and not split.has(Source.FRESH) and not split.of(Source.BASE).masked
+
+    @property
     def are_opened(self) -> bool:
         """Whether tasks of the kernel open the files themselves: they see them, and DuckDB reads them as they are."""
         sources = self.sources
@@ -153,6 +159,8 @@ def _why_not(facts: Facts, kernel_bytes: int) -> str:
         return "the bytes of its files are unknown"
     if held >= kernel_bytes:
         return f"{_size(held)} of files are too many: it is for less than {_size(kernel_bytes)}"
+    if facts.is_scan and facts.bytes is not None and facts.bytes >= kernel_bytes:
+        return f"{_size(facts.bytes)} of a state at rest are scanned, and handing their rows to Spark takes longer"
     return ""
 
 

@@ -72,7 +72,7 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine, CatalogEngine):
     writes_files = True
 
     def __init__(self, session: SparkSession, *, stops: bool = True, kernel_bytes: int = KERNEL_BYTES) -> None:
-        """DuckDB in tasks takes reads (strategy `auto`) and commits of states that hold fewer than `kernel_bytes` bytes of files."""
+        """DuckDB in tasks takes reads (strategy `auto`) and commits of states of fewer than `kernel_bytes` bytes."""
         self._session, self._stops, self._kernel_bytes = session, stops, kernel_bytes
 
     @property

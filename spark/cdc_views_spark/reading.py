@@ -17,13 +17,17 @@ from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import FileSet, Part, Source
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.stores import is_url
-from cdc_views_spark import masks
 from cdc_views_spark.compile import Compiler
+from cdc_views_spark.masks import Masks
 from cdc_views_spark.raw_files import RawFiles, raw_files
+from cdc_views_spark.session import setting
 
 _READS_RANGES_APART = "parquet.hadoop.vectored.io.enabled"
 """Reads several ranges of a file in other threads. It helps with remote files, but on a local disk a task waits longer for the
 threads than for the bytes: 128 files of a state took half as long again to read."""
+
+_LISTS_IN_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+"""Above so many paths Spark looks at them in a job: for 136 files of a local disk a quarter of a second, else nothing."""
 
 OF_PART = "_of_part"
 """In `facts_by_part`: the value of a fact's `Part`."""
@@ -36,9 +40,10 @@ def parts_of_sources(
 
     Leaves out late facts (see `plan.purge.facts_in_time`), except in `Source.TAIL`.
     """
-    facts = partial(_facts_of, session, sources, drops_empty=drops_empty)
-    remembered = {s: partial(_files, session, sources, sources.parts.of(s)) for s in (Source.PURGED, Source.LATE)}
-    return {**{s: partial(facts, s) for s in Source}, **remembered, Source.TAIL: partial(_landed, session, sources)}
+    masks = Masks(session, sources)
+    facts = partial(_facts_of, masks, drops_empty=drops_empty)
+    remembered = {s: partial(_files, masks, sources.parts.of(s)) for s in (Source.PURGED, Source.LATE)}
+    return {**{s: partial(facts, s) for s in Source}, **remembered, Source.TAIL: partial(_landed, masks)}
 
 
 def parts_of(sources: Sources) -> set[Part]:
@@ -48,27 +53,29 @@ def parts_of(sources: Sources) -> set[Part]:
 
 def facts_by_part(session: SparkSession, sources: Sources) -> DataFrame:
     """Return the facts of all parts, late ones included, in the raw layout and with `OF_PART`."""
-    frames = []
+    frames, masks = [], Masks(session, sources)
     for part in sorted(parts_of(sources), key=list(Part).index):
         files = sources.parts.of([part])
-        facts = _landed(session, sources) if part is Part.TAIL else _files(session, sources, files)
+        facts = _landed(masks) if part is Part.TAIL else _files(masks, files)
         frames.append(facts.withColumn(OF_PART, F.lit(part.value)))
     return reduce(DataFrame.unionAll, frames)
 
 
-def _facts_of(session: SparkSession, sources: Sources, source: Source, *, drops_empty: bool) -> DataFrame:
+def _facts_of(masks: Masks, source: Source, *, drops_empty: bool) -> DataFrame:
+    sources = masks.sources
     if Part.TAIL not in source.value or (sources.late_by is None and not sources.is_raw):
-        return _files(session, sources, sources.parts.of(source))
+        return _files(masks, sources.parts.of(source))
     others, plan = sources.parts.without(Part.TAIL).of(source), in_time(sources, drops_empty=drops_empty)
-    landed = Compiler(parts_of_sources(session, sources)).dataframe(plan) if plan is not None else _landed(session, sources)
-    return _files(session, sources, others).unionAll(landed) if others else landed
+    landed = Compiler(parts_of_sources(masks.session, sources)).dataframe(plan) if plan is not None else _landed(masks)
+    return _files(masks, others).unionAll(landed) if others else landed
 
 
-def _landed(session: SparkSession, sources: Sources) -> DataFrame:
+def _landed(masks: Masks) -> DataFrame:
     """The raw facts of `sources`: all, or only the tail."""
+    sources = masks.sources
     if sources.is_raw:
-        return raw_facts(session, sources.raw, raw_files(sources.raw, version=sources.raw_version))
-    return _files(session, sources, sources.parts.of(Source.TAIL))
+        return raw_facts(masks.session, sources.raw, raw_files(sources.raw, version=sources.raw_version))
+    return _files(masks, sources.parts.of(Source.TAIL))
 
 
 def raw_facts(session: SparkSession, raw: RawTable, files: RawFiles | None) -> DataFrame:
@@ -84,15 +91,16 @@ def raw_facts(session: SparkSession, raw: RawTable, files: RawFiles | None) -> D
     return in_layout(reader.load(raw.location), raw.relation)
 
 
-def _files(session: SparkSession, sources: Sources, files: FileSet) -> DataFrame:
+def _files(masks: Masks, files: FileSet) -> DataFrame:
     """The files without the rows that deletion vectors hide. Missing columns and fields of structs are null."""
+    session, sources = masks.session, masks.sources
     layout = sources.raw.relation.arrow_schema()
     if not files:
         return session.createDataFrame(layout.empty_table())
     if not files.masked:
         return _by_name(session, sources.raw.relation, files.paths)
-    if masks.takes(sources, files):
-        return masks.unhidden(session, _by_name(session, sources.raw.relation, files.paths), sources, files)
+    if masks.takes(files):
+        return masks.unhidden(_by_name(session, sources.raw.relation, files.paths))
     # Delta's reader applies the vectors; a `_part` is read as a whole
     parts = sorted({part_in(path) for path in files.paths if sources.is_of_state(path)})
     stored = session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)
@@ -103,9 +111,10 @@ def _files(session: SparkSession, sources: Sources, files: FileSet) -> DataFrame
 
 def _by_name(session: SparkSession, relation: Relation, paths: tuple[str, ...]) -> DataFrame:
     reader = session.read.schema(from_arrow_schema(relation.arrow_schema()))
-    if not any(map(is_url, paths)):
-        reader = reader.option(_READS_RANGES_APART, "false")
-    return reader.parquet(*paths)
+    if any(map(is_url, paths)):
+        return reader.parquet(*paths)
+    with setting(session, _LISTS_IN_A_JOB, str(len(paths) + 1)):
+        return reader.option(_READS_RANGES_APART, "false").parquet(*paths)
 
 
 def placed(session: SparkSession, sources: Sources) -> DataFrame:

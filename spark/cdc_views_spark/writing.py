@@ -31,6 +31,7 @@ from cdc_views.storage.relation import Relation
 from cdc_views_spark.compile import Compiler, column_of
 from cdc_views_spark.executors import is_local
 from cdc_views_spark.reading import parts_of_sources, placed
+from cdc_views_spark.session import setting
 
 _CODEC = "lz4_raw"
 """The fastest to read, as in DuckDB; a scan of Spark's default, Snappy, takes an eighth longer."""
@@ -173,17 +174,3 @@ def in_its_words() -> Iterator[None]:
             remedy = "take --engine duckdb, or give the session a client of that store, as hadoop-aws"
             raise UnsupportedError(told, remedy=remedy) from error
         raise EngineError(told) from error
-
-
-@contextmanager
-def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Set an option of the session in this block."""
-    before = session.conf.get(name, None)
-    session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            session.conf.unset(name)
-        else:
-            session.conf.set(name, before)

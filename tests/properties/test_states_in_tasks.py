@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -40,7 +39,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def commits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Step, int]]]:
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[Step, int]]]:
     """The step and the tasks of each commit, of as many buckets as it has digits for, at most 4; none is Spark's own plan's."""
     found, really, spread = list[tuple[Step, int]](), writing_in_place.write_in_tasks, writing_in_place.spread
 
@@ -59,7 +58,7 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Step, int]]]
     monkeypatch.setattr(writing_in_place, "spread", counted)
     monkeypatch.setattr(spark_module, "write_in_tasks", noted)
     monkeypatch.setattr(spark_module, "write_state", no_plan)
-    yield found
+    return found
 
 
 @pytest.mark.parametrize("subject", often([UNSHARED, WIDE], WIDE), ids=lambda s: s.name)
