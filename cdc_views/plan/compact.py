@@ -109,22 +109,23 @@ def compact(
     # a merge leaves the base's deletions and statics where they are
     scoped = replace(request, others_from=Source.FRESH) if step is Step.MERGE else request
     of_keys = [*_statics(scoped), *_deletions(scoped), *([_tables(scoped)] if with_table else [])]
-    # without newer facts, every row of the base stays as it is
-    has_rows = split is None or split.has(Source.FRESH)
-    parts = [*_kept_rows(request, step), *([_rows(request, step)] if has_rows else []), *of_keys]
+    parts = [*_kept_rows(request, step), *_rows(request, step), *of_keys]
     few = digits if step is Step.RUN else coarser(digits)
-    others: list[Select] = []
+    others = [] if late is None else [_late(relation, late)]
     if purge is not None:
         # M2: a base that purges remembers, per partition, the newest write time that it purged
         parts, purged = without_ended(request, parts, purge)
-        others.append(_shaped(relation, purged, PURGED_KIND, part_of(relation, prefix=Part.PURGED.value, digits=few)))
-    if late is not None:
-        found = late_facts(relation, late)  # M2: the facts in quarantine, as they landed
-        others.append(Select("late_of_state", found.grain, found, (*cols(found.output()), (PART, Lit(Part.LATE.value)))))
+        others.insert(0, _shaped(relation, purged, PURGED_KIND, part_of(relation, prefix=Part.PURGED.value, digits=few)))
     part = part_of(relation, prefix=prefix or (Part.RUN if step is Step.RUN else Part.BASE).value, digits=few)
     plain = None if step is Step.RUN else part_of(relation, prefix=Part.PLAIN.value, digits=digits)
     shaped = [_shaped(relation, node, kind.value, part, plain=plain) for kind, node in parts]
     return UnionAll("state", "fact of the state", (*shaped, *others))
+
+
+def _late(relation: Relation, known_by: KnownBy) -> Select:
+    """The facts in quarantine, as they landed (M2)."""
+    found = late_facts(relation, known_by)
+    return Select("late_of_state", found.grain, found, (*cols(found.output()), (PART, Lit(Part.LATE.value))))
 
 
 def replaced_rows(relation: Relation, split: Parts) -> Node:
@@ -181,17 +182,19 @@ def _kept_rows(request: Reduction, step: Step) -> list[tuple[FactKind, Node]]:
     return kept
 
 
-def _rows(request: Reduction, step: Step) -> tuple[FactKind, Node]:
+def _rows(request: Reduction, step: Step) -> list[tuple[FactKind, Node]]:
+    if request.split is not None and not request.split.has(Source.FRESH):
+        return []  # without newer facts, every row of the base stays as it is
     rows = reduce_rows(request)
     if step is not Step.RUN:
         rows = _settled(request, rows)
     columns = (*_keys(rows), (names.LIVE, _cell(col(names.LIVE), None)), (names.DELETED, col(names.DELETED)))
     if step is Step.RUN:
-        return FactKind.ROW, _columns_of(rows, request.schema.regulars, columns, name="row_state")
+        return [(FactKind.ROW, _columns_of(rows, request.schema.regulars, columns, name="row_state"))]
     shown = _columns_of(rows, request.schema.regulars, (*columns, (IS_PLAIN, _is_plain(request))), name="row_state")
     # D1: hidden cells never show again; a wider deletion is a fact of its own, so a row without parts may go
     says = any_of([names.LIVE, names.OWN_DELETED, *(physical_name(c.name) for c in request.schema.regulars)])
-    return FactKind.ROW, replaced("rows_that_say_something", shown, {}, where=says)
+    return [(FactKind.ROW, replaced("rows_that_say_something", shown, {}, where=says))]
 
 
 def _is_plain(request: Reduction) -> Expr:

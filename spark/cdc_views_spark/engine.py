@@ -56,7 +56,7 @@ from cdc_views_spark.statements import run_over
 from cdc_views_spark.streaming import follow
 from cdc_views_spark.tables import delta_sql
 from cdc_views_spark.writing import in_its_words, write_files, write_serving, write_state
-from cdc_views_spark.writing_in_place import fits_tasks, write_in_tasks
+from cdc_views_spark.writing_in_place import pieces_of, write_in_tasks
 
 
 def open_spark(*, warehouse: Place, config: SparkConfig | None = None) -> SparkEngine:
@@ -125,9 +125,8 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine, CatalogEngine):
         return InPlace(read, facts.files).dataframe(self._session, spread_of(facts))
 
     def write_state(self, write: StateWrite) -> Written:
-        if fits_tasks(self._session, write, kernel_bytes=self._kernel_bytes):
-            return write_in_tasks(self._session, write)
-        return write_state(self._session, write)
+        pieces = pieces_of(self._session, write, kernel_bytes=self._kernel_bytes)
+        return write_in_tasks(self._session, pieces) if pieces else write_state(self._session, write)
 
     def write_serving(self, write: ServingWrite) -> None:
         write_serving(self._session, write)

@@ -20,7 +20,7 @@ from cdc_views.storage.stores import is_url
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.masks import Masks
 from cdc_views_spark.raw_files import RawFiles, raw_files
-from cdc_views_spark.session import setting
+from cdc_views_spark.settings import setting
 
 _READS_RANGES_APART = "parquet.hadoop.vectored.io.enabled"
 """Reads several ranges of a file in other threads. It helps with remote files, but on a local disk a task waits longer for the

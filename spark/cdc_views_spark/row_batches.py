@@ -11,7 +11,7 @@ from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from cdc_views_spark.choosing import BYTES_PER_TASK, Facts, tasks_of
-from cdc_views_spark.session import setting
+from cdc_views_spark.settings import setting
 
 _SHUFFLES = "spark.sql.shuffle.partitions"
 _ADVISED = "spark.sql.adaptive.advisoryPartitionSizeInBytes"

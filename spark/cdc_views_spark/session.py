@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -104,17 +102,3 @@ def _settings(warehouse: Path, memory: str) -> dict[str, str]:
         # reads name a state's files one by one; a discovery job for hundreds of files takes seconds
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     }
-
-
-@contextmanager
-def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Set an option of the session in this block."""
-    before = session.conf.get(name, None)
-    session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            session.conf.unset(name)
-        else:
-            session.conf.set(name, before)

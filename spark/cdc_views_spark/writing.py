@@ -31,7 +31,7 @@ from cdc_views.storage.relation import Relation
 from cdc_views_spark.compile import Compiler, column_of
 from cdc_views_spark.executors import is_local
 from cdc_views_spark.reading import parts_of_sources, placed
-from cdc_views_spark.session import setting
+from cdc_views_spark.settings import setting
 
 _CODEC = "lz4_raw"
 """The fastest to read, as in DuckDB; a scan of Spark's default, Snappy, takes an eighth longer."""

@@ -206,7 +206,7 @@ def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> st
     if view.events is not None:
         return _events_statement(view, view.events)
     snapshot = snapshot or pinned(view)
-    tables = tables_of(view.raw, view.sources, snapshot)
+    tables = tables_of(view.raw, view.sources, snapshot, for_view=True)
     return generate(
         view.raw.relation,
         dialect_name="duckdb",

@@ -62,11 +62,16 @@ def _schema_of(file: str) -> pa.Schema:
         return pq.read_schema(arrow_source(file))
 
 
-def tables_of(raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, drops_empty: bool = False) -> dict[Source, str]:
-    """Return a FROM clause for each source with files; `snapshot` holds also late facts. `drops_empty`: see `facts_in_time`."""
+def tables_of(
+    raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, drops_empty: bool = False, for_view: bool = False
+) -> dict[Source, str]:
+    """Return a FROM clause for each source with files; `snapshot` holds also late facts.
+
+    `drops_empty`: see `facts_in_time`; `for_view`: see `mask_of`.
+    """
     if sources is None:
         return {Source.ALL: from_clause(snapshot, raw)}
-    reader = _Reader(sources)
+    reader = _Reader(sources, for_view=for_view)
     found = {source: reader.table(sources.parts.of(source)) for source in Source if sources.paths(source)}
     if sources.is_raw:
         found[Source.TAIL] = from_clause(snapshot, raw)
@@ -88,9 +93,9 @@ def tables_of(raw: RawTable, sources: Sources | None, snapshot: Snapshot, *, dro
 class _Reader:
     """FROM clauses over the files of `sources`, without rows that deletion vectors hide."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, *, for_view: bool) -> None:
         self._sources, self._raw, self._known = sources, sources.raw, dict[str, pa.Schema]()
-        self._mask = mask_of(sources)
+        self._mask = mask_of(sources, for_view=for_view)
 
     def table(self, files: FileSet) -> str:
         """Return the FROM clause of some files, without what does not count in the bucket of `sources`."""
