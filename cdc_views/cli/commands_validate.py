@@ -141,7 +141,7 @@ def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | N
 def report(
     asked: Request,
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write index.html and a page per table.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write index.html and the pages of each table.")],
     engine: EngineOption = None,
     as_of: AsOfOption = None,
     dialect: Annotated[
@@ -153,9 +153,9 @@ def report(
         Path | None, typer.Option("--from", metavar="FILE", help="Use results of `validate --json`; default: run the tests.")
     ] = None,
 ) -> None:
-    """Write a static site about every table.
+    """Write the pages of `cdc-views ui` as files.
 
-    Landings, tests, fidelity, cost, and a page per table with SQL, lineage and recent rows.
+    Landings, tests, fidelity, bytes, SQL, lineage, and the rows written last.
     """
     from cdc_views.pages.report import report_of, write_site
     from cdc_views.pages.wording import counted

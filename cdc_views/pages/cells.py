@@ -12,7 +12,7 @@ from cdc_views.operations.context import TableContext
 from cdc_views.operations.explained import candidate_rows, verdict
 from cdc_views.operations.explaining import Explanation, Outcome
 from cdc_views.operations.querying import explain_row
-from cdc_views.pages.texts import LONGEST_ALONE, MASKED, ShownValue, masked_columns, shown_value, visible
+from cdc_views.pages.texts import LONGEST_ALONE, ShownValue, Veil, masked_columns, shown_value, visible
 from cdc_views.rules.codec.jsontext import JsonRow, to_json
 from cdc_views.rules.codec.row_texts import plain
 from cdc_views.rules.codec.times import instant_text, second_text
@@ -79,7 +79,9 @@ class CellCandidate:
 
 @dataclass(frozen=True, slots=True)
 class CellPage:
-    """A cell's page, or a row's if `column` is empty. `columns` has each column's answer; `counts` candidates by outcome."""
+    """A cell's page, or a row's if `column` is empty. `key` is empty where keys stay out. `columns` has each column's answer;
+    `counts` candidates by outcome.
+    """
 
     key: str
     column: str
@@ -104,20 +106,27 @@ class CellPage:
 def cell_page(table: TableContext, key: str, *, column: str = "", as_of: str | int, offset: int = 0) -> CellPage:
     """Return the page of a cell, or of a row; raises as `explain` does."""
     explanation = explain_row(table, key, column=column or None, as_of=as_of)
-    masked, is_micros = masked_columns(table), table.format.order is WriteOrder.MICROS
-    rows = list(candidate_rows(explanation))
+    veil = Veil(masked_columns(table))
+    return page_of(explanation, key=key, column=column, offset=offset, veil=veil, order=table.format.order)
+
+
+def page_of(
+    explanation: Explanation, *, key: str, veil: Veil, order: WriteOrder, column: str = "", offset: int = 0, most: int = PAGE
+) -> CellPage:
+    """Return the page of an explanation, with `most` candidates from the one at `offset`."""
+    is_micros, rows = order is WriteOrder.MICROS, list(candidate_rows(explanation))
     ordered = [*(row for row in rows if _is_winner(row)), *(row for row in rows if not _is_winner(row))]
-    page = [_candidate(row, masked, is_micros=is_micros) for row in rows[offset : offset + PAGE]]
-    drawn = [_candidate(row, masked, is_micros=is_micros) for row in ordered[:DRAWN]]
-    value = _value(explanation, column, masked) if column else None
+    page = [_candidate(row, veil, is_micros=is_micros) for row in rows[offset : offset + most]]
+    drawn = [_candidate(row, veil, is_micros=is_micros) for row in ordered[:DRAWN]]
+    value = _value(explanation, column, veil) if column else None
     return CellPage(
-        key=key,
+        key="" if veil.is_whole else key,
         column=column,
         as_of=explanation.now,
         verdict=verdict(explanation),
         answer=_answer(explanation, column),
         value=value,
-        columns=() if column else _columns(explanation, masked),
+        columns=() if column else _columns(explanation, veil),
         candidates=tuple(page),
         in_all=len(rows),
         offset=offset,
@@ -131,12 +140,12 @@ def _is_winner(row: JsonRow) -> bool:
     return row["outcome"] not in ('"lost"', '"dropped"')
 
 
-def _value(explanation: Explanation, column: str, masked: frozenset[str]) -> ShownValue:
+def _value(explanation: Explanation, column: str, veil: Veil) -> ShownValue:
     text = to_json(explanation.schema.column(column).type, explanation.value(column))
-    return MASKED if column in masked and text != "null" else shown_value(text, most=LONGEST_ALONE)
+    return veil.shown if veil.hides(column) and text != "null" else shown_value(text, most=LONGEST_ALONE)
 
 
-def _columns(explanation: Explanation, masked: frozenset[str]) -> tuple[tuple[str, ShownValue, int, str], ...]:
+def _columns(explanation: Explanation, veil: Veil) -> tuple[tuple[str, ShownValue, int, str], ...]:
     counts: Counter[str] = Counter()
     for place in explanation.places:
         if place.column is not None:
@@ -144,7 +153,7 @@ def _columns(explanation: Explanation, masked: frozenset[str]) -> tuple[tuple[st
     found = []
     for column in explanation.schema.columns:
         if not column.is_key:
-            shown = _value(explanation, column.name, masked)
+            shown = _value(explanation, column.name, veil)
             found.append(
                 (column.name, replace(shown, text=shown.text[:400]), counts[column.name], _answer(explanation, column.name))
             )
@@ -175,18 +184,18 @@ def _answer(explanation: Explanation, column: str) -> str:
     return f"{told}. It beat {lost}" if beaten else told
 
 
-def _candidate(row: JsonRow, masked: frozenset[str], *, is_micros: bool) -> CellCandidate:
+def _candidate(row: JsonRow, veil: Veil, *, is_micros: bool) -> CellCandidate:
     texts = {name: "" if text == "null" else str(plain(text)) for name, text in row.items() if name != "value"}
     column, at = texts["column"], int(row["written"])
-    is_masked = column in masked and row["value"] != "null"
+    is_masked = veil.hides(column) and row["value"] != "null"
     origins = tuple(json.loads(row["origins"]))
     nodes = tuple(dict.fromkeys(one.rpartition(" ")[0] for one in origins))
     expires, deleted = (None if row[name] == "null" else int(row[name]) for name in ("expires_at", "deleted_at"))
     return CellCandidate(
         column=column,
-        path=MASKED.text if column in masked and texts["path"] else visible(texts["path"], most=80),
+        path=veil.shown.text if veil.hides(column) and texts["path"] else visible(texts["path"], most=80),
         what="tombstone" if deleted is not None and texts["what"] == "cell" else texts["what"],
-        value=MASKED if is_masked else shown_value(row["value"], most=400),
+        value=veil.shown if is_masked else shown_value(row["value"], most=400),
         written=instant_text(at) if is_micros else f"{at:,}",
         expires="" if expires is None else second_text(expires),
         deleted="" if deleted is None or not is_micros else second_text(deleted),

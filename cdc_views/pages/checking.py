@@ -30,7 +30,9 @@ NAME_NO_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CheckLine:
-    """A test: how it ended, what must hold, and the first places where it does not; `keys` are those that are keys of rows."""
+    """A test: how it ended, what must hold, and the first places where it does not; `keys` are those that are keys of rows.
+    `left_out`: it has places, which may be keys, and they stay out.
+    """
 
     name: str
     status: str
@@ -39,6 +41,7 @@ class CheckLine:
     condition: str
     keys: tuple[str, ...]
     places: tuple[str, ...]
+    left_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +68,15 @@ class ChecksPage:
     conditions: tuple[tuple[str, str], ...]
 
 
-def checks_page(table: TableContext, records: Iterable[RunRecord], report: Report | None = None) -> ChecksPage:
-    """Return the page from earlier runs, and from `report`, a run of now."""
+def checks_page(
+    table: TableContext, records: Iterable[RunRecord], report: Report | None = None, *, with_values: bool = True
+) -> ChecksPage:
+    """Return the page from earlier runs, and from `report`, a run of now; without values, no place that may be a key."""
     earlier = of_table(records, table.name)
     history = tuple(outcomes_of(record, figures) for record, figures in earlier)
     failed = earlier[-1][1].get("failures", {}) if earlier else {}
-    told = {test_name(test): found.text for test in table.config.tests if (found := condition_of(test)) is not None}
-    lines = () if report is None else tuple(sorted((_line(table, check, told) for check in report.checks), key=_worst))
+    told = conditions_of(table)
+    lines = () if report is None else lines_of(table, report.checks, told, with_values=with_values)
     return ChecksPage(
         lines,
         None if report is None else report.seconds,
@@ -79,6 +84,18 @@ def checks_page(table: TableContext, records: Iterable[RunRecord], report: Repor
         tuple((str(name), str(result)) for name, result in failed.items()),
         tuple(told.items()),
     )
+
+
+def conditions_of(table: TableContext) -> dict[str, str]:
+    """Return the conditions of the project file's tests, by test."""
+    return {test_name(test): found.text for test in table.config.tests if (found := condition_of(test)) is not None}
+
+
+def lines_of(
+    table: TableContext, checks: Iterable[Check], conditions: Mapping[str, str], *, with_values: bool
+) -> tuple[CheckLine, ...]:
+    """Return the tests, the worst first; `conditions` are those of the project file, by test."""
+    return tuple(sorted((_line(table, check, conditions, with_values=with_values) for check in checks), key=_worst))
 
 
 def outcomes_of(record: RunRecord, figures: Mapping[str, Any]) -> Outcomes:
@@ -110,12 +127,13 @@ def _worst(line: CheckLine) -> int:
     return {"error": 0, "failed": 1, "warning": 2, "passed": 3}.get(line.status, 4)
 
 
-def _line(table: TableContext, check: Check, conditions: Mapping[str, str]) -> CheckLine:
+def _line(table: TableContext, check: Check, conditions: Mapping[str, str], *, with_values: bool) -> CheckLine:
     names_no_key = check.name.partition(".")[0] in NAME_NO_KEYS
     places = tuple(visible(place, most=300) for place in check.where)
     keys = () if names_no_key else tuple(place for place in check.where if place.startswith("{") and len(place) < 3_000)
-    if has_withheld(table) and not names_no_key and not keys:
-        places = ()
+    left_out = not names_no_key and (not with_values or (has_withheld(table) and not keys))
+    if left_out:
+        keys, places = (), ()
     is_warning = check.status is Status.FAILED and check.severity is Severity.WARNING
     return CheckLine(
         visible(check.name, most=200),
@@ -125,4 +143,5 @@ def _line(table: TableContext, check: Check, conditions: Mapping[str, str]) -> C
         visible(conditions.get(check.name, ""), most=2_000),
         keys,
         () if keys else places,
+        left_out and bool(check.where),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdc_views.errors import UnsupportedError
@@ -28,20 +29,27 @@ class ColumnLine:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewText:
+    """The statement that creates the view in one dialect, or why there is none."""
+
+    dialect: str
+    sql: str
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnsPage:
-    """The columns; `of_rows` are verdicts on whole rows. `sql` is the view's text, or empty with the reason in `refusal`."""
+    """The columns; `of_rows` are verdicts on whole rows, `texts` the view in each dialect that was asked for."""
 
     columns: tuple[ColumnLine, ...]
     of_rows: tuple[FidelityLine, ...]
     lineage: Lineage
-    dialect: str
-    sql: str
-    refusal: str
+    texts: tuple[ViewText, ...]
     description: str
 
 
-def columns_page(table: TableContext) -> ColumnsPage:
-    """Return the page; reads no rows."""
+def columns_page(table: TableContext, dialects: Sequence[str] = ()) -> ColumnsPage:
+    """Return the page, with the view in these dialects (default: the one of the project's engine); reads no rows."""
     lines = fidelity_of(table)
     verdicts = {line.column: line for line in lines}
     masked = masked_columns(table)
@@ -51,10 +59,13 @@ def columns_page(table: TableContext) -> ColumnsPage:
     )
     known = {column.name for column in columns}
     others = tuple(line for line in lines if line.column not in known)
-    dialect, sql, refusal = table.project.config.engine, "", ""
-    try:
-        sql = generate_view(table, dialect)
-    except UnsupportedError as error:
-        refusal = str(error)
+    texts = tuple(_text(table, name) for name in dialects or (table.project.config.engine,))
     drawn = tuple(column.name for column in columns[:DRAWN])
-    return ColumnsPage(columns, others, lineage_of(table.relation, drawn), dialect, sql, refusal, table.schema.description)
+    return ColumnsPage(columns, others, lineage_of(table.relation, drawn), texts, table.schema.description)
+
+
+def _text(table: TableContext, dialect: str) -> ViewText:
+    try:
+        return ViewText(dialect, generate_view(table, dialect))
+    except UnsupportedError as error:
+        return ViewText(dialect, "", refusal=str(error))

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from cdc_views.errors import CdcViewsError
-from cdc_views.operations.context import ProjectContext, TableContext
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.run_records import RunRecord, of_table
 from cdc_views.operations.status import TableStatus, status_of
 from cdc_views.operations.verifying.record import record_of
@@ -76,6 +76,7 @@ class HomePage:
     search: str
     counts: Mapping[str, int]
     runs: tuple[RunRecord, ...] = ()
+    page_size: int = PAGE
 
     @property
     def has_more(self) -> bool:
@@ -86,7 +87,11 @@ class HomePage:
 def line_of(table: TableContext, records: Iterable[RunRecord]) -> TableLine:
     """Return the line of one table, from logs and records alone."""
     ran = of_table([record for record in records if record.command == "validate"], table.name)
-    tests = outcomes_of(*ran[-1]) if ran else None
+    return line_with(table, outcomes_of(*ran[-1]) if ran else None)
+
+
+def line_with(table: TableContext, tests: Outcomes | None) -> TableLine:
+    """Return the line of one table whose tests ended so, from logs alone."""
     try:
         status = status_of(table)
         losses = int(record_of(table).last.get("losses", 0))
@@ -116,10 +121,15 @@ def _findings(status: TableStatus, tests: Outcomes | None, losses: int) -> list[
 
 
 def home_page(
-    project: ProjectContext, known: Mapping[str, TableLine], *, search: str = "", offset: int = 0, runs: Iterable[RunRecord] = ()
+    names: Mapping[str, str],
+    known: Mapping[str, TableLine],
+    *,
+    search: str = "",
+    offset: int = 0,
+    runs: Iterable[RunRecord] = (),
+    page_size: int = PAGE,
 ) -> HomePage:
-    """Return the page from the lines that are known so far, by table name; opens no table."""
-    names = {config.name: config.slug for config in project.config.tables}
+    """Return the page of tables (`names`: their names and slugs) from the lines that are known so far; opens no table."""
     lines = [known.get(name) or TableLine(name, slug) for name, slug in names.items()]
     counts: dict[str, int] = {level.name.lower(): 0 for level in Level}
     for line in lines:
@@ -128,7 +138,8 @@ def home_page(
     found = [line for line in lines if all(word in line.name.casefold() for word in asked)]
     found.sort(key=lambda line: (line.level, -sum(_weight(line)), line.name))
     looked = sum(name in known for name in names)
-    return HomePage(tuple(found[offset : offset + PAGE]), len(lines), looked, len(found), offset, search, counts, tuple(runs))
+    shown = tuple(found[offset : offset + page_size])
+    return HomePage(shown, len(lines), looked, len(found), offset, search, counts, tuple(runs), page_size)
 
 
 def _weight(line: TableLine) -> tuple[Any, ...]:

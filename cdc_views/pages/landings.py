@@ -44,7 +44,9 @@ class LateChange:
 
 @dataclass(frozen=True, slots=True)
 class LandingsPage:
-    """The newest landings, oldest first, the facts of raw, and what was late. `has_earlier`: others came before these."""
+    """The newest landings, oldest first, and what was late: the newest of `late_in_all`, or none if values stay out.
+    `has_earlier`: others came before these.
+    """
 
     batches: tuple[LandedBatch, ...] = ()
     has_earlier: bool = False
@@ -52,7 +54,7 @@ class LandingsPage:
     late_in_all: int = 0
 
 
-def landings_page(table: TableContext) -> LandingsPage:
+def landings_page(table: TableContext, *, with_values: bool = True) -> LandingsPage:
     """Return the page from logs alone, but for what was late."""
     log = TableLog.find(table.raw.location)
     if log is None:
@@ -60,7 +62,7 @@ def landings_page(table: TableContext) -> LandingsPage:
     after = max(-1, log.version - RECENT)
     batches = tuple(_batches(log, after))
     late = late_of(table)
-    return LandingsPage(batches, after >= 0, tuple(_late(table, late[-LATE:])), len(late))
+    return LandingsPage(batches, after >= 0, tuple(_late(table, late[-LATE:] if with_values else ())), len(late))
 
 
 def _batches(log: TableLog, after: int) -> list[LandedBatch]:

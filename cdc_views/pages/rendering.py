@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
 import jinja2
@@ -15,6 +17,7 @@ from markupsafe import Markup
 
 from cdc_views.pages import drawing, plots, texts, wording
 from cdc_views.pages.landings import LandedBatch
+from cdc_views.pages.plots import BarPart
 from cdc_views.rules.codec.times import second_text
 from cdc_views.sql.statements import template_folder
 
@@ -28,12 +31,19 @@ PAGES: Mapping[str, str] = {
     "proof": "Proof",
 }
 """The pages of a table, in the order of its tabs, and what people call them."""
+_EXPORTED = ("columns", "landings", "quarantine", "tests", "proof")
+"""Those of them that need no server."""
 ASSETS: Mapping[str, str] = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Links:
-    """The addresses of pages, of a server whose root is `/`."""
+    """The addresses of pages, of a server whose root is `/`. `tabs` are the pages of a table, and what people call them; with
+    `is_live` there are rows, cells and forms, too.
+    """
+
+    is_live: ClassVar[bool] = True
+    tabs: ClassVar[Mapping[str, str]] = PAGES
 
     def home(self, **query: object) -> str:
         """Return the address of the first page."""
@@ -48,14 +58,45 @@ class Links:
         return f"/assets/{name}"
 
 
+@dataclass(frozen=True)
+class FileLinks(Links):
+    """The addresses of an exported site's pages; `stems` are the files of tables, by slug, without their ends."""
+
+    stems: Mapping[str, str] = field(default_factory=dict)
+    is_live: ClassVar[bool] = False
+    tabs: ClassVar[Mapping[str, str]] = {"figures": "Figures", **{name: PAGES[name] for name in _EXPORTED}}
+
+    def home(self, **query: object) -> str:
+        return "index.html"
+
+    def page(self, slug: str, page: str = "figures", **query: object) -> str:
+        return quote(self.file(slug, page))
+
+    def file(self, slug: str, page: str) -> str:
+        """Return the name of a page's file."""
+        return f"{self.stems[slug]}.html" if page == "figures" else f"{self.stems[slug]}-{page}.html"
+
+
 def _query(query: Mapping[str, object]) -> str:
     given = {name: str(value) for name, value in query.items() if value not in (None, "", 0)}
     return f"?{urlencode(given, errors='replace')}" if given else ""
 
 
-def rendered(template: str, **values: Any) -> str:
+def rendered(template: str, *, links: Links, **values: Any) -> str:
     """Return the HTML of a page; what templates print is escaped."""
-    return _environment().get_template(f"{template}.html.j2").render(**values)
+    inlined = {} if links.is_live else _inlined()
+    return _environment().get_template(f"{template}.html.j2").render(links=links, **inlined, **values)
+
+
+@cache
+def _inlined() -> Mapping[str, Any]:
+    """Return style and script for pages that stand alone, and the digests by which their policy allows only these."""
+    found: dict[str, Any] = {}
+    for name, file in (("style", "app.css"), ("script", "app.js")):
+        content = asset(file)
+        digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
+        found |= {name: Markup(content.decode()), f"{name}_digest": digest}  # our own files
+    return found
 
 
 def asset(name: str) -> bytes:
@@ -80,12 +121,13 @@ def _environment() -> jinja2.Environment:
         "thousands": lambda amount: f"{amount:,}",
         "second": wording.second,
         "milli": lambda at: wording.second(at // 1000),
+        "micros": wording.micros,
         "iso": second_text,
         "key": _key,
         "ticked": texts.ticked,
     }
-    found.globals |= {"PAGES": PAGES, "timeline": drawing.timeline, "lineage_graph": drawing.lineage_graph}
-    found.globals |= {"landings_plot": _landings_plot}
+    found.globals |= {"timeline": drawing.timeline, "lineage_graph": drawing.lineage_graph}
+    found.globals |= {"landings_plot": _landings_plot, "bytes_bar": _bytes_bar, "copies_bar": _copies_bar}
     return found
 
 
@@ -106,3 +148,13 @@ def _key(text: str) -> str:
 def _landings_plot(batches: tuple[LandedBatch, ...]) -> Markup:
     amounts = [(f"{wording.second(one.at // 1000)}: {one.facts:,} facts", one.facts) for one in batches]
     return plots.columns(amounts, label=f"{wording.counted(len(amounts), 'landing')}, {sum(n for _, n in amounts):,} facts")
+
+
+def _bytes_bar(sizes: Sequence[tuple[str, int, str]], whole: int) -> Markup:
+    parts = [BarPart(size, f"{what}: {wording.size(size)}", kind) for what, size, kind in sizes]
+    return plots.bar(parts, label=", ".join(part.title for part in parts), whole=whole)
+
+
+def _copies_bar(distinct: int, copies: int) -> Markup:
+    parts = [BarPart(distinct, f"{distinct:,} distinct facts", "good"), BarPart(copies, f"{copies:,} copies", "some")]
+    return plots.bar(parts, label=f"{distinct:,} distinct facts and {copies:,} copies of them")

@@ -56,6 +56,24 @@ class ShownValue:
 
 
 MASKED = ShownValue("masked", "masked")
+LEFT_OUT = ShownValue("left out", "masked")
+
+
+@dataclass(frozen=True, slots=True)
+class Veil:
+    """What a page does not show: the values of some columns, or with `is_whole` every key, value, path and bound."""
+
+    columns: frozenset[str] = frozenset()
+    is_whole: bool = False
+
+    def hides(self, column: str) -> bool:
+        """Return whether the values of a column stay out."""
+        return self.is_whole or column in self.columns
+
+    @property
+    def shown(self) -> ShownValue:
+        """What stands instead of a value."""
+        return LEFT_OUT if self.is_whole else MASKED
 
 
 def shown_value(text: str, *, most: int = LONGEST) -> ShownValue:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from cdc_views.engines.base import Sources, StateWrite, Written
-from cdc_views.engines.buckets import by_bucket, digits_of_base
+from cdc_views.engines.buckets import by_bucket
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.engines.duckdb.masks import mask_of
-from cdc_views.plan.compact import Step
+from cdc_views.plan.compact import Step, coarser
 from cdc_views.plan.parts import Part, Source
 from cdc_views.storage.places import at_once, size_of
 from cdc_views_spark.choosing import BYTES_PER_TASK, Facts, spread_of
@@ -71,9 +71,12 @@ def _of_merge(facts: Facts, write: StateWrite) -> list[Sources]:
 
 
 def _of_buckets(write: StateWrite, sizes: Mapping[str, int]) -> list[Sources]:
-    """The sources of tasks of `BYTES_PER_TASK`, or of a bucket."""
+    """The sources of tasks of `BYTES_PER_TASK`, or of a bucket of the largest new files.
+
+    Files of merges are small and of few digits, so several tasks read one, each its own facts.
+    """
     found = [write.sources]
-    for digits in range(1, 1 + min(digits_of_base(write.sources), write.digits, _MOST_DIGITS)):
+    for digits in range(1, 1 + min(coarser(write.digits), _MOST_DIGITS)):
         if max(_bytes(sizes, one.parts.of(Part).paths) for one in found) < BYTES_PER_TASK:
             break
         found = [one for one in by_bucket(write.sources, digits) if one.parts.of(Part)]

@@ -1,13 +1,16 @@
 "use strict";
-// Everything works without this; with it: arrow keys in rows, parts that come later, sliders, the end of a drawing, and / for the search.
+// Everything works without this; with it: arrow keys in rows, parts that come later, copies of SQL, sliders, the end of a drawing, and / for the search.
 (() => {
   const rows = [...document.querySelectorAll(".rows tbody tr")].map((row) => [...row.querySelectorAll("a")]);
   rows.forEach((links) => links.slice(1).forEach((link) => { link.tabIndex = -1; }));
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
-      event.preventDefault();
-      document.getElementById("search").focus();
+      const search = document.getElementById("search");
+      if (search) {
+        event.preventDefault();
+        search.focus();
+      }
       return;
     }
     const step = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
@@ -36,6 +39,24 @@
         link.textContent = "That failed; try again";
       }
       part.removeAttribute("aria-busy");
+    });
+  }
+
+  for (const button of document.querySelectorAll("[data-copies]")) {
+    const source = document.getElementById(button.dataset.copies);
+    const said = button.parentElement.querySelector("[role=status]");
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      let copied = false;
+      try {
+        await navigator.clipboard.writeText(source.textContent);
+        copied = true;
+      } catch { // a file of this machine may not reach the clipboard so
+        getSelection().selectAllChildren(source);
+        copied = document.execCommand("copy");
+        if (copied) getSelection().removeAllRanges();
+      }
+      said.textContent = copied ? "Copied" : "Selected: copy it with your keyboard";
     });
   }
 

@@ -42,13 +42,16 @@ def spent(action: Callable[[], Any]) -> tuple[Spent, Any]:
 
 def cpu_seconds() -> float:
     """The CPU that this process, the JVM and Spark's workers have used, ended ones included."""
-    ticks = 0
-    for folder in [Path("/proc/self"), *processes_below(os.getpid())]:
-        try:
-            ticks += sum(map(int, (folder / "stat").read_text().rsplit(")", 1)[1].split()[11:15]))
-        except OSError:
-            continue
-    return ticks / _TICKS
+    while True:
+        folders, ticks = processes_below(os.getpid()), 0
+        for folder in [Path("/proc/self"), *folders]:
+            try:
+                ticks += sum(map(int, (folder / "stat").read_text().rsplit(")", 1)[1].split()[11:15]))
+            except OSError:
+                break
+        # a process that ended meanwhile counts with its parent, which may have been read before
+        if processes_below(os.getpid()) == folders:
+            return ticks / _TICKS
 
 
 def processes_below(root: int) -> list[Path]:

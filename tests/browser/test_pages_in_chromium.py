@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.axe import axe_source, violations
 from helpers.chromium_driving import Browser, Page, browsing
 from helpers.chromium_fetching import NoChromiumError, chromium
 from helpers.reporting import AS_OF, SECRET, land, make_project
@@ -14,6 +15,7 @@ from helpers.reporting import AS_OF, SECRET, land, make_project
 pytestmark = pytest.mark.heavy
 
 PHONE, DESKTOP = 375, 1280
+CACHE = Path(os.environ.get("CDC_VIEWS_CACHE") or Path(__file__).parents[2] / ".cache")
 ORDERS = "shop_orders.html"
 EVENTS_UNTIL = 120
 """Stops of the Tab key after which a page is taken to have no such place."""
@@ -21,13 +23,17 @@ EVENTS_UNTIL = 120
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    cache = Path(os.environ.get("CDC_VIEWS_CACHE") or Path(__file__).parents[2] / ".cache")
     try:
-        found = chromium(cache)
+        found = chromium(CACHE)
     except NoChromiumError as error:
         pytest.fail(str(error))
     with browsing(found) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    return axe_source(CACHE)
 
 
 @pytest.fixture(scope="module")
@@ -55,26 +61,24 @@ def quiet(page: Page, file: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_every_page_fits_and_is_quiet(browser: Browser, site: Path, width: int, scheme: str) -> None:
+def test_every_page_fits_is_quiet_and_bars_nobody(browser: Browser, site: Path, axe: str, width: int, scheme: str) -> None:
     for file in sorted(site.glob("*.html")):
         with browser.page(width=width, height=800, scheme=scheme) as page:
             page.open(file)
             page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
             assert page.evaluate("document.scrollingElement.scrollWidth") <= width, file.name
             assert page.evaluate("getComputedStyle(document.body).overflowX") == "visible"  # nothing is cut off instead
+            assert violations(page, axe) == []
             quiet(page, file)
 
 
 def test_wide_tables_scroll_in_their_own_box_on_a_phone(browser: Browser, site: Path) -> None:
     with browser.page(width=PHONE, height=800) as page:
-        page.open(site / "index.html")
-        page.wait_for("[...document.querySelectorAll('.box')].some(box => box.hasAttribute('tabindex'))")
-        scrolls = "[...document.querySelectorAll('.box')].map(box => [box.scrollWidth > box.clientWidth, box.tabIndex])"
-        boxes = page.evaluate(scrolls)
-        assert any(is_wide for is_wide, _ in boxes)
-        assert all((index == 0) == is_wide for is_wide, index in boxes)  # only what scrolls is a stop of the Tab key
-        page.evaluate("document.querySelector('.box[tabindex]').scrollTo({left: 50}) ?? 0")
-        assert page.evaluate("document.querySelector('.box[tabindex]').scrollLeft") > 0
+        page.open(site / "shop_orders-landings.html")
+        wide = "[...document.querySelectorAll('.box')].find(box => box.scrollWidth > box.clientWidth)"
+        page.evaluate(f"{wide}.scrollTo({{left: 50}}) ?? 0")
+        assert page.evaluate(f"{wide}.scrollLeft") > 0
+        assert page.evaluate(f"{wide}.tabIndex") == 0
         assert page.evaluate("document.scrollingElement.scrollLeft") == 0
 
 
@@ -82,16 +86,19 @@ def test_a_reader_without_a_mouse_gets_everywhere(browser: Browser, site: Path) 
     with browser.page(width=DESKTOP, height=800) as page:
         page.open(site / "index.html")
         page.press("Tab")
-        assert focused(page, "textContent") == "Skip to the content"
+        assert focused(page, "textContent") == "Skip to content"
         assert page.evaluate("document.activeElement.getBoundingClientRect().top") >= 0  # it comes into sight
         page.press("Enter")
-        assert page.evaluate("location.hash") == "#content"
+        assert page.evaluate("location.hash") == "#main"
         walk_to(page, "a", "shop.orders")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
         assert page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth)") >= 2
         page.press("Enter")
         page.wait_for(f"location.pathname.endsWith('{ORDERS}') && document.readyState === 'complete'")
-        walk_to(page, "summary", "View for duckdb")
+        walk_to(page, "a", "Columns")
+        page.press("Enter")
+        page.wait_for("location.pathname.endsWith('-columns.html') && document.readyState === 'complete'")
+        walk_to(page, "summary", "duckdb")
         assert not page.evaluate("document.activeElement.parentElement.open")
         page.press("Enter")
         page.wait_for("document.activeElement.parentElement.open")

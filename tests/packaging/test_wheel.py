@@ -73,7 +73,7 @@ def test_the_wheel_has_templates_the_license_and_no_rubbish(wheel_names: list[st
     templates = {path.relative_to(ROOT / "templates").as_posix() for path in (ROOT / "templates").rglob("*") if path.is_file()}
     inside = "cdc_views/_templates/"
     assert {name.removeprefix(inside) for name in wheel_names if name.startswith(inside)} == templates
-    assert {"create_view.sql.j2", "report/index.html.j2", "report/style.css", "report/script.js"} <= templates
+    assert {"create_view.sql.j2", "pages/report.html.j2", "pages/app.css", "pages/app.js"} <= templates
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in wheel_names)
     assert "cdc_views_spark/log4j2.properties" in wheel_names
     assert not [name for name in wheel_names if name.endswith((".pyc", ".pyo")) or "__pycache__" in name or "/tests/" in name]

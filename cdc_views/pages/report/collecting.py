@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.duckdb.engine import DuckDbEngine
-from cdc_views.errors import UnsupportedError
 from cdc_views.formats.base import WriteOrder
 from cdc_views.landing import raw_log
 from cdc_views.landing.delta import delta_errors
@@ -19,15 +18,20 @@ from cdc_views.model.naming import physical_name
 from cdc_views.model.types import Udt
 from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.explained import KEYS_AND_VALUES, candidate_rows, verdict
-from cdc_views.operations.fidelity import fidelity_of
-from cdc_views.operations.generating import generate_view
 from cdc_views.operations.ingest import adapted
 from cdc_views.operations.lateness import state_of
 from cdc_views.operations.querying import explain_row, query_table
-from cdc_views.operations.replication import ReplicaReport, expected_of, replicas
+from cdc_views.operations.run_records import runs_of
 from cdc_views.operations.verifying.record import record_of
-from cdc_views.pages.lineage import lineage_of
-from cdc_views.pages.report.model import Extent, Landing, RawFigures, RecentRow, RunReport, StateFigures, TableReport, ViewText
+from cdc_views.pages.cells import page_of as page_of_explanation
+from cdc_views.pages.checking import Outcomes, conditions_of, lines_of
+from cdc_views.pages.columns import columns_page
+from cdc_views.pages.home import line_with
+from cdc_views.pages.landings import landings_page, replicas_of
+from cdc_views.pages.proving import proof_page
+from cdc_views.pages.report.model import Extent, Landing, RawFigures, RecentRow, Results, RunReport, StateFigures, TableReport
+from cdc_views.pages.texts import Veil, masked_columns
+from cdc_views.pages.waiting import waiting_page
 from cdc_views.plan import names
 from cdc_views.plan.expr import Agg, Call, Each, Expr, Field, Fold, Greatest, Item, Lit, Named, Op, col
 from cdc_views.plan.nodes import Aggregate, Node, Ordered, Scan
@@ -37,6 +41,7 @@ from cdc_views.project.paths import slug_of
 from cdc_views.quality.bookkeeping import ages, quarantine
 from cdc_views.quality.checks import Check, key_text
 from cdc_views.quality.validating import validate_table
+from cdc_views.rules.codec.times import second_text
 from cdc_views.rules.facts import FactKind
 from cdc_views.sql.dialects import dialect
 from cdc_views.state.tail import dropped_through, tail_of
@@ -49,6 +54,10 @@ if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
 
 RECENT = 5
+WAITING = 200
+"""Events of quarantine on a page."""
+CANDIDATES = 1_000
+"""Candidates of a row on its page."""
 _NOTHING_LANDED = "nothing has landed yet"
 _DROPPED = "events were dropped from raw, so that this would be wrong"
 _FACTS = "n_facts"
@@ -70,7 +79,7 @@ def collect(
         log = raw_log(table.raw)
         has_landed = log is not None and bool(log.added)
         figures = _landed(table, run) if has_landed else {}
-        counted, no_replicas = _replicas(table) if has_landed else (None, _NOTHING_LANDED)
+        counted, no_replicas = replicas_of(table) if has_landed else (None, _NOTHING_LANDED)
         checks, no_checks = _tests(table, run, results) if has_landed or results is not None else ((), _NOTHING_LANDED)
         rows, no_recent = _recent(table, run, recent) if has_landed else ((), _NOTHING_LANDED)
         waiting = quarantine(table.raw)
@@ -79,11 +88,8 @@ def collect(
             view=f"{table.config.keyspace}.{table.config.view_name}",
             page=page_of(table.name),
             format=table.format.name,
-            fidelity=tuple(fidelity_of(table)),
-            texts=tuple(_text(table, name) for name in dialects),
-            lineage=lineage_of(table.relation),
-            description=table.schema.description,
             micros=table.relation.order is WriteOrder.MICROS,
+            **_pages(table, run, checks, dialects=dialects),
             quarantined=waiting.broken or 0,
             first_quarantined="".join(waiting.where),
             replicas=counted,
@@ -107,11 +113,20 @@ def page_of(name: str) -> str:
     return f"{'table-index' if stem == 'index' else stem}.html"
 
 
-def _text(table: TableContext, name: str) -> ViewText:
-    try:
-        return ViewText(name, generate_view(table, name))
-    except UnsupportedError as error:
-        return ViewText(name, "", refusal=str(error))
+def _pages(table: TableContext, run: RunReport, checks: tuple[Check, ...], *, dialects: Sequence[str]) -> dict[str, Any]:
+    """What the pages of `cdc-views ui` show of a table, by the field's name."""
+    results, has_values = Results.of(checks), run.has_values
+    outcomes = Outcomes(second_text(run.now), results.passed, results.failed, results.warnings, results.skipped)
+    conditions = conditions_of(table)
+    return {
+        "slug": table.config.slug,
+        "columns": columns_page(table, dialects),
+        "landings": landings_page(table, with_values=has_values),
+        "waiting": waiting_page(table, most=WAITING, with_values=has_values),
+        "proof": proof_page(table, runs_of(table.project, "verify", "rebuild")),
+        "lines": lines_of(table, checks, conditions, with_values=has_values),
+        "line": line_with(table, outcomes if checks else None),
+    }
 
 
 def _landed(table: TableContext, run: RunReport) -> dict[str, Any]:
@@ -134,16 +149,6 @@ def _landed(table: TableContext, run: RunReport) -> dict[str, Any]:
     }
 
 
-def _replicas(table: TableContext) -> tuple[ReplicaReport | None, str]:
-    if not table.format.carries_node:
-        return None, f"events of {table.format.name} do not say which replica they come from"
-    if table.config.replication_factor is None:
-        return None, "the project file gives no replication_factor"
-    if dropped_through(table.raw.location) is not None:
-        return None, _DROPPED
-    return replicas(table, expected_of(table)), ""
-
-
 def _tests(table: TableContext, run: RunReport, results: Mapping[str, tuple[Check, ...]] | None) -> tuple[tuple[Check, ...], str]:
     if results is None:
         return validate_table(table, engine=run.engine, as_of=run.as_of, now=run.now).checks, ""
@@ -161,7 +166,9 @@ def _recent(table: TableContext, run: RunReport, most: int) -> tuple[tuple[Recen
         explanation = explain_row(table, key, as_of=run.as_of)
         hidden = () if run.has_values else KEYS_AND_VALUES
         shown = tuple({name: text for name, text in row.items() if name not in hidden} for row in candidate_rows(explanation))
-        rows.append(RecentRow(written, key if run.has_values else "", verdict(explanation), shown))
+        veil = Veil(masked_columns(table), is_whole=not run.has_values)
+        cell = page_of_explanation(explanation, key=key, veil=veil, order=table.relation.order, most=CANDIDATES)
+        rows.append(RecentRow(written, key if run.has_values else "", verdict(explanation), shown, cell))
     return tuple(rows), "" if rows else "raw has no fact about a row"
 
 

@@ -6,10 +6,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cdc_views.formats.base import Verdict
 from cdc_views.model.severity import Severity
-from cdc_views.operations.fidelity import FidelityLine
 from cdc_views.operations.replication import ReplicaReport
-from cdc_views.pages.lineage import Lineage
+from cdc_views.pages.cells import CellPage
+from cdc_views.pages.checking import CheckLine
+from cdc_views.pages.columns import ColumnsPage
+from cdc_views.pages.home import TableLine
+from cdc_views.pages.landings import LandingsPage
+from cdc_views.pages.proving import ProofPage
+from cdc_views.pages.waiting import WaitingPage
 from cdc_views.quality.bookkeeping import Ages
 from cdc_views.quality.checks import Check, Status
 from cdc_views.rules.codec.jsontext import JsonRow
@@ -62,24 +68,16 @@ class StateFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ViewText:
-    """The statement that creates the view in one dialect, or why there is none."""
-
-    dialect: str
-    sql: str
-    refusal: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class RecentRow:
     """A recent row: its largest write time (µs since the epoch, or a log position), and its explanation. `key` is JSON; `rows`
-    are candidates and deletions. In a report without values, `key` is empty, and `rows` have no values.
+    are candidates and deletions, `cell` the page of them. In a report without values, `key` is empty, and the others have none.
     """
 
     written: int
     key: str
     verdict: str
     rows: tuple[JsonRow, ...]
+    cell: CellPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +104,22 @@ class TableReport:
     `raw`, `ages` and `shown` (rows of the view) are None if nothing has landed, `state` and `serving` if there is none,
     `replicas` if copies cannot be counted. `first_quarantined` is file and line of the first waiting event. `late` counts facts
     that landed after the lateness horizon. `verified_through` is the newest proof of `verify`. `recent` has the most
-    recently written rows, newest first. `description` is the schema's comment. With `micros`, write times are µs since the
-    epoch, otherwise log positions.
+    recently written rows, newest first. With `micros`, write times are µs since the epoch, otherwise log positions. `columns`,
+    `landings`, `waiting`, `proof`, `lines` (of its tests) and `line` (of the first page) are what `cdc-views ui` shows.
     """
 
     name: str
+    slug: str
     view: str
     page: str
     format: str
-    fidelity: tuple[FidelityLine, ...]
-    texts: tuple[ViewText, ...]
-    lineage: Lineage
     micros: bool
-    description: str = ""
+    columns: ColumnsPage
+    landings: LandingsPage
+    waiting: WaitingPage
+    proof: ProofPage
+    lines: tuple[CheckLine, ...]
+    line: TableLine
     raw: RawFigures | None = None
     ages: Ages | None = None
     shown: int | None = None
@@ -139,6 +140,22 @@ class TableReport:
     def results(self) -> Results:
         """The number of its data tests by outcome."""
         return Results.of(self.checks)
+
+    @property
+    def sizes(self) -> tuple[tuple[str, int, str], ...]:
+        """The bytes of its raw table, state and serving table: what, how many, and the class that colours them."""
+        raw = 0 if self.raw is None else self.raw.extent.size
+        state = 0 if self.state is None else self.state.extent.size
+        serving = 0 if self.serving is None else self.serving.size
+        return (("raw", raw, "some"), ("state", state, "good"), ("serving table", serving, "other"))
+
+    @property
+    def fidelity(self) -> str:
+        """The worst verdict of its columns, without those that the project file waives."""
+        order = list(Verdict)
+        columns = (column.fidelity for column in self.columns.columns if column.fidelity is not None)
+        lines = (line for line in (*columns, *self.columns.of_rows) if not line.waived)
+        return max((line.verdict for line in lines), key=order.index, default=order[0]).value
 
     @property
     def truths(self) -> int:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timezone
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qs
 
 from cdc_views.errors import CdcViewsError
@@ -144,7 +145,7 @@ class UiApp:
                 shared = self._site.shared(_asked(request))
             except CdcViewsError as error:
                 return PlainTextResponse(str(error), 500)
-        named = {"slug": "", "name": ""} if table is None else {"slug": table.config.slug, "name": table.name}
+        named: dict[str, Any] = {"slug": "", "name": ""} if table is None else {"slug": table.config.slug, "name": table.name}
         return HTMLResponse(rendered("problem", title=title, message=message, **named, **shared), status)
 
 

@@ -102,7 +102,8 @@ class Site:
         assert self._survey is not None
         known, search = self._survey.lines(), asked.text("q")
         latest = runs_of(project, most=8)
-        home = home_page(project, known, search=search, offset=asked.number("offset"), runs=reversed(latest))
+        names = {config.name: config.slug for config in project.config.tables}
+        home = home_page(names, known, search=search, offset=asked.number("offset"), runs=reversed(latest))
         return rendered("home", home=home, search=search, **self.shared(asked))
 
     def page(self, table: TableContext, page: str, asked: Asked, *, more: Mapping[str, Any] | None = None) -> str:
@@ -122,7 +123,7 @@ class Site:
     def nodes_part(table: TableContext) -> str:
         """Return the part of a page that counts copies by node."""
         counted, why = replicas_of(table)
-        return rendered("nodes", replicas=counted, why=why, nodes=node_lines(counted))
+        return rendered("nodes", links=Links(), replicas=counted, why=why, nodes=node_lines(counted))
 
 
 def _waiting(table: TableContext) -> int:
