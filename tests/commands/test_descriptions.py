@@ -32,6 +32,6 @@ def test_comments_of_a_schema_are_in_dbt_the_contract_and_the_report(
     assert table["description"].startswith("What was <b>ordered</b>. ")
     assert {one["name"]: one["description"] for one in table["properties"]}["state"] == "Where it is."
     assert run("report", "--out", "site").code == 0
-    page = Path("site/shop_orders.html").read_text("utf-8")
-    assert "<p>What was &lt;b&gt;ordered&lt;/b&gt;</p>" in page
-    assert '<span class="quiet">Where it is.</span>' in page
+    pages = "".join(Path(f"site/shop_orders{page}.html").read_text("utf-8") for page in ("", "-columns"))
+    assert "<p>What was &lt;b&gt;ordered&lt;/b&gt;</p>" in pages
+    assert "<small>Where it is.</small>" in pages
