@@ -68,15 +68,13 @@ class ChecksPage:
     conditions: tuple[tuple[str, str], ...]
 
 
-def checks_page(
-    table: TableContext, records: Iterable[RunRecord], report: Report | None = None, *, with_values: bool = True
-) -> ChecksPage:
-    """Return the page from earlier runs, and from `report`, a run of now; without values, no place that may be a key."""
+def checks_page(table: TableContext, records: Iterable[RunRecord], report: Report | None = None) -> ChecksPage:
+    """Return the page from earlier runs, and from `report`, a run of now."""
     earlier = of_table(records, table.name)
     history = tuple(outcomes_of(record, figures) for record, figures in earlier)
     failed = earlier[-1][1].get("failures", {}) if earlier else {}
     told = conditions_of(table)
-    lines = () if report is None else lines_of(table, report.checks, told, with_values=with_values)
+    lines = () if report is None else lines_of(table, report.checks, told, with_values=True)
     return ChecksPage(
         lines,
         None if report is None else report.seconds,
@@ -94,7 +92,7 @@ def conditions_of(table: TableContext) -> dict[str, str]:
 def lines_of(
     table: TableContext, checks: Iterable[Check], conditions: Mapping[str, str], *, with_values: bool
 ) -> tuple[CheckLine, ...]:
-    """Return the tests, the worst first; `conditions` are those of the project file, by test."""
+    """Return tests, the worst first; without values, no place that may be a key. `conditions`: the project file's, by name."""
     return tuple(sorted((_line(table, check, conditions, with_values=with_values) for check in checks), key=_worst))
 
 

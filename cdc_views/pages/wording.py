@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from cdc_views.rules.codec.times import instant_text, timestamp_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -78,17 +76,6 @@ def share(part: int, whole: int) -> str:
     if percent == 0 and part:
         return "< 1 %"
     return "> 99 %" if percent == 100 and part < whole else f"{percent} %"
-
-
-def plain(text: str) -> str:
-    """Return the text of a JSON string, empty for null; other JSON as it is.
-
-    >>> plain('"lost"'), plain("null"), plain("12")
-    ('lost', '', '12')
-    """
-    if text == "null":
-        return ""
-    return str(json.loads(text)) if text.startswith('"') else text
 
 
 def counted(amount: int, noun: str, plural: str = "") -> str:

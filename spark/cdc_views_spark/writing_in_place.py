@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from cdc_views.engines.base import Sources, StateWrite, Written
 from cdc_views.engines.buckets import by_bucket
 from cdc_views.engines.duckdb.engine import DuckDbEngine
-from cdc_views.engines.duckdb.masks import mask_of
 from cdc_views.plan.compact import Step, coarser
 from cdc_views.plan.parts import Part, Source
 from cdc_views.storage.places import at_once, size_of
@@ -58,9 +57,7 @@ def pieces_of(session: SparkSession, write: StateWrite, *, kernel_bytes: int) ->
 
 def write_in_tasks(session: SparkSession, pieces: Sequence[Piece]) -> Written:
     """See `Engine.write_state`; `pieces` are those of one commit."""
-    write = pieces[0].write
-    mask_of(write.sources)  # once, and not by each task
-    return _together(spread(session, _written, pieces, sees=[write.target]))
+    return _together(spread(session, _written, pieces, sees=[pieces[0].write.target]))
 
 
 def _of_merge(facts: Facts, write: StateWrite) -> list[Sources]:
