@@ -1,7 +1,7 @@
 """Alerts from records of runs, to a webhook: what a run found that the one before had not, and what is over.
 
-A record says what is wrong with each table; the record before says what was wrong already. So a job of every five minutes tells of a
-failed test once, and once more when it holds again.
+A record says what is wrong with each table; the record before says what was wrong already. So a job of every five minutes tells of
+a failed test once, and once more when it holds again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def post(url: str, project: str, record: RunRecord, alerts: Iterable[Alert]) -> 
     listed = list(alerts)
     text = "\n".join(f"{'ok' if one.state == RESOLVED else 'ALERT'} {project} {one.table}: {one.text}" for one in listed)
     body = {"project": project, "command": record.command, "at": record.at, "text": text, "alerts": [asdict(a) for a in listed]}
-    request = Request(  # noqa: S310  # the project file admits http and https alone
+    request = Request(  # the project file admits http and https alone
         url, json.dumps(body, ensure_ascii=False).encode(), {"Content-Type": "application/json"}, method="POST"
     )
     try:
