@@ -12,7 +12,7 @@ import typer
 
 from cdc_views.cli.log import exit_code, log, log_error, warn_of_late, warn_of_quarantine
 from cdc_views.cli.printing import as_json_rows, fields_of
-from cdc_views.cli.run_history import RunClock, figures_of_materialization
+from cdc_views.cli.run_history import RunClock, failed, figures_of_materialization
 from cdc_views.cli.shared import EngineOption, Request, shared
 from cdc_views.errors import CheckFailedError, UsageError
 
@@ -109,6 +109,7 @@ def _run_once(asked: Request, runs: RunMetrics, *, full: bool, wait: float) -> N
             runs.fail(job.name)
             log_error(error, prefix="" if job.name in str(error) else f"{job.name}: ", table=job.name)
             codes.append(exit_code(error))
+            ran[job.name] = failed(error)
             is_whole = False
             continue
         log.info(f"{job.name}: {outcome.line()}", **_facts(job.name, outcome, runs.succeed(job.name, outcome)))

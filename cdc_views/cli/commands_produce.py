@@ -16,9 +16,9 @@ import typer
 from cdc_views.cli.groups import CommandGroups, helped
 from cdc_views.cli.log import log
 from cdc_views.cli.progress import shown_snapshots
-from cdc_views.cli.run_history import RunClock
+from cdc_views.cli.run_history import RunClock, failed
 from cdc_views.cli.shared import DEFAULT_PROJECT, LogFormatOption, ProjectOption, Request, declared, keyword
-from cdc_views.errors import UnsupportedError, UsageError
+from cdc_views.errors import CdcViewsError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from cdc_views.landing.producers import Producer
@@ -139,7 +139,12 @@ def _run(producer: Producer, given: Mapping[str, Any]) -> None:
             takes=not producer.serves and not producer.is_of_one_run(given),
         )
         order = with_destination(order)
-        run_until_stopped(lambda stop: tables.run(order, stop), on_stop=lambda: log.info(announced))
+        try:
+            run_until_stopped(lambda stop: tables.run(order, stop), on_stop=lambda: log.info(announced))
+        except CdcViewsError as error:
+            if not order.to:
+                clock.keep(Request(project).project, {target.name: failed(error) for target in order.targets})
+            raise
     if not order.to:
         clock.keep(Request(project).project, {target.name: {} for target in order.targets})
     log.info("stopped")

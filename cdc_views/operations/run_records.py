@@ -38,18 +38,21 @@ class RunRecord:
     tables: Mapping[str, Mapping[str, Any]]
     left_out: int = 0
 
+    @classmethod
+    def of(cls, command: str, tables: Mapping[str, Mapping[str, Any]], *, now: datetime, seconds: float) -> RunRecord:
+        """Return the record of a run that ended at `now`."""
+        return cls(command, now.astimezone(timezone.utc).isoformat(), round(seconds, 3), tables)
 
-def keep_run(
-    project: ProjectContext, command: str, tables: Mapping[str, Mapping[str, Any]], *, now: datetime, seconds: float
-) -> str:
+
+def keep_run(project: ProjectContext, record: RunRecord) -> str:
     """Leave a record of a run; return why there is none, empty if there is."""
     try:
         folder = _folder(project)
         folder.mkdir(parents=True, exist_ok=True)
-        at = now.astimezone(timezone.utc)
-        name = f"{at.strftime(_NAMED)}-{command}-{uuid4().hex[:8]}.json"
-        write_new(folder / name, _content(RunRecord(command, at.isoformat(), round(seconds, 3), tables)))
-        for old in _files(folder, {command})[:-KEPT]:
+        at = datetime.fromisoformat(record.at)
+        name = f"{at.strftime(_NAMED)}-{record.command}-{uuid4().hex[:8]}.json"
+        write_new(folder / name, _content(record))
+        for old in _files(folder, {record.command})[:-KEPT]:
             old.unlink(missing_ok=True)
     except (OSError, CdcViewsError) as error:
         return str(error)

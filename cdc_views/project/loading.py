@@ -48,14 +48,15 @@ def load_project(path: Path, *, environment: Mapping[str, str] | None = None) ->
 
 
 def _check_secrets(config: ProjectConfig, marked: MarkedYaml, path: Path) -> None:
+    secrets: list[Place] = [] if config.alerts is None else [("alerts", "webhook")]
     for index, table in enumerate(config.tables):
-        for name, column in table.columns.items():
-            place = ("tables", index, "columns", name, "key")
-            if column.key is not None and place not in marked.filled:
-                raise ConfigError(
-                    f"{path}:{marked.line(place)}: {_dotted(place)} is a secret in the file; write it as ${{NAME}}, a variable "
-                    "of the environment"
-                )
+        secrets += [("tables", index, "columns", name, "key") for name, column in table.columns.items() if column.key is not None]
+    for place in secrets:
+        if place not in marked.filled:
+            raise ConfigError(
+                f"{path}:{marked.line(place)}: {_dotted(place)} is a secret in the file; write it as ${{NAME}}, a variable "
+                "of the environment"
+            )
 
 
 def _model_of(document: Mapping[Any, Any]) -> type[ProjectConfig]:

@@ -322,6 +322,20 @@ class TableConfig(ConfigPart):
         return None if serving is None else serving.name or self.slug
 
 
+def _webhook(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("an address that begins with https:// or http:// was expected")
+    return value
+
+
+class AlertsConfig(ConfigPart):
+    """Who is told what a run found that the one before had not."""
+
+    webhook: Annotated[SecretStr, BeforeValidator(_webhook)] = Field(
+        description="An address that takes a POST of JSON; written as ${NAME}, since who knows it may post."
+    )
+
+
 class ProjectConfig(ConfigPart):
     """A whole project file."""
 
@@ -333,6 +347,7 @@ class ProjectConfig(ConfigPart):
         description="How to reach a warehouse on an object store, in the words of deltalake: AWS_REGION, "
         "AZURE_STORAGE_ACCOUNT_KEY, GOOGLE_SERVICE_ACCOUNT, …; by default the environment's. Write secrets as ${NAME}.",
     )
+    alerts: AlertsConfig | None = Field(default=None, description="Who is told of failed tests, losses and failed runs.")
     tables: tuple[TableConfig, ...] = Field(min_length=1)
 
     def options_of(self, engine: str) -> Any:

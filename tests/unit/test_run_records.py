@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdc_views.operations import run_records
-from cdc_views.operations.run_records import FOLDER, LARGEST, keep_run, of_table, runs_of
+from cdc_views.operations.run_records import FOLDER, LARGEST, RunRecord, keep_run, of_table, runs_of
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -21,7 +21,7 @@ def project(folder: Path) -> Any:
 
 
 def keep(of: Any, command: str, minute: int, tables: dict[str, Any]) -> str:
-    return keep_run(of, command, tables, now=START + timedelta(minutes=minute), seconds=1.5)
+    return keep_run(of, RunRecord.of(command, tables, now=START + timedelta(minutes=minute), seconds=1.5))
 
 
 def test_records_come_back_in_the_order_of_their_runs(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""Alerts from records of runs, to a webhook: what a run found that the one before had not, and what is over.
+
+A record says what is wrong with each table; the record before says what was wrong already. So a job of every five minutes tells of
+a failed test once, and once more when it holds again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from cdc_views.operations.run_records import RunRecord
+
+TIMEOUT = 10.0
+"""Seconds for a webhook's answer."""
+FIRING, RESOLVED = "firing", "resolved"
+FAILED = "failed"
+"""The member of a table's figures that says that the run failed for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One thing that is wrong with a table, or is so no longer; `text` says what was found, without keys and values."""
+
+    table: str
+    alert: str
+    state: str
+    text: str
+
+
+def alerts_between(before: RunRecord | None, now: RunRecord) -> tuple[Alert, ...]:
+    """Return what a run says anew, and what of the record before it (None: there is none) is over, by table and name."""
+    told = {} if before is None else _wrong(before)
+    found = _wrong(now)
+    new = [Alert(table, name, FIRING, text) for (table, name), text in found.items() if (table, name) not in told]
+    over = [Alert(t, n, RESOLVED, text) for (t, n), text in told.items() if (t, n) not in found and t in now.tables]
+    return tuple(sorted((*new, *over), key=lambda one: (one.table, one.alert)))
+
+
+def _wrong(record: RunRecord) -> dict[tuple[str, str], str]:
+    return {(table, name): text for table, figures in record.tables.items() for name, text in _found(record.command, figures)}
+
+
+def _found(command: str, figures: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    if figures.get(FAILED) is True:
+        yield f"{command}_failed", f"{command} failed: {figures.get('error', 'its log says why')}"
+        return
+    if command == "validate":
+        yield from ((f"test:{name}", f"{name}: {result}") for name, result in dict(figures.get("failures", {})).items())
+    if command == "verify" and figures.get("losses"):
+        yield "cells_lost", f"{figures['losses']:,} cells of the source are not what the view shows"
+    if command == "materialize" and figures.get("late"):
+        yield "facts_late", f"{figures['late']:,} facts landed too late to be merged"
+
+
+class _StaysThere(HTTPRedirectHandler):
+    """Follows no redirect: the alerts would become a GET that says nothing."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def post(url: str, project: str, record: RunRecord, alerts: Iterable[Alert]) -> str:
+    """Post alerts as JSON; return why that failed, without the URL, empty if it did not. Raises nothing of the network."""
+    listed = list(alerts)
+    text = "\n".join(f"{'ok' if one.state == RESOLVED else 'ALERT'} {project} {one.table}: {one.text}" for one in listed)
+    body = {"project": project, "command": record.command, "at": record.at, "text": text, "alerts": [asdict(a) for a in listed]}
+    request = Request(  # the project file admits http and https alone
+        url, json.dumps(body, ensure_ascii=False).encode(), {"Content-Type": "application/json"}, method="POST"
+    )
+    try:
+        with build_opener(_StaysThere).open(request, timeout=TIMEOUT) as answer:
+            answer.read(1)
+    except HTTPError as error:
+        return f"it answered {error.code}"
+    except (OSError, ValueError) as error:
+        return f"it did not answer ({getattr(error, 'reason', type(error).__name__)})"
+    return ""
