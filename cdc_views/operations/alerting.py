@@ -1,7 +1,7 @@
 """Alerts from records of runs, to a webhook: what a run found that the one before had not, and what is over.
 
-A record says what is wrong with each table; the record before says what was wrong already. So a job of every five minutes tells of
-a failed test once, and once more when it holds again.
+A record says what is wrong with each table; the record before says what was wrong already. So a job of every five minutes
+tells of a failed test once, and once more when it holds again.
 """
 
 from __future__ import annotations
