@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -110,7 +111,13 @@ def _files(masks: Masks, files: FileSet) -> DataFrame:
 
 
 def _by_name(session: SparkSession, relation: Relation, paths: tuple[str, ...]) -> DataFrame:
-    reader = session.read.schema(from_arrow_schema(relation.arrow_schema()))
+    return _of_files(session, from_arrow_schema(relation.arrow_schema()).json(), paths)
+
+
+@lru_cache(maxsize=64)
+def _of_files(session: SparkSession, layout: str, paths: tuple[str, ...]) -> DataFrame:
+    """Files of Delta tables never change: of those read lately Spark need not ask again how large they are."""
+    reader = session.read.schema(StructType.fromJson(json.loads(layout)))
     if any(map(is_url, paths)):
         return reader.parquet(*paths)
     with setting(session, _LISTS_IN_A_JOB, str(len(paths) + 1)):
