@@ -19,7 +19,7 @@ from cdc_views.errors import CdcViewsError, UsageError, choose_one
 from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
-    from cdc_views.landing import Rejection
+    from cdc_views.landing import LandingReport, Rejection
     from cdc_views.model.schema import TableSchema
     from cdc_views.operations.lateness import LatePart
     from cdc_views.table import Table
@@ -76,14 +76,20 @@ def land(
     asked.print(_FILE_COLUMNS, ({"file": file.name, **fields_of(file, _FILE_COLUMNS[1:])} for file in report.files))
     if report.facts:
         _refresh(target)
-    for file in report.files:
-        _warn_of_rejections(file.name, file.rejections, file.quarantined, schema=None if with_values else target.schema)
+    _warn_of_files(report, schema=None if with_values else target.schema)
     _warn_of_forgotten(target.name, report.forgotten)
     if report.quarantined:
         from cdc_views.landing import quarantine_location
 
         log.warning(f"{report.quarantined:,} events are in quarantine, {quarantine_location(target.raw)}")
         raise typer.Exit(1)
+
+
+def _warn_of_files(report: LandingReport, *, schema: TableSchema | None) -> None:
+    for file in report.files:
+        _warn_of_rejections(file.name, file.rejections, file.quarantined, schema=schema)
+        if not (file.events or file.quarantined or file.forgotten or file.skipped_bytes):
+            log.warning(f"{file.name}: has no events", file=file.name)
 
 
 def _refresh(table: Table) -> None:

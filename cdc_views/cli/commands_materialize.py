@@ -12,7 +12,7 @@ import typer
 
 from cdc_views.cli.log import exit_code, log, log_error, warn_of_late, warn_of_quarantine
 from cdc_views.cli.printing import as_json_rows, fields_of
-from cdc_views.cli.run_history import RunClock, failed, figures_of_materialization
+from cdc_views.cli.run_history import RunClock, Runs, failed, figures_of_materialization
 from cdc_views.cli.shared import EngineOption, Request, shared
 from cdc_views.errors import CheckFailedError, UsageError
 
@@ -112,12 +112,13 @@ def _run_once(asked: Request, runs: RunMetrics, *, full: bool, wait: float) -> N
             ran[job.name] = failed(error)
             is_whole = False
             continue
-        log.info(f"{job.name}: {outcome.line()}", **_facts(job.name, outcome, runs.succeed(job.name, outcome)))
+        seconds = runs.succeed(job.name, outcome)
+        log.info(f"{job.name}: {outcome.line()}", **_facts(job.name, outcome, seconds))
         warn_of_late(job.name, outcome.late)
         if outcome.late:
             codes.append(CheckFailedError.exit_code)
         records.append({"table": job.name, **_record(outcome)})
-        ran[job.name] = figures_of_materialization(outcome)
+        ran[job.name] = figures_of_materialization(outcome, seconds)
     clock.keep(asked.project, ran)
     asked.print(_COLUMNS[:-1] if asked.is_for_people else _COLUMNS, records)
     if is_whole:  # a failure may come from counting the quarantined rows itself
@@ -162,8 +163,11 @@ def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
 def _keep_running(asked: Request, runs: RunMetrics) -> None:
     from cdc_views.operations.scheduling import SystemClock, run_schedule
 
+    history = Runs("materialize", asked.project)
+
     def work(stop: Event) -> None:
-        completed = _completed(run_schedule(runs.jobs, clock=SystemClock(stop), stop=stop), runs)
+        clock = SystemClock(stop, before_sleep=history.keep)  # then nothing is due, and what has run is a record
+        completed = _completed(run_schedule(runs.jobs, clock=clock, stop=stop), runs, history)
         records = ({"table": run.table, "tick": _instant(run.tick), **_record(run.outcome)} for run in completed)
         if asked.is_for_people:  # a table's column widths would have to wait for the last row
             for _ in records:
@@ -171,15 +175,21 @@ def _keep_running(asked: Request, runs: RunMetrics) -> None:
         else:
             asked.print_json(_SCHEDULED_COLUMNS, (as_json_rows([record])[0] for record in records))
 
-    _run_until_stopped(work)
+    try:
+        _run_until_stopped(work)
+    finally:
+        history.keep()
     log.info("stopped")
 
 
 def _follow(asked: Request, runs: RunMetrics, *, trigger: str, engine: str | None) -> None:
     from cdc_views.operations.following import follow_tables
 
+    history = Runs("materialize", asked.project)
+
     def print_run(name: str, outcome: Materialization) -> None:
         seconds = runs.succeed(name, outcome)
+        history.add(name, figures_of_materialization(outcome, seconds), seconds=seconds)
         log.info(f"{name}: {outcome.line()}", **_facts(name, outcome, seconds))
         if not asked.is_for_people:
             asked.print(_COLUMNS, [{"table": name, **_record(outcome)}])
@@ -187,14 +197,17 @@ def _follow(asked: Request, runs: RunMetrics, *, trigger: str, engine: str | Non
 
     if asked.format in ("json", "csv"):
         raise UsageError(f"--trigger prints rows as they come, which {asked.format} cannot; use --format table or jsonl")
-    _run_until_stopped(lambda stop: follow_tables(asked.tables, trigger=trigger, engine=engine, stop=stop, on_run=print_run))
+    try:
+        _run_until_stopped(lambda stop: follow_tables(asked.tables, trigger=trigger, engine=engine, stop=stop, on_run=print_run))
+    finally:
+        history.keep()
 
 
-def _completed(happenings: Iterable[Happening], runs: RunMetrics) -> Iterator[Completed]:
+def _completed(happenings: Iterable[Happening], runs: RunMetrics, history: Runs) -> Iterator[Completed]:
     from cdc_views.operations.scheduling import Completed
 
     for happening in happenings:
-        _count(happening, runs)
+        _count(happening, runs, history)
         if isinstance(happening, Completed):
             warn_of_late(happening.table, happening.outcome.late)
             yield happening
@@ -203,7 +216,7 @@ def _completed(happenings: Iterable[Happening], runs: RunMetrics) -> Iterator[Co
             _log(happening)
 
 
-def _count(happening: Happening, runs: RunMetrics) -> None:
+def _count(happening: Happening, runs: RunMetrics, history: Runs) -> None:
     from cdc_views.operations.scheduling import Completed, Failed, Started
 
     name = happening.table
@@ -213,8 +226,10 @@ def _count(happening: Happening, runs: RunMetrics) -> None:
         seconds, tick = runs.succeed(name, happening.outcome), _instant(happening.tick)
         message = f"{name}: run of {tick} ended: {happening.outcome.line()}"
         log.info(message, **_facts(name, happening.outcome, seconds), tick=tick)
+        history.add(name, figures_of_materialization(happening.outcome, seconds), seconds=seconds)
     elif isinstance(happening, Failed):
         runs.fail(name)
+        history.add(name, failed(happening.error))
     else:
         runs.skip(name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -16,6 +17,7 @@ from cdc_views.cli.log import log, quietly
 from cdc_views.cli.printing import fields_of
 from cdc_views.cli.run_history import RunClock
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, check_writable, shared
+from cdc_views.cli.textfile import TableGauges
 from cdc_views.errors import UsageError, choose_one
 from cdc_views.model.extras import is_installed
 from cdc_views.storage.places import Place, on_this_machine
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
 _COLUMNS = ("table", "check", "status", "severity", "result")
 _TOLD = ("status", "severity")
 _SEVERITIES = ("warning", "error")
+PREFIX = "cdc_views_validate_"
+HELP = {
+    "last_run_timestamp_seconds": "When the last run ended",
+    "tests": "Tests that the last run made",
+    "failed_tests": "Tests of severity error that failed in the last run",
+    "failed_warnings": "Tests of severity warning that failed in the last run",
+}
 _REPORT_COLUMNS = ("table", "page", "passed", "failed", "warnings", "skipped")
 
 
@@ -56,28 +65,51 @@ def validate(
     ] = False,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
+    metrics: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a .prom file.")] = None,
 ) -> None:
     """Run the data tests of each table; exit code 1 if one fails."""
     from cdc_views.model.severity import Severity
 
     if fail_on not in _SEVERITIES:
         raise UsageError(f"--fail-on is {fail_on!r}; {choose_one(fail_on, _SEVERITIES)}")
-    check_writable({"--junit": junit, "--json": json_file})
+    gauges = _outputs(asked, metrics, {"--junit": junit, "--json": json_file})
     run, clock, tables = _validation(contract), RunClock("validate"), asked.tables
     reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in tables]
     if _is_wanted(asked.project) if docs is None else docs:
         reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
-    _keep(clock, asked.project, reports)
-    checks = [(report.table, check) for report in reports for check in report.checks]
-    asked.print(_COLUMNS, ({"table": t, "check": c.name, **fields_of(c, _TOLD), "result": c.line()} for t, c in checks))
+    _keep(clock, asked.project, reports, gauges)
+    _print(asked, reports)
     _write(reports, junit=junit, json_file=json_file)
     _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
 
 
-def _keep(clock: RunClock, loaded: Project, reports: Sequence[Report]) -> None:
-    from cdc_views.pages.checking import figures_of
+def _outputs(asked: Request, metrics: Path | None, files: dict[str, Path | None]) -> TableGauges:
+    """Check every file that the run is to write, and return its metrics."""
+    check_writable(files)
+    return TableGauges(PREFIX, HELP, metrics).begin("--metrics", {table.name for table in asked.project.tables})
 
-    clock.keep(loaded, {report.table: figures_of(report) for report in reports})
+
+def _print(asked: Request, reports: Sequence[Report]) -> None:
+    checks = [(report.table, check) for report in reports for check in report.checks]
+    asked.print(_COLUMNS, ({"table": t, "check": c.name, **fields_of(c, _TOLD), "result": c.line()} for t, c in checks))
+
+
+def _keep(clock: RunClock, loaded: Project, reports: Sequence[Report], gauges: TableGauges) -> None:
+    """Leave the record of the run, and its metrics."""
+    from cdc_views.model.severity import Severity
+    from cdc_views.pages.checking import assertions_of, figures_of
+
+    clock.keep(loaded, {report.table: figures_of(report) for report in reports}, tests=assertions_of(reports))
+    for report in reports:
+        errors = len(report.failed(Severity.ERROR))
+        found = {
+            "last_run_timestamp_seconds": time.time(),
+            "tests": len(report.checks),
+            "failed_tests": errors,
+            "failed_warnings": len(report.failed(Severity.WARNING)) - errors,
+        }
+        gauges.values |= {(name, report.table): float(value) for name, value in found.items()}
+    gauges.publish()
 
 
 def _complain(failed: Sequence[tuple[str, Check]]) -> None:

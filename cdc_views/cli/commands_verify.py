@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _MOST_TOLD = 20
 """Findings of one run in a table for people; where nothing lands, every row that is written differs."""
-_PREFIX = "cdc_views_verify_"
-_HELP = {
+PREFIX = "cdc_views_verify_"
+HELP = {
     "last_run_timestamp_seconds": "When the last run ended",
     "verified_through_timestamp_seconds": "When the last run that found source and view equal began",
     "lost_cells": "Cells that the last run found lost",
@@ -68,7 +68,7 @@ def verify(
     from cdc_views.operations.verifying.load import Bounds
 
     target, bounds = asked.table(table), Bounds(sample, rate, chunk, time_limit, wait)
-    run = _Runs(asked, target, source, at, bounds, engine, _Gauges(target.name, metrics))
+    run = _Runs(asked, target, source, at, bounds, engine, VerifyGauges(target.name, metrics))
     if every is None:
         if run.once().losses:
             raise typer.Exit(1)
@@ -99,7 +99,7 @@ class _Runs:
     at: str | None
     bounds: Bounds
     engine: str | None
-    gauges: _Gauges
+    gauges: VerifyGauges
     losses: int = 0
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class _Runs:
 
 
 @dataclass
-class _Gauges:
+class VerifyGauges:
     """The last run, as metrics."""
 
     table: str
@@ -152,11 +152,7 @@ class _Gauges:
     _gauges: TableGauges = field(init=False)
 
     def __post_init__(self) -> None:
-        self._gauges = TableGauges(_PREFIX, _HELP, self.file)
-        if self.file is not None:
-            self._gauges.check("--metrics")
-            self._gauges.read({self.table})
-            self._gauges.write()
+        self._gauges = TableGauges(PREFIX, HELP, self.file).begin("--metrics", {self.table})
 
     def publish(self, done: Verification, proof: EqualRun | None) -> None:
         """Write the file anew; `proof` is the newest run without a difference."""

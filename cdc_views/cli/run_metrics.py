@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cdc_views.operations.scheduling import Job
     from cdc_views.state import Materialization
 
-_PREFIX = "cdc_views_materialize_"
-_HELP = {
+PREFIX = "cdc_views_materialize_"
+HELP = {
     "last_run_timestamp_seconds": "When the last run ended",
     "last_success_timestamp_seconds": "When the last run that succeeded ended",
     "due_timestamp_seconds": "The first instant of the table's schedule that no successful run has covered",
@@ -40,7 +40,7 @@ class RunMetrics:
 
     def __init__(self, jobs: Sequence[Job], file: Path | None = None) -> None:
         self.jobs = jobs
-        self.gauges = TableGauges(_PREFIX, _HELP, file)
+        self.gauges = TableGauges(PREFIX, HELP, file)
         self._values = self.gauges.values
         self._since: dict[str, float] = {}
 

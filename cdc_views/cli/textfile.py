@@ -36,6 +36,14 @@ class TableGauges:
         with needs(option, extra="producers"):
             import prometheus_client  # noqa: F401
 
+    def begin(self, option: str, tables: Set[str]) -> TableGauges:
+        """Check, read and write the file, if there is one, so that what is wrong with it shows before a run; return them."""
+        if self.file is not None:
+            self.check(option)
+            self.read(tables)
+            self.write()
+        return self
+
     def read(self, tables: Set[str]) -> None:
         """Take what the file has of these tables; a damaged or missing one has nothing."""
         if self.file is None:

@@ -6,17 +6,13 @@ tells of a failed test once, and once more when it holds again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from cdc_views.operations.posting import post_json
 from cdc_views.operations.run_records import RunRecord
 
-TIMEOUT = 10.0
-"""Seconds for a webhook's answer."""
 FIRING, RESOLVED = "firing", "resolved"
 FAILED = "failed"
 """The member of a table's figures that says that the run failed for it."""
@@ -57,26 +53,9 @@ def _found(command: str, figures: Mapping[str, Any]) -> Iterable[tuple[str, str]
         yield "facts_late", f"{figures['late']:,} facts landed too late to be merged"
 
 
-class _StaysThere(HTTPRedirectHandler):
-    """Follows no redirect: the alerts would become a GET that says nothing."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def post(url: str, project: str, record: RunRecord, alerts: Iterable[Alert]) -> str:
     """Post alerts as JSON; return why that failed, without the URL, empty if it did not. Raises nothing of the network."""
     listed = list(alerts)
     text = "\n".join(f"{'ok' if one.state == RESOLVED else 'ALERT'} {project} {one.table}: {one.text}" for one in listed)
     body = {"project": project, "command": record.command, "at": record.at, "text": text, "alerts": [asdict(a) for a in listed]}
-    request = Request(  # the project file admits http and https alone
-        url, json.dumps(body, ensure_ascii=False).encode(), {"Content-Type": "application/json"}, method="POST"
-    )
-    try:
-        with build_opener(_StaysThere).open(request, timeout=TIMEOUT) as answer:
-            answer.read(1)
-    except HTTPError as error:
-        return f"it answered {error.code}"
-    except (OSError, ValueError) as error:
-        return f"it did not answer ({getattr(error, 'reason', type(error).__name__)})"
-    return ""
+    return post_json(url, body)

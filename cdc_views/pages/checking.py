@@ -8,6 +8,7 @@ from typing import Any
 
 from cdc_views.model.severity import Severity
 from cdc_views.operations.context import TableContext
+from cdc_views.operations.openlineage import Assertion
 from cdc_views.operations.run_records import RunRecord, of_table
 from cdc_views.pages.texts import has_withheld, visible
 from cdc_views.quality.checks import Check, Report, Status
@@ -114,6 +115,19 @@ def figures_of(report: Report) -> dict[str, Any]:
         "skipped": ended.count(Status.SKIPPED),
         "failures": {check.name[:200]: _without_places(check)[:300] for check in failed[:20]},
         "seconds": round(report.seconds, 3),
+    }
+
+
+def assertions_of(reports: Iterable[Report]) -> dict[str, list[Assertion]]:
+    """Return what OpenLineage events tell of the tests that were made, by table."""
+    made = (Status.PASSED, Status.FAILED)
+    return {
+        report.table: [
+            Assertion(check.name, check.status is Status.PASSED, check.severity is Severity.ERROR, check.rule)
+            for check in report.checks
+            if check.status in made
+        ]
+        for report in reports
     }
 
 

@@ -9,8 +9,8 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.fidelity import FidelityLine, fidelity_of
 from cdc_views.operations.generating import generate_view
-from cdc_views.pages.lineage import Lineage, lineage_of
 from cdc_views.pages.texts import masked_columns
+from cdc_views.plan.lineage import Lineage, lineage_of
 
 DRAWN = 40
 """Columns whose origin is drawn."""

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 from markupsafe import Markup
 
 from cdc_views.pages.cells import CellCandidate
-from cdc_views.pages.lineage import ColumnLineage, Lineage
 from cdc_views.pages.texts import visible
+from cdc_views.plan.lineage import ColumnLineage, Lineage
 
 _ROW, _TOP = 24, 26
 MOST_RAW = 80

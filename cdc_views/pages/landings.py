@@ -1,14 +1,16 @@
-"""What landed, when, of which node; what landed too late."""
+"""What landed, when, of which node; what landed too late; and the runs that brought it into the state."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explained import part_row, value_text
 from cdc_views.operations.lateness import LatePart, late_of
 from cdc_views.operations.replication import ReplicaReport, expected_of, replicas
+from cdc_views.operations.run_records import RunRecord, of_table
 from cdc_views.pages.texts import MASKED, ShownValue, masked_columns, shown_value, visible
 from cdc_views.rules.codec.row_texts import plain
 from cdc_views.rules.codec.times import instant_text
@@ -19,6 +21,8 @@ from cdc_views.storage.table_log import TableLog
 RECENT = 400
 """Commits of raw, the newest, that the drawing has."""
 LATE = 50
+RUNS = 60
+"""Runs of `materialize`, the newest, that the drawing has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +47,50 @@ class LateChange:
 
 
 @dataclass(frozen=True, slots=True)
+class MaterializeRun:
+    """A run of `materialize` that ended at `at` (ISO 8601): seconds, raw facts read, those too late, and bytes of the state after
+    it; None: not known. `problem`: why it failed, empty if it did not.
+    """
+
+    at: str
+    seconds: float | None = None
+    facts: int | None = None
+    late: int | None = None
+    state_bytes: int | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LandingsPage:
-    """The newest landings, oldest first, and what was late: the newest of `late_in_all`, or none if values stay out.
-    `has_earlier`: others came before these.
+    """The newest landings and runs of `materialize`, oldest first, and what was late: the newest of `late_in_all`, or none if
+    values stay out. `has_earlier`: others came before these landings.
     """
 
     batches: tuple[LandedBatch, ...] = ()
     has_earlier: bool = False
     late: tuple[LateChange, ...] = ()
     late_in_all: int = 0
+    runs: tuple[MaterializeRun, ...] = ()
 
 
-def landings_page(table: TableContext, *, with_values: bool = True) -> LandingsPage:
-    """Return the page from logs alone, but for what was late."""
+def landings_page(table: TableContext, records: Iterable[RunRecord], *, with_values: bool = True) -> LandingsPage:
+    """Return the page from logs and records of `materialize` alone, but for what was late."""
+    runs = tuple(_run(record.at, figures) for record, figures in of_table(records, table.name)[-RUNS:])
     log = TableLog.find(table.raw.location)
     if log is None:
-        return LandingsPage()
+        return LandingsPage(runs=runs)
     after = max(-1, log.version - RECENT)
     batches = tuple(_batches(log, after))
     late = late_of(table)
-    return LandingsPage(batches, after >= 0, tuple(_late(table, late[-LATE:] if with_values else ())), len(late))
+    return LandingsPage(batches, after >= 0, tuple(_late(table, late[-LATE:] if with_values else ())), len(late), runs)
+
+
+def _run(at: str, figures: Mapping[str, Any]) -> MaterializeRun:
+    if figures.get("failed"):
+        return MaterializeRun(at, problem=visible(str(figures.get("error") or "failed"), most=100))
+    facts, late, size = (None if figures.get(name) is None else int(figures[name]) for name in ("facts", "late", "state_bytes"))
+    seconds = figures.get("seconds")
+    return MaterializeRun(at, None if seconds is None else float(seconds), facts, late, size)
 
 
 def _batches(log: TableLog, after: int) -> list[LandedBatch]:

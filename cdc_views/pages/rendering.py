@@ -16,7 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from cdc_views.pages import drawing, plots, texts, wording
-from cdc_views.pages.landings import LandedBatch
+from cdc_views.pages.landings import LandedBatch, MaterializeRun
 from cdc_views.pages.plots import BarPart
 from cdc_views.rules.codec.times import second_text
 from cdc_views.sql.statements import template_folder
@@ -127,7 +127,12 @@ def _environment() -> jinja2.Environment:
         "ticked": texts.ticked,
     }
     found.globals |= {"timeline": drawing.timeline, "lineage_graph": drawing.lineage_graph}
-    found.globals |= {"landings_plot": _landings_plot, "bytes_bar": _bytes_bar, "copies_bar": _copies_bar}
+    found.globals |= {
+        "landings_plot": _landings_plot,
+        "runs_plot": _runs_plot,
+        "bytes_bar": _bytes_bar,
+        "copies_bar": _copies_bar,
+    }
     return found
 
 
@@ -148,6 +153,12 @@ def _key(text: str) -> str:
 def _landings_plot(batches: tuple[LandedBatch, ...]) -> Markup:
     amounts = [(f"{wording.second(one.at // 1000)}: {one.facts:,} facts", one.facts) for one in batches]
     return plots.columns(amounts, label=f"{wording.counted(len(amounts), 'landing')}, {sum(n for _, n in amounts):,} facts")
+
+
+def _runs_plot(runs: Sequence[MaterializeRun]) -> Markup:
+    timed = [(one, one.seconds) for one in runs if one.seconds is not None]
+    amounts = [(f"{one.at[:19]}: {seconds:.1f} s", round(seconds * 1000)) for one, seconds in timed]
+    return plots.columns(amounts, label=f"seconds of {wording.counted(len(amounts), 'run')} of materialize")
 
 
 def _bytes_bar(sizes: Sequence[tuple[str, int, str]], whole: int) -> Markup:

@@ -49,6 +49,8 @@ def load_project(path: Path, *, environment: Mapping[str, str] | None = None) ->
 
 def _check_secrets(config: ProjectConfig, marked: MarkedYaml, path: Path) -> None:
     secrets: list[Place] = [] if config.alerts is None else [("alerts", "webhook")]
+    if config.openlineage is not None and config.openlineage.api_key is not None:
+        secrets.append(("openlineage", "api_key"))
     for index, table in enumerate(config.tables):
         secrets += [("tables", index, "columns", name, "key") for name, column in table.columns.items() if column.key is not None]
     for place in secrets:

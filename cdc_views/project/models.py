@@ -322,7 +322,7 @@ class TableConfig(ConfigPart):
         return None if serving is None else serving.name or self.slug
 
 
-def _webhook(value: str) -> str:
+def _address(value: str) -> str:
     if not value.startswith(("http://", "https://")):
         raise ValueError("an address that begins with https:// or http:// was expected")
     return value
@@ -331,9 +331,19 @@ def _webhook(value: str) -> str:
 class AlertsConfig(ConfigPart):
     """Who is told what a run found that the one before had not."""
 
-    webhook: Annotated[SecretStr, BeforeValidator(_webhook)] = Field(
+    webhook: Annotated[SecretStr, BeforeValidator(_address)] = Field(
         description="An address that takes a POST of JSON; written as ${NAME}, since who knows it may post."
     )
+
+
+class OpenLineageConfig(ConfigPart):
+    """A consumer of OpenLineage events."""
+
+    url: Annotated[str, BeforeValidator(_address)] = Field(
+        description="The whole address that takes events, as http://marquez:5000/api/v1/lineage."
+    )
+    api_key: SecretStr | None = Field(default=None, description="Sent as a bearer token; written as ${NAME}.")
+    namespace: Name | None = Field(default=None, description="Of jobs and views; default: the project's name.")
 
 
 class ProjectConfig(ConfigPart):
@@ -348,6 +358,7 @@ class ProjectConfig(ConfigPart):
         "AZURE_STORAGE_ACCOUNT_KEY, GOOGLE_SERVICE_ACCOUNT, …; by default the environment's. Write secrets as ${NAME}.",
     )
     alerts: AlertsConfig | None = Field(default=None, description="Who is told of failed tests, losses and failed runs.")
+    openlineage: OpenLineageConfig | None = Field(default=None, description="Who is sent OpenLineage events of runs.")
     tables: tuple[TableConfig, ...] = Field(min_length=1)
 
     def options_of(self, engine: str) -> Any:

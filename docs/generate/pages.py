@@ -8,6 +8,7 @@ from of_api import api_page
 from of_commands import commands_page
 from of_errors import errors_page
 from of_layout import layout_page, wire_page
+from of_metrics import metrics_page
 from of_project_file import project_file_page
 from of_rules import rules_page
 
@@ -15,6 +16,7 @@ FOLDER = Path(__file__).parents[1] / "reference"
 PAGES = {
     "commands.md": commands_page,
     "errors.md": errors_page,
+    "metrics.md": metrics_page,
     "project-file.md": project_file_page,
     "python-api.md": api_page,
     "raw-layout.md": layout_page,

@@ -70,6 +70,13 @@ def test_land_reports_per_file_and_says_what_it_skipped(capsys: Captured) -> Non
     assert (code, json.loads(out)["events"], json.loads(out)["skipped_bytes"]) == (0, 0, Path("a.jsonl").stat().st_size)
 
 
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_a_file_without_events_is_told(capsys: Captured, content: str) -> None:
+    Path("empty.jsonl").write_text(content)
+    code, _, err = run(capsys, "land", "cassandra-mutation", "empty.jsonl", "--table", "shop.orders")
+    assert (code, err) == (0, "warning: empty.jsonl: has no events\n")
+
+
 def test_land_with_a_bad_event_lands_the_rest_and_exits_1(capsys: Captured) -> None:
     write_lines(Path("a.jsonl"), event(1), "nonsense", event(2, table="other"))
     code, out, err = run(capsys, "land", "cassandra-mutation", "a.jsonl", "--table", "shop.orders", "--format", "json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -102,6 +103,23 @@ def test_what_cannot_be_is_refused_first(run: CommandLine, words: list[str], sai
     answer = run("materialize", *words)
     assert (answer.code, answer.out) == (2, "")
     assert said in answer.err
+
+
+def test_validate_tells_how_many_tests_failed(run: CommandLine) -> None:
+    tests = [{"name": n, "holds": "id < 0", "severity": severity} for n, severity in (("a", "error"), ("b", "warning"))]
+    write_project(table(ORDERS, "shop.cql", "cassandra-mutation", tests=tests))
+    answer = run("validate", "--no-docs", "--metrics", "tests.prom", "--json", "tests.json")
+    assert answer.code == 1
+    told = Path("tests.prom").read_text().replace(f'{{table="{ORDERS}"}}', "")
+    found = {family.name: family.samples[0].value for family in text_string_to_metric_families(told)}
+    results = [(one["status"], one["severity"]) for one in json.loads(Path("tests.json").read_text())]
+    assert found.pop("cdc_views_validate_last_run_timestamp_seconds") == pytest.approx(time.time(), abs=60)
+    assert found == {
+        "cdc_views_validate_tests": len(results),
+        "cdc_views_validate_failed_tests": results.count(("failed", "error")),
+        "cdc_views_validate_failed_warnings": results.count(("failed", "warning")),
+    }
+    assert found["cdc_views_validate_failed_tests"] == 1
 
 
 def test_a_damaged_file_is_written_anew(run: CommandLine) -> None:

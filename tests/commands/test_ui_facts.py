@@ -19,6 +19,7 @@ from cdc_views.project.paths import slug_of
 
 CASES = {"wide3": "hid211.orders", "names3": "hid311.OrderItems", "types3": "hid111.typed"}
 NOW = 1_795_320_000
+RECORD = {"command": "materialize", "at": "2020-01-01T00:00:00+00:00", "seconds": 1.0, "left_out": 0}
 TEST = {"name": "v is small", "holds": "v < 4"}
 
 
@@ -152,6 +153,19 @@ def test_columns_have_the_verdicts_of_fidelity(run: CommandLine, site: Site) -> 
     wanted = [one for one in printed(run, "fidelity", "--select", "OrderItems") if one["column"] != "*"]
     found = cells(page(site, "hid311.OrderItems", "columns"))
     assert [(row[0], row[3], row[4]) for row in found] == [(one["column"], one["verdict"], one["reason"]) for one in wanted]
+
+
+def test_runs_are_those_that_materialize_printed(run: CommandLine, site: Site) -> None:
+    (done,) = printed(run, "materialize", "--select", "OrderItems", "--full")
+    Path("warehouse/_cdc_views/runs/20200101T000000.000000Z-materialize-0.json").write_text(
+        json.dumps(RECORD | {"tables": {"hid311.OrderItems": {"failed": True, "error": "<b>Away"}}}), encoding="utf-8"
+    )
+    tree = page(site, "hid311.OrderItems", "landings")
+    newest, oldest = cells(tree)
+    assert newest[2:4] == [f"{done['facts']:,}", str(done["late"])]
+    assert oldest == ["2020-01-01 00:00:00", "failed <b>Away"]
+    drawn = [one.get("aria-label") for one in tree.iter("{http://www.w3.org/2000/svg}svg")]
+    assert drawn[1:] == ["seconds of 1 run of materialize"]
 
 
 def test_nodes_are_those_of_replicas(run: CommandLine, site: Site) -> None:

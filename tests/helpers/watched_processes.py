@@ -1,4 +1,4 @@
-"""A receiver, a producer on the runtime and a scheduler, as Prometheus sees them."""
+"""A receiver, a producer on the runtime, a scheduler, and files of `validate` and `verify`, as Prometheus sees them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from cdc_producers.source import SourceStatus
 from services.account import free_port
 
 from cdc_views import Project
+from cdc_views.cli.commands_verify import VerifyGauges
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.operations.scheduling import job_of
+from cdc_views.operations.verifying.findings import Verification
+from cdc_views.operations.verifying.record import EqualRun
 from helpers.captured import Said
 from helpers.http_receiver import in_process
 from helpers.memory_source import TABLE, Memory, Target, emitted
@@ -42,16 +45,18 @@ class Talkative(Memory):
 
 @dataclass(frozen=True)
 class Watched:
-    """Addresses that serve `/metrics`, as host:port; `file` is the scheduler's for node_exporter."""
+    """Addresses that serve `/metrics`, as host:port; `file` is the scheduler's for node_exporter, `proofs` are others' files."""
 
     receiver: str
     producer: str
     scheduler: str
     file: Path
+    proofs: tuple[Path, ...]
 
     def scraped(self) -> list[str]:
-        """Return what each of the three exposes now."""
-        return [scrape(address) for address in (self.receiver, self.producer, self.scheduler)]
+        """Return what each of the three addresses exposes now, then what the files have."""
+        served = [scrape(address) for address in (self.receiver, self.producer, self.scheduler)]
+        return [*served, *(file.read_text("utf-8") for file in self.proofs)]
 
 
 def scrape(address: str) -> str:
@@ -77,7 +82,7 @@ def watched(folder: Path) -> Iterator[Watched]:
         assert client(f"/station/{TABLE}/produce/single", "{}").status == 202
         producer = running.enter_context(_producer(folder / "cdc_views.yml"))
         scheduler = running.enter_context(_scheduler(folder))
-        yield Watched(f"127.0.0.1:{client.port}", producer, scheduler, folder / "state.prom")
+        yield Watched(f"127.0.0.1:{client.port}", producer, scheduler, folder / "state.prom", _proofs(folder))
 
 
 @contextmanager
@@ -108,6 +113,14 @@ def _scheduler(folder: Path) -> Iterator[str]:
             yield listen
         finally:
             process.kill()
+
+
+def _proofs(folder: Path) -> tuple[Path, ...]:
+    command = [sys.executable, "-m", "cdc_views", "validate", "--no-docs", "--metrics", "tests.prom"]
+    subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=120)
+    now = datetime.now(timezone.utc).isoformat()
+    VerifyGauges(TABLE, folder / "verify.prom").publish(Verification(TABLE), EqualRun("0/1", now, 1, is_whole=True))
+    return folder / "tests.prom", folder / "verify.prom"
 
 
 def _answers(address: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from helpers.producing import eventually
 from helpers.prometheus import NoPrometheusError, program
 from helpers.promql import Exposed, exposed, problems, result_labels
 from helpers.watched_processes import Watched
@@ -85,8 +86,7 @@ def test_grouping_by_a_label_that_is_not_there_is_noticed(known: Exposed) -> Non
 
 
 def test_documents_have_each_metric(running: Watched) -> None:
-    pages = ("docs/how-to/sources/producers.md", "docs/how-to/sources/http.md", "docs/how-to/operate.md")
-    text = "".join((ROOT / page).read_text() for page in pages)
+    text = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     families = [family for scraped in running.scraped() for family in text_string_to_metric_families(scraped)]
     names = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
     assert len(names) > 25
@@ -97,6 +97,11 @@ def test_the_file_for_node_exporter_has_what_is_served(running: Watched) -> None
     written, served = exposed(running.file.read_text()), exposed(running.scraped()[2])
     assert written == served
     assert len(written) == 9
+
+
+def test_a_scheduled_run_leaves_a_record(running: Watched) -> None:
+    folder = running.file.parent / "warehouse" / "_cdc_views" / "runs"
+    eventually(lambda: list(folder.glob("*-materialize-*.json")), what=running.file.parent / "scheduler.log")
 
 
 def test_the_dashboard_has_what_grafana_needs() -> None:

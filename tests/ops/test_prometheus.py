@@ -87,7 +87,7 @@ def test_a_query_of_nothing_shows_nothing(prometheus: Server) -> None:
 
 def test_every_rule_is_evaluated(prometheus: Server) -> None:
     rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
-    assert len(rules) == 13
+    assert len(rules) == 16
     assert [rule for rule in rules if rule["health"] == "err"] == []
 
 

@@ -113,7 +113,9 @@ def test_a_slot_that_is_lost_is_told_and_a_snapshot_mends_it(producer: Producer,
         assert producer.running is not None
         assert producer.running.wait(30) == 3
         assert said in producer.log.read_text()
-        postgres.sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+        producer.start("--drop", "slot")
+        assert producer.running.wait(30) == 0
+        assert postgres.sql("SELECT count(*) FROM pg_replication_slots") == [(0,)]
     assert differences(postgres, run) != []
     producer.start("--snapshot-again").wait_until_said("following slot")
     wait_until_landed(postgres)

@@ -10,10 +10,10 @@ import pytest
 from helpers.reporting import COLUMN, make_project
 
 from cdc_views.errors import UsageError
-from cdc_views.pages.lineage import RawColumn, _uses, lineage_of
 from cdc_views.pages.plots import BarPart, bar, columns
 from cdc_views.pages.report import report_of
 from cdc_views.plan.expr import Agg, Call, Case, Fold, Lit, Op, col
+from cdc_views.plan.lineage import RawColumn, _uses, lineage_of
 from cdc_views.quality.checks import read_results
 
 

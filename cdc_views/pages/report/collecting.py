@@ -121,7 +121,7 @@ def _pages(table: TableContext, run: RunReport, checks: tuple[Check, ...], *, di
     return {
         "slug": table.config.slug,
         "columns": columns_page(table, dialects),
-        "landings": landings_page(table, with_values=has_values),
+        "landings": landings_page(table, runs_of(table.project, "materialize"), with_values=has_values),
         "waiting": waiting_page(table, most=WAITING, with_values=has_values),
         "proof": proof_page(table, runs_of(table.project, "verify", "rebuild")),
         "lines": lines_of(table, checks, conditions, with_values=has_values),

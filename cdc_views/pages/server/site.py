@@ -174,7 +174,7 @@ def _instants(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:
 
 
 def _landings(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:
-    return {"landings": landings_page(table)}
+    return {"landings": landings_page(table, runs_of(table.project, "materialize"))}
 
 
 def _nodes(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:

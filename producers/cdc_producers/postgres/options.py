@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.landing.producers import option, switch
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}\Z")
+
+
+class Dropped(str, Enum):
+    """What to drop on the server, instead of landing."""
+
+    NOTHING = "nothing"
+    SLOT = "slot"
+    ALL = "all"
+    """The slot and the publications."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,9 @@ class PostgresOptions:
     )
     keeps_dropped_partitions: bool = switch(
         "--keep-dropped-partitions", help="Go on showing rows of partitions that were dropped or emptied."
+    )
+    drop: Dropped = option(
+        "--drop", Dropped.NOTHING, help="Drop the slot, or slot and publication, and end: when its changes are no longer wanted."
     )
     plugin: str = option("--plugin", "pgoutput", "NAME", help="The slot's output plugin; only pgoutput.")
 

@@ -110,10 +110,15 @@ class _Publication:
             )
 
 
+def published_as(name: str) -> tuple[str, str]:
+    """Return the names of the publications that a producer makes: of tables whose changes name their row, and of others."""
+    return name, name[: _LONGEST - len(_INSERTS)] + _INSERTS
+
+
 def _publications(name: str, tables: Sequence[PostgresTable]) -> list[_Publication]:
     named = _Publication(name, [table for table in tables if table.identity])
     unnamed = [table for table in tables if not table.identity]
-    inserts = _Publication(name[: _LONGEST - len(_INSERTS)] + _INSERTS, unnamed, inserts_alone=True)
+    inserts = _Publication(published_as(name)[1], unnamed, inserts_alone=True)
     return [publication for publication in (named, inserts) if publication.tables]
 
 

@@ -74,8 +74,8 @@ def check_alive(slot: Slot, name: str) -> None:
     if slot.is_lost:
         raise LostError(
             f"slot {name} is lost: the server removed log that it still needed, because this producer was away for more than "
-            "max_slot_wal_keep_size; changes are missing. Raise that limit, drop the slot (SELECT pg_drop_replication_slot"
-            f"('{name}')) and start with --snapshot-again"
+            "max_slot_wal_keep_size; changes are missing. Raise that limit, start once with --drop slot, then once with "
+            "--snapshot-again"
         )
     if slot.active_process is not None:
         raise TransientError(f"slot {name} is read by process {slot.active_process} of the server; is another producer running?")

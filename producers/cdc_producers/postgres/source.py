@@ -173,7 +173,7 @@ class PostgresSource(Source):
         except NoPublicationError as error:
             raise LostError(
                 f"{error}: it was made after the log that slot {slot} stands in, so changes are missing. "
-                f"Drop the slot (SELECT pg_drop_replication_slot('{slot}')) and start with --snapshot-again"
+                "Start once with --drop slot, then once with --snapshot-again"
             ) from error
         except EngineError:
             if (found := find_slot(connection, slot)) is not None and found.is_lost:
