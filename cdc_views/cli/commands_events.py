@@ -69,7 +69,9 @@ def land(
     target = asked.table(table)
     where, declared = asked.project_file, target.config.raw.format
     if declared != format_name:
-        raise UsageError(f"{where}: {target.name} has `raw: {{format: {declared}}}`, not {format_name}; land it as {declared}")
+        raise UsageError(
+            f"{where}: {target.name} has `raw: {{format: {declared}}}`, not {format_name}; is it the table that is meant?"
+        )
     with shown_progress() as progress:
         now = datetime.now(timezone.utc)
         report = land_files(target, files, now=now, progress=progress, refuses_wrong_files=not force)
@@ -79,9 +81,7 @@ def land(
     _warn_of_files(report, schema=None if with_values else target.schema)
     _warn_of_forgotten(target.name, report.forgotten)
     if report.quarantined:
-        from cdc_views.landing import quarantine_location
-
-        log.warning(f"{report.quarantined:,} events are in quarantine, {quarantine_location(target.raw)}")
+        log.warning(f"{report.quarantined:,} events are in quarantine: `cdc-views quarantine list --select {target.name}`")
         raise typer.Exit(1)
 
 

@@ -85,6 +85,8 @@ def init(
 def _tell_of(started: StartedProject) -> None:
     for why in started.left_out:
         log.warning(f"{why}; this table is left out")
+    for note in started.notes:
+        log.warning(note)
     if started.schema_file is not None:
         log.info(f"wrote {started.schema_file}; it stays as it is when the source changes")
     log.info(f"wrote {started.file}; next: cdc-views {started.following}")

@@ -105,7 +105,7 @@ def watched_runs(jobs: Sequence[Job], *, tables: Iterable[str], file: Path | Non
     if file is None and listen is None:
         yield runs
         return
-    runs.gauges.check("--metrics and --listen")
+    runs.gauges.check("--metrics, as --listen,")
     from prometheus_client import CollectorRegistry, start_http_server
 
     runs.begin_all(tables)

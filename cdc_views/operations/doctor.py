@@ -22,6 +22,8 @@ from cdc_views.operations.earlier_values import earlier, earlier_events
 from cdc_views.operations.generating import definition_of
 from cdc_views.operations.policies import REMEDY
 from cdc_views.operations.status import status_of
+from cdc_views.project.paths import is_live_source
+from cdc_views.schemas import read_catalog
 from cdc_views.storage.places import Place
 from cdc_views.storage.stores import is_url
 
@@ -58,6 +60,7 @@ def examine(project: ProjectContext | None) -> Iterator[Finding]:
     if project is None:
         return
     yield from _engine(project)
+    yield from _schema_files(project)
     if not project.is_remote:
         yield _warehouse(project)
         yield from _tables(project, _landed)
@@ -139,6 +142,17 @@ def _schema(table: TableContext) -> Finding:
         return _broken(what, error)
 
 
+def _schema_files(project: ProjectContext) -> Iterator[Finding]:
+    """What looks like a slip in schema files; it may be meant."""
+    for name in dict.fromkeys(config.schema_ for config in project.config.tables if not is_live_source(config.schema_)):
+        try:
+            notes = read_catalog(project.root / name).notes
+        except CdcViewsError:
+            continue  # each of its tables says so
+        if notes:
+            yield Finding(f"schema file {name}", Health.OK, "; ".join(notes), "correct it, unless it is meant")
+
+
 def _tables(project: ProjectContext, look: Callable[[str, TableContext], Finding]) -> Iterator[Finding]:
     for table in project.tables:
         yield _schema(table)
@@ -161,8 +175,10 @@ def _landed(what: str, table: TableContext) -> Finding:
     if events:
         why = f"quarantine has {events:,} events from before the policy of columns, as they came"
         return Finding(what, Health.BROKEN, why, f"`cdc-views replay {table.name}`; then as for raw: {REMEDY}")
-    waiting = f"; {found.quarantined:,} events wait in quarantine" if found.quarantined else ""
-    return Finding(what, Health.OK, f"{found.raw_facts:,} changes landed{waiting}")
+    if found.quarantined:
+        told = f"{found.raw_facts:,} changes landed; {found.quarantined:,} events wait in quarantine"
+        return Finding(what, Health.OK, told, f"`cdc-views quarantine list --select {table.name}`")
+    return Finding(what, Health.OK, f"{found.raw_facts:,} changes landed")
 
 
 def _landed_in(engine: WarehouseEngine, what: str, table: TableContext) -> Finding:

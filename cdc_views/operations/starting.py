@@ -26,7 +26,7 @@ _FORMAT_OF = {".cql": CassandraMutation.name, ".sql": Debezium.name}
 
 _IS_THERE = "is there already and is not overwritten; remove it, or name another place with --dir or --project"
 _HEADER = """\
-# Merged views over raw change events; keys and commands: `cdc-views --help`.
+# Merged views over raw change events; keys: `cdc-views init --json-schema`; commands: `cdc-views --help`.
 # A relative path is relative to this file. Secrets come only from ${ENV_VAR} references.
 """
 
@@ -39,6 +39,7 @@ class StartedProject:
         following: The command that comes next, without `cdc-views`.
         schema_file: What was written beside it, of a running source; None if the schema is a file.
         left_out: Why tables of the source are not in it, a line each.
+        notes: What looks like a slip in the schema file, a line each.
     """
 
     file: Path
@@ -46,6 +47,7 @@ class StartedProject:
     following: str
     schema_file: Path | None = None
     left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def start_project(
@@ -71,7 +73,7 @@ def start_project(
     _write(file, new_project(project, schema=relative, tables=found.tables, raw_format=chosen, source=found.source))
     load_project(file, environment={})  # the file that we write must be valid
     following = f"produce {found.producer}" if found.producer else f"land {chosen} FILE… --table {found.tables[0]}"
-    return StartedProject(file, found.tables, following, found.file if found.text else None, found.refused)
+    return StartedProject(file, found.tables, following, found.file if found.text else None, found.refused, found.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,14 @@ class _Found:
     text: str = ""
     source: str = ""
     producer: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def _of_file(source: Path, project: str, only: Sequence[str]) -> _Found:
     if not source.is_file():
         raise UsageError(f"{source}: no such schema file; a CQL or SQL file, an .avsc or a YAML schema was expected")
-    return _Found(source, *_selected(read_catalog(source, keyspace=project), only))
+    catalog = read_catalog(source, keyspace=project)
+    return _Found(source, *_selected(catalog, only), notes=catalog.notes)
 
 
 def _of_source(address: str, file: Path, only: Sequence[str]) -> _Found:

@@ -13,7 +13,7 @@ from cdc_views.operations.ingest import adapted
 from cdc_views.operations.verifying.record import record_of
 from cdc_views.state.identity import MismatchError
 from cdc_views.state.state_table import checked, open_state
-from cdc_views.state.tail import committed_at, rows_of, tail_of
+from cdc_views.state.tail import committed_at, last_landed, rows_of, tail_of
 from cdc_views.storage.table_log import TableLog
 
 
@@ -21,10 +21,11 @@ from cdc_views.storage.table_log import TableLog
 class TableStatus:
     """The status of one table; None: missing or unknown.
 
-    `changed_at` is the time of the last commit, ISO 8601 in UTC. `quarantined` events could not land. `state_version` is the raw
-    version that the state covers; `unmerged` are later facts, which each read merges. `problem` states why commands refuse to
-    read the table; mostly empty. `registered` are the names in the catalog of `spark: {catalog: …}`; None without one.
-    `verified_through` is the newest proof of `verify`, in one line; None before its first run.
+    `changed_at` is the time of the last commit, `landed_at` of the last that landed facts, ISO 8601 in UTC. `quarantined` events
+    could not land. `state_version` is the raw version that the state covers; `unmerged` are later facts, which each read merges.
+    `problem` states why commands refuse to read the table; mostly empty. `registered` are the names in the catalog of
+    `spark: {catalog: …}`; None without one. `verified_through` is the newest proof of `verify`, in one line; None before its
+    first run.
     """
 
     table: str
@@ -39,6 +40,7 @@ class TableStatus:
     problem: str = ""
     registered: str | None = None
     verified_through: str | None = None
+    landed_at: str | None = None
 
 
 def status_of(table: TableContext) -> TableStatus:
@@ -55,7 +57,7 @@ def _status_of(table: TableContext) -> TableStatus:
         raw = TableLog.find(location)
         if raw is None:
             return TableStatus(table.name, table.location)
-        facts, millis = rows_of(raw), committed_at(raw, raw.version)
+        facts, changed, landed = rows_of(raw), committed_at(raw, raw.version), last_landed(raw)
         state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
         covers = None if state is None else state.raw_version
         tail = None if covers is None else tail_of(raw, after=covers)
@@ -66,9 +68,14 @@ def _status_of(table: TableContext) -> TableStatus:
         table.location,
         raw.version,
         facts,
-        None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="seconds"),
+        _instant(changed),
         waiting(table.raw)[0],
         state_location,
         covers,
         facts if tail is None or tail.rebuild else tail.rows,
+        landed_at=_instant(landed),
     )
+
+
+def _instant(millis: int | None) -> str | None:
+    return None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="seconds")

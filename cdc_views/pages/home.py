@@ -44,7 +44,7 @@ class TableFinding:
 @dataclass(frozen=True, slots=True)
 class TableLine:
     """One table: its status as `status` prints it (None: not looked at yet, or its log is not readable), what is to be said of
-    it, the last run of its tests, and when raw last changed (epoch seconds; None: never, or unknown).
+    it, the last run of its tests, and when facts landed last (epoch seconds; None: never, or unknown).
     """
 
     name: str
@@ -52,7 +52,7 @@ class TableLine:
     status: TableStatus | None = None
     findings: tuple[TableFinding, ...] = ()
     tests: Outcomes | None = None
-    changed: int | None = None
+    landed: int | None = None
 
     @property
     def level(self) -> Level:
@@ -64,8 +64,8 @@ class TableLine:
 
 @dataclass(frozen=True, slots=True)
 class HomePage:
-    """A page of tables, the worst first. `known` of `in_all` have been looked at; `found` match the search; `counts` all tables
-    by level.
+    """A page of tables, the worst first. `known` of `in_all` have been looked at; `found` match the search; `counts` has
+    these by level.
     """
 
     lines: tuple[TableLine, ...]
@@ -99,8 +99,8 @@ def line_with(table: TableContext, tests: Outcomes | None) -> TableLine:
         broken = TableFinding(Level.BROKEN, visible(str(error), most=400), "proof")
         return TableLine(table.name, table.config.slug, None, (broken,), tests)
     found = tuple(sorted(_findings(status, tests, losses), key=lambda finding: finding.level))
-    changed = None if status.changed_at is None else int(datetime.fromisoformat(status.changed_at).timestamp())
-    return TableLine(table.name, table.config.slug, status, found, tests, changed)
+    landed = None if status.landed_at is None else int(datetime.fromisoformat(status.landed_at).timestamp())
+    return TableLine(table.name, table.config.slug, status, found, tests, landed)
 
 
 def _findings(status: TableStatus, tests: Outcomes | None, losses: int) -> list[TableFinding]:
@@ -131,11 +131,11 @@ def home_page(
 ) -> HomePage:
     """Return the page of tables (`names`: their names and slugs) from the lines that are known so far; opens no table."""
     lines = [known.get(name) or TableLine(name, slug) for name, slug in names.items()]
-    counts: dict[str, int] = {level.name.lower(): 0 for level in Level}
-    for line in lines:
-        counts[line.level.name.lower()] += 1
     asked = search.casefold().split()
     found = [line for line in lines if all(word in line.name.casefold() for word in asked)]
+    counts: dict[str, int] = {level.name.lower(): 0 for level in Level}
+    for line in found:
+        counts[line.level.name.lower()] += 1
     found.sort(key=lambda line: (line.level, -sum(_weight(line)), line.name))
     looked = sum(name in known for name in names)
     shown = tuple(found[offset : offset + page_size])

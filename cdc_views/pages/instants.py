@@ -13,7 +13,7 @@ from cdc_views.operations.querying import streamed_query
 from cdc_views.pages.rows import LONGEST_KEY, key_text
 from cdc_views.pages.texts import MASKED, ShownValue, masked_columns, shown_value
 from cdc_views.rules.instants import Instant
-from cdc_views.state.tail import committed_at
+from cdc_views.state.tail import committed_at, last_landed
 from cdc_views.storage.table_log import TableLog
 
 MOST_CHANGES = 60
@@ -60,9 +60,7 @@ def instants_page(
 ) -> InstantsPage:
     """Return the page; `before` and `after` are the instants of `query` to compare, by argument."""
     log = TableLog.find(table.raw.location)
-    first, last = (
-        (None, None) if log is None else (committed_at(log, max(0, log.checkpoint_version)), committed_at(log, log.version))
-    )
+    first, last = (None, None) if log is None else (committed_at(log, max(0, log.checkpoint_version)), last_landed(log))
     is_micros = table.format.order is WriteOrder.MICROS
     if before is None or after is None:
         return InstantsPage(first, last, is_micros)

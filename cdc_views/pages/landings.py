@@ -129,7 +129,7 @@ def replicas_of(table: TableContext) -> tuple[ReplicaReport | None, str]:
     if not table.format.carries_node:
         return None, f"events of {table.format.name} do not say which replica they come from"
     if table.config.replication_factor is None:
-        return None, "the project file gives no replication_factor"
+        return None, f"the project file has no `replication_factor` of {table.name}, the copies that each change should have"
     if TableLog.find(table.raw.location) is None:
         return None, "nothing has landed yet"
     if dropped_through(table.raw.location) is not None:

@@ -1,4 +1,4 @@
-"""The nodes of a table for people: how each stands, and how far it is behind the others."""
+"""The nodes of a table for people: how each stands, and what it lacks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from cdc_views.operations.replication import ReplicaReport
 from cdc_views.operations.replication.counting import NodeStatus
-from cdc_views.pages.wording import span
 from cdc_views.rules.codec.times import instant_text
 
 _LEVELS = {NodeStatus.OK: "well", NodeStatus.LAGGING: "warned", NodeStatus.MISSING: "failed", NodeStatus.SILENT: "failed"}
@@ -14,7 +13,7 @@ _LEVELS = {NodeStatus.OK: "well", NodeStatus.LAGGING: "warned", NodeStatus.MISSI
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """One node; instants are texts, empty for none. `behind` is how long after it another node landed something last."""
+    """One node; instants are texts, empty for none."""
 
     node: str
     status: str
@@ -24,21 +23,18 @@ class NodeLine:
     oldest_lacking: str
     newest_written: str
     last_landed: str
-    behind: str
 
 
 def node_lines(report: ReplicaReport | None) -> tuple[NodeLine, ...]:
     """Return the nodes, the worst first."""
     if report is None:
         return ()
-    newest = max((node.last_landed for node in report.nodes if node.last_landed is not None), default=0)
     order = list(NodeStatus)
     found = []
     for node in sorted(report.nodes, key=lambda one: (-order.index(one.status), -one.lacking, one.node)):
-        behind = "" if node.last_landed is None else span(max(0, newest - node.last_landed) // 1_000_000)
         lacking, written, landed = map(_text, (node.oldest_lacking, node.newest_written, node.last_landed))
         status, level = node.status.value, _LEVELS[node.status]
-        found.append(NodeLine(node.node, status, level, node.seen, node.lacking, lacking, written, landed, behind))
+        found.append(NodeLine(node.node, status, level, node.seen, node.lacking, lacking, written, landed))
     return tuple(found)
 
 

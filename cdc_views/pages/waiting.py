@@ -80,12 +80,14 @@ def waiting_page(table: TableContext, *, offset: int = 0, most: int = PAGE, with
 
 def _event(table: TableContext, row: dict[str, Any], *, with_values: bool) -> WaitingEvent:
     content, withheld = bytes(row["event"]), has_withheld(table)
-    reason = str(row["reason"]) if with_values else ""  # it may quote the event
+    reason = str(row["reason"])
+    if withheld or not with_values:  # it may quote the event
+        reason = without_values(reason, table.schema)
     return WaitingEvent(
         str(row["event_id"]),
         visible(str(row["source"]), most=300),
         int(row["line"]),
-        visible(without_values(reason, table.schema) if withheld else reason, most=600),
+        visible(reason, most=600),
         instant_text(micros(row["landed_at"])),
         "" if withheld or not with_values else visible(_text(content), most=EVENT),
         len(content),

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from cdc_views.rules.codec.times import instant_text, timestamp_text
 
+_FIELDS = {
+    "as_of": "As of",
+    "landed_as_of": "Landed until",
+    "written_as_of": "Written until",
+    "--where": "Where",
+    "where": "Where",
+}
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -76,6 +83,16 @@ def share(part: int, whole: int) -> str:
     if percent == 0 and part:
         return "< 1 %"
     return "> 99 %" if percent == 100 and part < whole else f"{percent} %"
+
+
+def in_page_words(message: str) -> str:
+    """Return a message about a command's argument in the words of a page's fields.
+
+    >>> in_page_words("landed_as_of is 'yesterday', which is no instant")
+    "Landed until is 'yesterday', which is no instant"
+    """
+    name = message.partition(" ")[0]
+    return _FIELDS.get(name, name) + message.removeprefix(name)
 
 
 def counted(amount: int, noun: str, plural: str = "") -> str:

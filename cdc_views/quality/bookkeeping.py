@@ -22,7 +22,7 @@ from cdc_views.project.models import DataTest
 from cdc_views.quality.checks import Check
 from cdc_views.state.identity import Mark
 from cdc_views.state.state_table import StateTable
-from cdc_views.state.tail import committed_at
+from cdc_views.state.tail import landings, last_landed
 from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.delta_log import LOG, contents
 from cdc_views.storage.places import Place, arrow_source, local_folder, place_of
@@ -156,22 +156,24 @@ def late(state: StateTable) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """Seconds since the last landing, the number of raw versions that the state lacks, and seconds since the oldest of them; the
+    """Seconds since facts landed last, the number of landings that the state lacks, and seconds since the oldest of them; the
     last two are 0 without a state.
     """
 
     landed: int
-    versions: int
+    lacking: int
     behind: int
 
 
 def ages(raw: RawTable, state: StateTable | None, *, now: int) -> Ages:
-    """Return the ages at `now` (epoch seconds), by the commits that raw's log still has."""
+    """Return the ages at `now` (epoch seconds), by the commits that raw's log still has. Commits without facts do not count: they
+    note how far a source was read, and `materialize` has nothing to take in.
+    """
     log, covered = TableLog.open(raw.location), None if state is None else state.raw_version
-    versions = range(log.version if covered is None else min(covered + 1, log.version), log.version + 1)
-    times = {version: at // 1000 for version in versions if (at := committed_at(log, version)) is not None}
-    since = [] if covered is None else [at for version, at in times.items() if version > covered]
-    return Ages(max(0, now - max(times.values(), default=now)), len(since), max(0, now - min(since)) if since else 0)
+    last = last_landed(log)
+    lacking = () if covered is None else landings(log, after=covered, through=log.version)
+    since = [one.committed // 1000 for one in lacking if one.committed is not None]
+    return Ages(0 if last is None else max(0, now - last // 1000), len(since), max(0, now - min(since)) if since else 0)
 
 
 def freshness(raw: RawTable, state: StateTable | None, tests: Iterable[DataTest], *, now: int) -> Iterator[Check]:
@@ -179,7 +181,8 @@ def freshness(raw: RawTable, state: StateTable | None, tests: Iterable[DataTest]
     found, tests = ages(raw, state, now=now), list(tests)
     yield from _limited(_FRESH, [(t, t.fresh_within) for t in tests], found.landed, f"last landed {found.landed:,} s ago")
     if state is not None and state.raw_version is not None:
-        note = f"{found.versions} versions of raw are not in the state yet, the oldest for {found.behind:,} s"
+        what = "1 landing is" if found.lacking == 1 else f"{found.lacking:,} landings are"
+        note = f"{what} not in the state yet{f', the oldest for {found.behind:,} s' if found.lacking else ''}"
         yield from _limited(_LAG, [(t, t.lag_within) for t in tests], found.behind, note)
 
 

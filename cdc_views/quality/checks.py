@@ -81,7 +81,8 @@ class Check:
         if self.status is Status.PASSED:
             return self.note or "holds"
         first = f", first: {self.where[0]}" if self.where else ""
-        return f"does not hold for {self.broken:,} {self.unit}{first}"
+        unit = self.unit[:-1] if self.broken == 1 and self.unit.endswith("s") and " and " not in self.unit else self.unit
+        return f"does not hold for {self.broken:,} {unit}{first}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -14,13 +14,14 @@ class Catalog:
     """The tables of a schema file by full name, in the file's order; error messages call the file `where`.
 
     `refused` has the reasons why tables are unusable; the other tables stay readable. Without `names_keyspaces`, a table is found
-    by its name alone: an Avro namespace is a package, not a keyspace.
+    by its name alone: an Avro namespace is a package, not a keyspace. `notes` name what looks like a slip, and was not refused.
     """
 
     where: str
     tables: Mapping[str, TableSchema] = field(default_factory=dict)
     refused: Mapping[str, UsageError] = field(default_factory=dict)
     names_keyspaces: bool = True
+    notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -70,12 +70,33 @@ class LandedCommit:
 def landings(raw: TableLog, *, after: int, through: int) -> Iterator[LandedCommit]:
     """Yield the commits of a raw table that landed facts, without those whose log entries are gone."""
     for version, actions in raw.actions(range(after + 1, through + 1)):
-        if actions is None:
-            continue
-        # such commits write facts again that landed before
-        files = () if _has_mark(actions, RETENTION, ERASURE) else tuple(_changes(actions, "add"))
-        if files:
-            yield LandedCommit(version, _time_of(actions), files)
+        found = None if actions is None else _landed_by(version, actions)
+        if found is not None:
+            yield found
+
+
+def _landed_by(version: int, actions: _Actions) -> LandedCommit | None:
+    # commits with a mark write facts again that landed before; others without files only note how far a source was read
+    files = () if _has_mark(actions, RETENTION, ERASURE) else tuple(_changes(actions, "add"))
+    return LandedCommit(version, _time_of(actions), files) if files else None
+
+
+def last_landed(raw: TableLog) -> int | None:
+    """Return when facts landed last (ms, by the writer's clock). Where the log's entries have no such commit any more, the time
+    of the oldest: facts landed before that. None if the log does not say.
+    """
+    through, some, oldest = raw.version, 8, None
+    while through >= 0:
+        after = max(-1, through - some)
+        entries = [(version, actions) for version, actions in raw.actions(range(after + 1, through + 1)) if actions is not None]
+        for version, actions in reversed(entries):
+            if (found := _landed_by(version, actions)) is not None and found.committed is not None:
+                return found.committed
+            oldest = _time_of(actions) or oldest
+        if len(entries) < through - after:
+            break
+        through, some = after, some * 4
+    return oldest
 
 
 def committed_at(log: TableLog, version: int) -> int | None:

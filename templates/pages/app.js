@@ -66,6 +66,14 @@
     });
   }
 
+  // sliders span the landings, which say nothing of other instants
+  const instants = document.getElementById("clock");
+  if (instants) instants.addEventListener("change", () => {
+    for (const slider of document.querySelectorAll("[data-sets]")) slider.hidden = instants.value !== "landed_as_of";
+  });
+
+  document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
   // the winner is the newest, at the right end
   for (const drawing of document.querySelectorAll(".timeline")) {
     const ends = [...drawing.querySelectorAll(".mark")].map((mark) => mark.getBoundingClientRect().right);

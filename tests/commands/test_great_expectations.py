@@ -104,7 +104,7 @@ def test_the_users_suite_is_theirs_and_all_opens_without_us(tmp_path: Path) -> N
     said = ours(tmp_path, [], ["--with-values"])
     assert re.findall("exit (.)", said) == ["1", "1"], "theirs is run, and fails"
     assert (tmp_path / QUALITY / "gx" / "expectations" / "shop" / "orders" / "custom.json").read_bytes() == custom
-    assert "does not hold for 1 rows" in said
+    assert "does not hold for 1 row" in said
     in_set = found(tmp_path, 0)["custom.column_values_to_be_in_set.state"]
     assert in_set["status"] == "failed"
     assert "secret" not in (tmp_path / "0.json").read_text().replace("secret state'", "")

@@ -95,7 +95,9 @@ CASES = {
         (), ("explain", TABLE, "--key", '{"id": 1}'), "land events with `cdc-views land FORMAT FILE…", (LAND,)
     ),
     "nothing landed, materialize": Case((), MATERIALIZE, "land events with `cdc-views land FORMAT FILE…", (LAND,)),
-    "landed as another format": Case((LAND,), ("land", "key-value", "events.jsonl", "--table", TABLE), "land it as debezium", ()),
+    "landed as another format": Case(
+        (LAND,), ("land", "key-value", "events.jsonl", "--table", TABLE), "is it the table that is meant?", ()
+    ),
     "a foreign Delta table as raw": Case(
         (_foreign("warehouse/raw/shop_orders"),),
         QUERY,

@@ -213,7 +213,7 @@ def test_a_renamed_column_is_quarantined_until_the_schema_has_it() -> None:
     stream = POSTGRES[0]
     reasons = [event for event in decoded(stream) if isinstance(event, str) and "vc2" in event]
     (reason,) = reasons
-    assert re.search(r"update the schema .*did you mean 'vc'", reason)
+    assert re.search(r"update the schema, then .*did you mean 'vc'", reason)
     assert [row["vc2"] for rows in states(stream, RENAMED) for row in rows if row["id"] == 22] == ["renamed"]
 
 

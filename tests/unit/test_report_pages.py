@@ -196,7 +196,7 @@ def test_what_is_not_there_yet_is_said(trees: dict[str, ET.Element]) -> None:
     assert "Nothing has landed yet." in words(trees[f"{stem}.html"])
     assert section(trees[f"{stem}.html"], "Rows written most recently").endswith("None to explain: nothing has landed yet.")
     assert "None: nothing has landed yet." in words(trees[f"{stem}-tests.html"])
-    assert "nothing has landed yet." in section(trees[f"{stem}-landings.html"], "Nodes")
+    assert "Nothing has landed yet." in section(trees[f"{stem}-landings.html"], "Nodes")
     assert "duckdb, " in section(trees[f"{stem}-columns.html"], "The view's SQL")
 
 

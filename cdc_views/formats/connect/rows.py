@@ -17,7 +17,7 @@ from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.facts import Elements, Fact, FactKind, Origin
 
 HintsOf = Callable[[Column], Hints]  # what is known about the encoding of a column's values
-_NEW_COLUMN = "where the source has it now, update the schema and land this event again"
+_NEW_COLUMN = "where the source has it now, update the schema, then run cdc-views replay"
 RowKey = tuple[tuple[Any, ...], tuple[Any, ...]]  # native values of (partition key, clustering key)
 
 

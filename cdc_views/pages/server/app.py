@@ -14,10 +14,11 @@ from cdc_views.model.extras import needs
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import replay_waiting
 from cdc_views.operations.quarantining import discard
-from cdc_views.pages.rendering import ASSETS, Links, asset, rendered
+from cdc_views.pages.rendering import ASSETS, PAGES, Links, asset, rendered
 from cdc_views.pages.server.engine_room import EngineRoom
 from cdc_views.pages.server.guarding import COOKIE, Guard, Guarded
 from cdc_views.pages.server.site import READS_LOGS, Asked, Site, clock
+from cdc_views.pages.wording import in_page_words
 
 with needs("`ui`", extra="ui"):
     from starlette.applications import Starlette
@@ -62,7 +63,7 @@ class UiApp:
                 if error.exit_code == 3:
                     self._log(str(error))
                 status = 400 if error.exit_code == 2 else 502
-                return self._problem(request, "That cannot be shown", str(error), status)
+                return self._problem(request, "That cannot be shown", in_page_words(str(error)), status)
             except Exception as error:  # a page that nobody foresaw is one page less, not the end of the server
                 self._log(f"{request.url.path}: unexpected {type(error).__name__}: {error}")
                 told = f"unexpected {type(error).__name__}; this is a bug: the log of cdc-views ui has its text"
@@ -145,7 +146,10 @@ class UiApp:
                 shared = self._site.shared(_asked(request))
             except CdcViewsError as error:
                 return PlainTextResponse(str(error), 500)
-        named: dict[str, Any] = {"slug": "", "name": ""} if table is None else {"slug": table.config.slug, "name": table.name}
+        named: dict[str, Any] = {"slug": "", "name": ""}
+        if table is not None:
+            page = request.path_params.get("page", "")
+            named = {"slug": table.config.slug, "name": table.name, "page": page if page in PAGES else "rows", "quarantined": 0}
         return HTMLResponse(rendered("problem", title=title, message=message, **named, **shared), status)
 
 

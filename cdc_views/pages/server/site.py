@@ -155,7 +155,7 @@ def _cell(site: Site, table: TableContext, asked: Asked, *, of_row: bool = False
     found = cells.cell_page(
         table, asked.query.get("key", ""), column=column, as_of=as_of or asked.now, offset=asked.number("offset")
     )
-    return {"template": "cell", "cell": found, "asked_as_of": as_of, "candidates_page": cells.PAGE}
+    return {"template": "cell", "cell": found, "asked_as_of": as_of, "past": asked.text("past"), "candidates_page": cells.PAGE}
 
 
 def _columns(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:
@@ -169,8 +169,9 @@ def _instants(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:
     is_asked = bool(before and after)
     fixed = {} if clock == "as_of" else {"as_of": asked.now}
     sides = ({clock: before, **fixed}, {clock: after, **fixed}) if is_asked else ()
-    given = {"before": before, "after": after or second_text(asked.now), "clock": clock}
-    return {"instants": instants_page(table, *sides), **given}
+    found = instants_page(table, *sides)
+    earliest = "" if found.first is None or clock != "landed_as_of" else second_text(found.first // 1000)
+    return {"instants": found, "before": before or earliest, "after": after or second_text(asked.now), "clock": clock}
 
 
 def _landings(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:

@@ -4,12 +4,15 @@ but types are looked up at the end, in any order. All else (keyspaces, indexes, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cdc_views.model.naming import renamed_field
 from cdc_views.model.schema import TableSchema
 from cdc_views.schemas.catalog import Catalog, full_name
 from cdc_views.schemas.cql.lexer import tokenize
 from cdc_views.schemas.cql.types import Fields, TypeScope
 from cdc_views.schemas.cql.written import WrittenType, read_type
+from cdc_views.schemas.slips import statement_slip
 from cdc_views.schemas.table_draft import DraftedTables, TableDraft, WrittenColumn
 from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 
@@ -37,6 +40,7 @@ class _Reader:
         self._cursor, self._keyspace = cursor, keyspace
         self._tables: DraftedTables[WrittenType] = DraftedTables(cursor.where, _DROP_ADVICE)
         self._types: dict[tuple[str, str], Fields] = {}
+        self._passed_over: list[str] = []
         self._statements = {
             ("create", "table"): self._create_table,
             ("create", "columnfamily"): self._create_table,
@@ -61,10 +65,16 @@ class _Reader:
                     apply()
                     break
             else:
-                cursor.skip_until(";")
+                self._pass_over()
             if not cursor.at_end:
                 cursor.expect(";")
-        return self._tables.catalog(self._finish)
+        return replace(self._tables.catalog(self._finish), notes=tuple(filter(None, self._passed_over)))
+
+    def _pass_over(self) -> None:
+        cursor = self._cursor
+        is_object = any(cursor.accept(verb) for verb in ("create", "alter", "drop"))
+        self._passed_over.append(statement_slip(cursor.token, is_object=is_object, where=cursor.where))
+        cursor.skip_until(";")
 
     def _skip_line(self) -> None:
         cursor = self._cursor

@@ -7,12 +7,14 @@ parser gives up a whole CREATE TABLE for one unknown type (MariaDB's `inet6`).
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 
 from cdc_views.schemas.catalog import Catalog, full_name
+from cdc_views.schemas.slips import statement_slip, type_slip
 from cdc_views.schemas.sql.columns import read_column, read_key_columns, read_type
 from cdc_views.schemas.sql.lexer import tokenize
-from cdc_views.schemas.sql.types import SqlType, logical_type
+from cdc_views.schemas.sql.types import SqlType, known_types, logical_type
 from cdc_views.schemas.table_draft import DraftedTables, TableDraft
 from cdc_views.schemas.tokens import Cursor, Token
 
@@ -58,13 +60,25 @@ class _Reader:
         self._tables: DraftedTables[SqlType] = DraftedTables(
             cursor.where, readded_advice=_NOT_ADDED_TWICE, ignores_case=dialect == "mysql"
         )
+        self._made: set[str] = set()
+        self._passed_over: list[str] = []
 
     def read(self) -> Catalog:
         while not self._cursor.at_end:
             self._statement()
             self._cursor.skip_until(";")
             self._cursor.accept(";")
-        return self._tables.catalog(lambda draft: draft.finish(partial(logical_type, dialect=self._dialect)))
+        found = self._tables.catalog(lambda draft: draft.finish(partial(logical_type, dialect=self._dialect)))
+        return replace(found, notes=tuple(filter(None, (*self._passed_over, *self._type_slips()))))
+
+    def _type_slips(self) -> list[str]:
+        known = known_types(self._dialect)
+        columns = (column for draft in self._tables.by_name.values() for column in draft.columns.values())
+        return [
+            type_slip(one.type.name, one.start, known, where=self._cursor.where)
+            for one in columns
+            if one.type.name not in self._made
+        ]
 
     def _statement(self) -> None:
         cursor = self._cursor
@@ -83,6 +97,8 @@ class _Reader:
             self._search_path()
         elif cursor.accept("comment", "on"):
             self._comment()
+        else:
+            self._passed_over.append(statement_slip(cursor.token, where=cursor.where))
 
     def _search_path(self) -> None:
         cursor = self._cursor
@@ -115,7 +131,11 @@ class _Reader:
         replaces = cursor.accept("or", "replace")
         while any(cursor.accept(word) for word in ("temporary", "temp", "unlogged", "global", "local", "foreign")):
             pass
+        if cursor.accept("type") or cursor.accept("domain"):
+            self._made.add(self._qualified()[1].lower())
+            return
         if not cursor.accept("table"):
+            self._passed_over.append(statement_slip(cursor.token, is_object=True, where=cursor.where))
             return
         may_exist = cursor.accept("if", "not", "exists")
         start = cursor.token

@@ -69,9 +69,24 @@ _MYSQL = _COMMON | _by_name(
         Kind.VARINT: "serial",  # an alias of BIGINT UNSIGNED
     }
 )
+_TEXTS = frozenset(
+    name
+    for line in (
+        "bpchar char character text varchar varchar2 nchar nvarchar tinytext mediumtext longtext citext name xml",
+        "cidr inet inet4 inet6 macaddr macaddr8 money interval timetz tsquery tsvector hstore ltree enum set",
+    )
+    for name in line.split(" ")
+)
+"""Types that are read as text, and are no slips."""
 _MYSQL_PRECISION = 10  # the precision of a bare DECIMAL. Source: MariaDB, DECIMAL
 _UNSIGNED = {Kind.TINYINT: Kind.SMALLINT, Kind.SMALLINT: Kind.INT, Kind.INT: Kind.BIGINT, Kind.BIGINT: Kind.VARINT}
 _ZONED = {Kind.DATETIME: Kind.INSTANT, Kind.TIME: Kind.TEXT}
+
+
+def known_types(dialect: str) -> frozenset[str]:
+    """Return the names of the types of a dialect, in one word, that are read as what they are."""
+    known = _MYSQL if dialect == "mysql" else _POSTGRES
+    return frozenset(name for name in (*known, *_TEXTS, "bit", "varbit") if " " not in name)
 
 
 def logical_type(written: SqlType, *, dialect: str) -> LogicalType:
