@@ -80,9 +80,27 @@ def land(
         _refresh(target)
     _warn_of_files(report, schema=None if with_values else target.schema)
     _warn_of_forgotten(target.name, report.forgotten)
+    if not report.events and not report.quarantined:
+        _warn_of_waiting(target)
     if report.quarantined:
-        log.warning(f"{report.quarantined:,} events are in quarantine: `cdc-views quarantine list --select {target.name}`")
+        log.warning(f"{report.quarantined:,} events are in quarantine: {_quarantine_of(target)}")
         raise typer.Exit(1)
+
+
+def _warn_of_waiting(table: Table) -> None:
+    """Say of a run that landed nothing that events of earlier ones wait: what was tried again is not mended."""
+    from cdc_views.landing.quarantine import waiting
+
+    count = 0 if table.project.is_remote else waiting(table.raw)[0]
+    if count:
+        log.warning(f"{count:,} events wait in quarantine: {_quarantine_of(table)}")
+
+
+def _quarantine_of(table: Table) -> str:
+    """What shows the events: a command, or in a warehouse its table."""
+    from cdc_views.landing import quarantine_location
+
+    return quarantine_location(table.raw) if table.project.is_remote else f"`cdc-views quarantine list --select {table.name}`"
 
 
 def _warn_of_files(report: LandingReport, *, schema: TableSchema | None) -> None:
@@ -90,6 +108,8 @@ def _warn_of_files(report: LandingReport, *, schema: TableSchema | None) -> None
         _warn_of_rejections(file.name, file.rejections, file.quarantined, schema=schema)
         if not (file.events or file.quarantined or file.forgotten or file.skipped_bytes):
             log.warning(f"{file.name}: has no events", file=file.name)
+        elif file.skipped_bytes and not (file.events or file.quarantined or file.forgotten):
+            log.info(f"{file.name}: landed before", file=file.name)
 
 
 def _refresh(table: Table) -> None:

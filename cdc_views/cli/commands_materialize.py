@@ -12,7 +12,7 @@ import typer
 
 from cdc_views.cli.log import exit_code, log, log_error, warn_of_late, warn_of_quarantine
 from cdc_views.cli.printing import as_json_rows, fields_of
-from cdc_views.cli.run_history import RunClock, Runs, failed, figures_of_materialization
+from cdc_views.cli.run_history import KeepingClock, RunClock, Runs, failed, figures_of_materialization
 from cdc_views.cli.shared import EngineOption, Request, shared
 from cdc_views.errors import CheckFailedError, UsageError
 
@@ -166,7 +166,7 @@ def _keep_running(asked: Request, runs: RunMetrics) -> None:
     history = Runs("materialize", asked.project)
 
     def work(stop: Event) -> None:
-        clock = SystemClock(stop, before_sleep=history.keep)  # then nothing is due, and what has run is a record
+        clock = KeepingClock(SystemClock(stop), history)
         completed = _completed(run_schedule(runs.jobs, clock=clock, stop=stop), runs, history)
         records = ({"table": run.table, "tick": _instant(run.tick), **_record(run.outcome)} for run in completed)
         if asked.is_for_people:  # a table's column widths would have to wait for the last row

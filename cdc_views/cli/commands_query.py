@@ -179,7 +179,7 @@ def history(
 ) -> None:
     """Print every version of each row.
 
-    Each with its span of validity in the source's time. Reads raw.
+    Each with its span of validity in the source's time or log. Reads raw.
     """
     target = asked.table(table)
     found = target.history(

@@ -35,7 +35,7 @@ _COLORS = ("#b3261e", "#1f5fa8", "#2e7d32")
 def status(asked: Request) -> None:
     """Show what landed, how current each table is, and what is wrong.
 
-    Exit code 1 if reads of a table refuse.
+    Exit code 1 if it finds a problem.
     """
     if asked.project.is_remote:
         _remote_status(asked)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cdc_views.operations.context import ProjectContext
     from cdc_views.operations.openlineage import Assertion
     from cdc_views.operations.run_records import RunRecord
+    from cdc_views.operations.scheduling import Clock
     from cdc_views.state import Materialization
 
 
@@ -71,6 +72,23 @@ class Runs:
         _keep(self.project, self.command, tables, seconds=seconds)
 
 
+@dataclass(frozen=True)
+class KeepingClock:
+    """A scheduler's clock: where it sleeps nothing is due, and what has run until then becomes a record."""
+
+    clock: Clock
+    runs: Runs
+
+    def now(self) -> datetime:
+        """Return the current instant."""
+        return self.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Leave the record, then sleep."""
+        self.runs.keep()
+        self.clock.sleep(seconds)
+
+
 def _keep(
     project: ProjectContext, command: str, tables: Mapping[str, Mapping[str, Any]], *, seconds: float, tests: Tests | None = None
 ) -> None:
@@ -81,7 +99,9 @@ def _keep(
     record = RunRecord.of(command, tables, now=datetime.now(timezone.utc), seconds=seconds)
     _alert(project, record)
     _send_lineage(project, record, tests or {})
-    if why := keep_run(project, record):
+    why = keep_run(project, record)
+    # where the warehouse is away, the errors have said so
+    if why and not all(figures.get("failed") for figures in tables.values()):
         log.warning(f"this run leaves no record for `cdc-views ui`: {why}")
 
 

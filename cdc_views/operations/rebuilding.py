@@ -13,7 +13,7 @@ from cdc_views.operations.applying import Changed, refresh_view
 from cdc_views.operations.catalogs import begun
 from cdc_views.operations.comparing import Comparison
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.ingest import adapted_as_it_is, check_landed
+from cdc_views.operations.ingest import adapted_as_it_is, landed
 from cdc_views.operations.known_raw import remember
 from cdc_views.operations.lateness import forgetting_of
 from cdc_views.plan.parts import STORED, Source
@@ -81,7 +81,7 @@ def _check_raw(table: TableContext, *, accept: bool, dry_run: bool) -> None:
     if accept and not dry_run:
         begun(table, accepts=True)
     try:
-        check_landed(table)
+        landed(table)
     except RawMismatchError:
         is_there = is_delta(table.location)
         if not (accept or dry_run) or (not is_there and (dry_run or table.is_external)):

@@ -168,16 +168,14 @@ class Clock(Protocol):
 
 @dataclass(frozen=True)
 class SystemClock(Clock):
-    """The machine's clock; a sleep ends when `stop` is set, and begins with `before_sleep`."""
+    """The machine's clock; a sleep ends when `stop` is set."""
 
     stop: Event
-    before_sleep: Callable[[], None] = lambda: None
 
     def now(self) -> datetime:
         return datetime.now(timezone.utc)
 
     def sleep(self, seconds: float) -> None:
-        self.before_sleep()
         self.stop.wait(seconds)
 
 

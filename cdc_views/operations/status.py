@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from cdc_views.errors import UsageError
 from cdc_views.landing.quarantine import waiting
-from cdc_views.landing.raw_table import is_delta
+from cdc_views.landing.raw_table import check_log, is_delta
 from cdc_views.operations.catalogs import names_of
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted
@@ -50,13 +51,17 @@ def status_of(table: TableContext) -> TableStatus:
 
 
 def _status_of(table: TableContext) -> TableStatus:
-    state_location = table.state_location if is_delta(table.state_location) else None
+    state_location, unfit = table.state_location if is_delta(table.state_location) else None, ""
     location = table.raw.location
     try:
         adapted(table)
         raw = TableLog.find(location)
         if raw is None:
             return TableStatus(table.name, table.location)
+        try:
+            check_log(table.raw, raw, format_name=table.format.name)
+        except UsageError as error:  # the schema file or the format changed
+            unfit = str(error)
         facts, changed, landed = rows_of(raw), committed_at(raw, raw.version), last_landed(raw)
         state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
         covers = None if state is None else state.raw_version
@@ -73,6 +78,7 @@ def _status_of(table: TableContext) -> TableStatus:
         state_location,
         covers,
         facts if tail is None or tail.rebuild else tail.rows,
+        problem=unfit,
         landed_at=_instant(landed),
     )
 

@@ -61,6 +61,7 @@ def landed_after(table: TableContext, version: int) -> LandedFacts:
 
 
 def _opened(table: TableContext) -> TableLog | None:
+    table.project.check_raw_tables_are_local()
     adapted(table)
     return raw_log(table.raw)
 

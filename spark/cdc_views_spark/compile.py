@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -84,7 +83,10 @@ class Compiler:
         return self._of(node.source).selectExpr(*map(_quoted, node.keep), element)
 
     def _unionall(self, node: UnionAll) -> DataFrame:
-        return reduce(DataFrame.unionAll, map(self._of, node.parts))
+        first, *others = (self._of(part).selectExpr(*map(_quoted, part.output())) for part in node.parts)
+        for other in others:
+            first = first.unionAll(other)
+        return first.toDF(*node.output())
 
     def _ordered(self, node: Ordered) -> DataFrame:
         return ordered(self._of(node.source), node)

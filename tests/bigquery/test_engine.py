@@ -219,6 +219,9 @@ def test_the_table_function_reads_a_span_of_landings(server: Served, tmp_path: P
     [
         ("history", "shop.orders"),
         ("rebuild", "shop.orders"),
+        ("tail", "shop.orders", "--once"),
+        ("report", "--out", "rep"),
+        ("quarantine", "list"),
         ("replicas", "shop.orders", "--replication-factor", "3"),
         ("query", "shop.orders", "--engine", "duckdb"),
     ],

@@ -74,7 +74,7 @@ def test_every_page_fits_is_quiet_and_bars_nobody(browser: Browser, site: Path, 
 
 def test_wide_tables_scroll_in_their_own_box_on_a_phone(browser: Browser, site: Path) -> None:
     with browser.page(width=PHONE, height=800) as page:
-        page.open(site / "shop_orders-landings.html")
+        page.open(site / "shop_orders-columns.html")
         wide = "[...document.querySelectorAll('.box')].find(box => box.scrollWidth > box.clientWidth)"
         page.evaluate(f"{wide}.scrollTo({{left: 50}}) ?? 0")
         assert page.evaluate(f"{wide}.scrollLeft") > 0

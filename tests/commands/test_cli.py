@@ -77,6 +77,16 @@ def test_a_file_without_events_is_told(capsys: Captured, content: str) -> None:
     assert (code, err) == (0, "warning: empty.jsonl: has no events\n")
 
 
+def test_landing_again_says_what_still_waits(capsys: Captured) -> None:
+    write_lines(Path("a.jsonl"), "nonsense")
+    again = ("land", "cassandra-mutation", "a.jsonl", "--table", "shop.orders")
+    assert run(capsys, *again)[0] == 1
+    code, _, err = run(capsys, *again)
+    assert code == 0
+    assert "a.jsonl: landed before" in err
+    assert "warning: 1 events wait in quarantine: `cdc-views quarantine list --select shop.orders`" in err
+
+
 def test_land_with_a_bad_event_lands_the_rest_and_exits_1(capsys: Captured) -> None:
     write_lines(Path("a.jsonl"), event(1), "nonsense", event(2, table="other"))
     code, out, err = run(capsys, "land", "cassandra-mutation", "a.jsonl", "--table", "shop.orders", "--format", "json")

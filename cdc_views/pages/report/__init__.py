@@ -51,6 +51,7 @@ def report_of(
         UsageError: An unknown engine or dialect, an invalid instant, or an invalid file of results.
         EngineError: The engine failed, or a table cannot be read.
     """
+    project.check_raw_tables_are_local()
     if recent < 0:
         raise UsageError(f"recent is {recent}; a number of rows, 0 or more, was expected")
     own, clock = project.config.engine, epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
