@@ -134,10 +134,10 @@ class TableLockedError(TransientError):
         super().__init__(f"{table} is being run by {holder}{after}; try again later, or wait longer with --wait SECONDS")
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the entry of `known` that is most like `word`; None if none is close."""
+def nearest(word: str, known: Iterable[str], *, alike: float = 0.6) -> str | None:
+    """Return the entry of `known` that is most like `word`; None if none is close. `alike`: how close at least (`difflib`)."""
     folded = {name.casefold(): name for name in known}
-    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=alike)
     return folded[found[0]] if found else None
 
 

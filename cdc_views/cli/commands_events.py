@@ -106,10 +106,12 @@ def _quarantine_of(table: Table) -> str:
 def _warn_of_files(report: LandingReport, *, schema: TableSchema | None) -> None:
     for file in report.files:
         _warn_of_rejections(file.name, file.rejections, file.quarantined, schema=schema)
-        if not (file.events or file.quarantined or file.forgotten or file.skipped_bytes):
-            log.warning(f"{file.name}: has no events", file=file.name)
-        elif file.skipped_bytes and not (file.events or file.quarantined or file.forgotten):
+        if file.events or file.quarantined or file.forgotten:
+            continue
+        if file.skipped_bytes:
             log.info(f"{file.name}: landed before", file=file.name)
+        else:
+            log.warning(f"{file.name}: has no events", file=file.name)
 
 
 def _refresh(table: Table) -> None:

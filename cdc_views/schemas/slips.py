@@ -5,23 +5,24 @@ A type that is not known may be one of the user's, and a statement one that does
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection
+from functools import lru_cache
 
+from cdc_views.errors import nearest
 from cdc_views.schemas.tokens import Token, TokenKind
 
 _ALIKE = 0.8
 """How alike two words are at least (`difflib`): one letter more, less or exchanged of five. CITEXT is less like TEXT."""
-_VERBS = ("alter", "comment", "create", "drop", "rename")
-_OBJECTS = ("table", "type")
+_VERBS = frozenset({"alter", "comment", "create", "drop", "rename"})
+_OBJECTS = frozenset({"table", "type"})
 
 
-def meant(word: str, known: Collection[str]) -> str:
+@lru_cache(maxsize=1024)  # a type of the user's stands in many columns
+def meant(word: str, known: frozenset[str]) -> str:
     """Return the known word that another one is almost; empty if it is none, or is known itself."""
     word = word.lower()
     if word in known or len(word) < 3:
         return ""
-    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=_ALIKE)), "")
+    return nearest(word, known, alike=_ALIKE) or ""
 
 
 def statement_slip(first: Token, *, is_object: bool = False, where: str) -> str:
@@ -33,7 +34,7 @@ def statement_slip(first: Token, *, is_object: bool = False, where: str) -> str:
     return f"{told}; did you mean {wanted.upper()}?" if wanted else ""
 
 
-def type_slip(name: str, column: Token, known: Collection[str], *, where: str) -> str:
+def type_slip(name: str, column: Token, known: frozenset[str], *, where: str) -> str:
     """Return what to say of a type that is read as text because it is not known; empty if it is like no known one."""
     wanted = meant(name, known)
     return f"{where}:{column.line}: type {name!r} is not known, and is read as text; did you mean {wanted!r}?" if wanted else ""

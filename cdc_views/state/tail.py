@@ -85,7 +85,7 @@ def last_landed(raw: TableLog) -> int | None:
     """Return when facts landed last (ms, by the writer's clock). Where the log's entries have no such commit any more, the time
     of the oldest: facts landed before that. None if the log does not say.
     """
-    through, some, oldest = raw.version, 8, None
+    through, some, oldest = raw.version, 1, None  # mostly it is the newest commit
     while through >= 0:
         after = max(-1, through - some)
         entries = [(version, actions) for version, actions in raw.actions(range(after + 1, through + 1)) if actions is not None]
@@ -95,7 +95,7 @@ def last_landed(raw: TableLog) -> int | None:
             oldest = _time_of(actions) or oldest
         if len(entries) < through - after:
             break
-        through, some = after, some * 4
+        through, some = after, some * 8
     return oldest
 
 
