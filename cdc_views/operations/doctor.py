@@ -153,37 +153,45 @@ def _schema_files(project: ProjectContext) -> Iterator[Finding]:
             yield Finding(f"schema file {name}", Health.OK, "; ".join(notes), "correct it, unless it is meant")
 
 
-def _tables(project: ProjectContext, look: Callable[[str, TableContext], Finding]) -> Iterator[Finding]:
+def _tables(project: ProjectContext, look: Callable[[str, TableContext], Iterator[Finding]]) -> Iterator[Finding]:
     for table in project.tables:
         yield _schema(table)
         what = f"{table.name}: tables"
         try:
-            yield look(what, table)
+            yield from look(what, table)
         except CdcViewsError as error:
             yield _broken(what, error)
 
 
-def _landed(what: str, table: TableContext) -> Finding:
+def _landed(what: str, table: TableContext) -> Iterator[Finding]:
     found = status_of(table)
+    policies = [] if found.raw_facts is None else list(_before_policies(what, table))
     if found.problem:
-        return Finding(what, Health.BROKEN, found.problem)
+        yield Finding(what, Health.BROKEN, found.problem)
+    yield from policies
+    if found.problem or policies:
+        return
     if found.raw_facts is None:
-        return Finding(what, Health.OK, "nothing has landed yet")
+        yield Finding(what, Health.OK, "nothing has landed yet")
+    elif found.quarantined:
+        told = f"{found.raw_facts:,} changes landed; {found.quarantined:,} events wait in quarantine"
+        yield Finding(what, Health.OK, told, f"`cdc-views quarantine list --select {table.name}`")
+    else:
+        yield Finding(what, Health.OK, f"{found.raw_facts:,} changes landed")
+
+
+def _before_policies(what: str, table: TableContext) -> Iterator[Finding]:
     held, events = earlier(table), earlier_events(table)
     if held:
-        return Finding(what, Health.BROKEN, f"raw has values of {', '.join(held)} from before the policy of columns", REMEDY)
-    if events:
+        yield Finding(what, Health.BROKEN, f"raw has values of {', '.join(held)} from before the policy of columns", REMEDY)
+    elif events:
         why = f"quarantine has {events:,} events from before the policy of columns, as they came"
-        return Finding(what, Health.BROKEN, why, f"`cdc-views replay {table.name}`; then as for raw: {REMEDY}")
-    if found.quarantined:
-        told = f"{found.raw_facts:,} changes landed; {found.quarantined:,} events wait in quarantine"
-        return Finding(what, Health.OK, told, f"`cdc-views quarantine list --select {table.name}`")
-    return Finding(what, Health.OK, f"{found.raw_facts:,} changes landed")
+        yield Finding(what, Health.BROKEN, why, f"`cdc-views replay {table.name}`; then as for raw: {REMEDY}")
 
 
-def _landed_in(engine: WarehouseEngine, what: str, table: TableContext) -> Finding:
+def _landed_in(engine: WarehouseEngine, what: str, table: TableContext) -> Iterator[Finding]:
     found = engine.standing(definition_of(table))
-    return Finding(what, Health.OK, "nothing has landed yet" if found.raw_rows is None else f"{found.raw_rows:,} changes landed")
+    yield Finding(what, Health.OK, "nothing has landed yet" if found.raw_rows is None else f"{found.raw_rows:,} changes landed")
 
 
 def _broken(what: str, error: Exception) -> Finding:
