@@ -46,12 +46,13 @@ def view_sql(table: TableContext, dialect: str, *, strategy: Strategy, style: St
 
 def statement_of(table: TableContext, view: ViewDefinition, dialect: str, *, engine: EnginePlugin | None) -> str:
     """Return the statement of a view in a dialect, of `engine` if that has one."""
-    if engine is not None and (text := engine.view_sql(table.project.config, view)) is not None:
-        return text
-    if view.followed is None and view.events is None and _may_have_landed(table):
+    is_of_raw = view.followed is None and view.events is None and view.sources is None and not table.project.is_remote
+    if is_of_raw and _may_have_landed(table):
         from cdc_views.operations.ingest import check_raw_is_whole
 
         check_raw_is_whole(table, what="a view of raw alone")
+    if engine is not None and (text := engine.view_sql(table.project.config, view)) is not None:
+        return text
 
     def table_sql(location: str) -> str:
         return Path(location).name if engine is None else engine.table_sql(RawTable(location, table.relation))

@@ -11,7 +11,7 @@ from cdc_views.plan import names
 from cdc_views.plan.expr import Expr, Lit, Named, UserSql, col, cols, columns_used
 from cdc_views.plan.history import versions
 from cdc_views.plan.newer import rows_by_cell, shows_by_cell
-from cdc_views.plan.nodes import Node, Ordered, Select, together
+from cdc_views.plan.nodes import Node, Ordered, Select, noted, together
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.parts import Parts, Source
 from cdc_views.plan.reduce import (
@@ -30,6 +30,9 @@ from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
+
+_PLAIN = "rows of the state that show at any time"
+_JUDGED = "rows of the state that the clock may hide"
 
 
 class Tells(Flag):
@@ -142,7 +145,9 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     for place in reduction.split.places():
         part = replace(settled, is_plain=place.is_plain)
         # show before joining: Spark reads whole structs that pass through a join
-        shown.append(show(part, rows=_stored_rows(reduction, place), partitions=None, table=None))
+        rows = show(part, rows=_stored_rows(reduction, place), partitions=None, table=None)
+        note = _PLAIN if place.is_plain else _JUDGED
+        shown.append(replace(rows, name=f"{place.label}_rows", notes=noted(note, rows.notes)))
     if not shown:
         return []
     # one join for both: the other side is read once; Spark joins each part, but broadcasts the other side once

@@ -36,7 +36,7 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Aggregate, CellColumn, Join, JoinKind, LatestCells, Node, Scan, Select, in_order
+from cdc_views.plan.nodes import Aggregate, CellColumn, Join, JoinKind, LatestCells, Node, Scan, Select, in_order, noted
 from cdc_views.plan.order import RANK, WRITTEN
 from cdc_views.rules.cells import RANK_FLOOR
 
@@ -80,7 +80,7 @@ def by_event(node: LatestCells, *, source: Node, reads: Reads) -> Node:
     columns = (*keys, (names.LIVE, live), (names.DELETED, when(gone, ours)), *cells)
     partial = _partial_events(node, source, reads)
     # keys of facts are never null, and a full join on equality needs no sort after the window
-    return Join(node.name, node.grain, newest, partial, JoinKind.FULL, node.keys, columns, note=_LAID_OVER)
+    return Join(node.name, node.grain, newest, partial, JoinKind.FULL, node.keys, columns, notes=noted(_LAID_OVER))
 
 
 def _marker(written: Expr) -> Expr:
@@ -117,7 +117,7 @@ def _newest_events(node: LatestCells, source: Node, reads: Reads) -> Node:
     # Spark would sort, and move, what a window orders by beside the column of the same content
     number = RowNumber(tuple(map(col, node.keys)), (col(names.EVENT), col(_GONE)))
     numbered = Select("numbered_events", "event", events, (*columns, (_NEWEST, number)))
-    return Select("newest_events", node.grain, numbered, columns, equal(col(_NEWEST), 1), note=_WHOLE)
+    return Select("newest_events", node.grain, numbered, columns, equal(col(_NEWEST), 1), notes=noted(_WHOLE))
 
 
 def _partial_events(node: LatestCells, source: Node, reads: Reads) -> Node:
@@ -130,7 +130,9 @@ def _partial_events(node: LatestCells, source: Node, reads: Reads) -> Node:
         folds.append((cell.name, Agg(Fold.MAX, Struct(parts), _is_present(cell))))
     # a scan of its own: an engine would keep all facts for two readers of one
     facts = replace(source, name="partial_event_facts")
-    return Aggregate("partial_events", node.grain, facts, node.keys, tuple(folds), _wrote(node) & ~_has_all(node), note=_PARTIAL)
+    return Aggregate(
+        "partial_events", node.grain, facts, node.keys, tuple(folds), _wrote(node) & ~_has_all(node), notes=noted(_PARTIAL)
+    )
 
 
 def _fields(cell: CellColumn, reads: Reads) -> tuple[str, ...]:

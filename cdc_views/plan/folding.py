@@ -53,7 +53,7 @@ def _with_scalar(node: Node) -> Node:
         return node
     values: dict[str, Expr] = {**{name: Col(name) for name in node.left.output()}, one.folds[0][0]: OneValue(one)}
     columns = tuple((name, _within(value, values)) for name, value in node.columns)
-    return Select(node.name, node.grain, node.left, columns, note=node.note)
+    return Select(node.name, node.grain, node.left, columns, notes=node.notes)
 
 
 def _over_groups(upper: Select, lower: Aggregate) -> Node:
@@ -67,7 +67,7 @@ def _over_groups(upper: Select, lower: Aggregate) -> Node:
     if any(kept.get(key) != Col(key) for key in lower.keys):
         return upper
     folds = tuple((name, _within(value, values)) for name, value in upper.columns if name not in lower.keys)
-    return replace(lower, folds=folds, note=noted(lower.note, upper.note))
+    return replace(lower, folds=folds, notes=noted(lower.notes, upper.notes))
 
 
 def _written_once(upper: Node) -> Node:
@@ -92,10 +92,10 @@ def _over_scan(upper: Aggregate | Explode, lower: Scan, values: Mapping[str, Exp
     needed = dict.fromkeys([*kept, *(c.name for n in used for c in sorted(columns_used(values[n]), key=lambda c: c.name))])
     scan = replace(lower, columns=tuple((name, Col(name)) for name in needed) or lower.columns)
     if isinstance(upper, Explode):
-        return replace(upper, source=scan, array=_within(upper.array, values), note=noted(lower.note, upper.note))
+        return replace(upper, source=scan, array=_within(upper.array, values), notes=noted(lower.notes, upper.notes))
     where = None if upper.where is None else _within(upper.where, values)
     folds = tuple((name, _within(value, values)) for name, value in upper.folds)
-    return replace(upper, source=scan, folds=folds, where=where, note=noted(lower.note, upper.note))
+    return replace(upper, source=scan, folds=folds, where=where, notes=noted(lower.notes, upper.notes))
 
 
 def _uses(expression: Expr) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _over(upper: Select, lower: Scan | Select | Join, values: Mapping[str, Expr]
     if isinstance(lower, Join) and upper.where is not None:
         return upper
     columns = tuple((name, _within(value, values)) for name, value in upper.columns)
-    one = replace(lower, name=upper.name, grain=upper.grain, note=noted(lower.note, upper.note), columns=columns)
+    one = replace(lower, name=upper.name, grain=upper.grain, notes=noted(lower.notes, upper.notes), columns=columns)
     if isinstance(one, Join):
         return one
     return replace(one, where=both(one.where, None if upper.where is None else _within(upper.where, values)))

@@ -13,12 +13,26 @@ from cdc_views.rules.facts import FactKind
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """What a comment in SQL says of a step, or of one of its `column`s: then only while the step has that column."""
+
+    text: str
+    column: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
-    """Base of nodes; `name` is unique within a plan, `grain` completes "one row per …", `note` says more in SQL's comments."""
+    """Base of nodes; `name` is unique within a plan, `grain` completes "one row per …", `notes` say more in SQL's comments."""
 
     name: str
     grain: str
-    note: str = field(default="", kw_only=True)
+    notes: tuple[Note, ...] = field(default=(), kw_only=True)
+
+    @property
+    def comment(self) -> str:
+        """What a reader of the step's text is told."""
+        texts = [note.text for note in self.notes if not note.column or note.column in self.output()]
+        return f"one row per {self.grain}" + (f": {'; '.join(texts)}" if texts else "")
 
     def sources(self) -> tuple[Node, ...]:
         """Return the nodes that this one reads."""
@@ -210,9 +224,12 @@ class Ordered(OfOne):
         return self.source.output()
 
 
-def noted(*notes: str) -> str:
-    """Return the notes of steps that become one, in order and each once."""
-    return "; ".join(dict.fromkeys(note for note in notes if note))
+def noted(*notes: str | Note | tuple[Note, ...]) -> tuple[Note, ...]:
+    """Return the notes of one step, or of steps that become one: in order, and each once."""
+    found: list[Note] = []
+    for note in notes:
+        found += note if isinstance(note, tuple) else [note if isinstance(note, Note) else Note(note)]
+    return tuple(dict.fromkeys(note for note in found if note.text))
 
 
 def together(name: str, parts: Sequence[Node], *, grain: str = "") -> Node:

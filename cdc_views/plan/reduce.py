@@ -66,7 +66,7 @@ def reduce_single_cells(request: Reduction) -> LatestCells:
     # D2: the largest deletion counts
     folds = (*display_folds(schema.row_key, keys), *maxima(names.DELETED), *simple.folds)
     cells = (live, *simple.cells)
-    return LatestCells("latest_rows", "row key", source, keys, cells, folds, request.events is not None, note=_LATEST)
+    return LatestCells("latest_rows", "row key", source, keys, cells, folds, request.events is not None, notes=noted(_LATEST))
 
 
 def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node | None:
@@ -88,8 +88,8 @@ def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node 
     source = request.facts("partition_facts", kinds=kinds, columns=columns)
     # D2: which ranges cover a row depends on the row, so keep all
     folds = (*display_folds(schema.partition, keys), *maxima(names.PARTITION_DELETED), *lists(names.RANGES), *cells.folds)
-    note = noted(_LATEST_STATICS if cells.cells else "", _COVERS)
-    partitions: Node = LatestCells("latest_partitions", "partition", source, keys, cells.cells, folds, note=note)
+    notes = noted(_LATEST_STATICS if cells.cells else "", _COVERS)
+    partitions: Node = LatestCells("latest_partitions", "partition", source, keys, cells.cells, folds, notes=notes)
     for column in with_elements(request, statics):
         partitions = attach(request, partitions, column, keys=keys, kind=FactKind.STATIC)
     return partitions
@@ -99,7 +99,7 @@ def reduce_table(request: Reduction) -> Node:
     """Return one row: the largest deletion of the whole table (rule S6), or null."""
     deleted = (names.TABLE_DELETED, request.deletion(col(names.DELETED)))
     source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=(deleted,))
-    return Aggregate("latest_table", "table", source, (), maxima(names.TABLE_DELETED), note="the last truncate")
+    return Aggregate("latest_table", "table", source, (), maxima(names.TABLE_DELETED), notes=noted("the last truncate"))
 
 
 def is_of(kind: FactKind) -> Expr:
@@ -178,10 +178,10 @@ def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str,
     cells = names.cells_of(column.name)
     elements = reduced_elements(request, column, keys=keys, kind=kind)
     lists_of = ((cells, collected(request, column)),)
-    gathered = Aggregate(f"{cells[1:]}", f"{owners.grain} with elements", elements, keys, lists_of, note=_GATHERED)
+    gathered = Aggregate(f"{cells[1:]}", f"{owners.grain} with elements", elements, keys, lists_of, notes=noted(_GATHERED))
     name, on = f"{owners.name}_with_{physical_name(column.name)}", request.identities(kind)
     with_elements = beside(name, owners, gathered, on)
-    return replace(with_elements, is_null_safe=kind is FactKind.ROW, note=f"with the elements of {column.name} (W4)")
+    return replace(with_elements, is_null_safe=kind is FactKind.ROW, notes=noted(f"with the elements of {column.name} (W4)"))
 
 
 def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> LatestCells:
@@ -195,14 +195,18 @@ def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...
     shown = tuple((f"_{name}", element[name]) for name in paths)
     columns = (*cols(keys), (names.PATH_KEY, element[path_key(column)]), *shown, (names.ELEMENT, element))
     flat = Select(
-        f"{base}_paths", "element of a fact", exploded, columns, note="_path_key identifies the element in its row (W4, K1)"
+        f"{base}_paths",
+        "element of a fact",
+        exploded,
+        columns,
+        notes=noted("_path_key identifies the element in its row (W4, K1)"),
     )
     value = element_value_type(column.type)
     fields = cell_fields(value) if value is not None else (WRITTEN, RANK)
     latest = replace(request.reduced("_cell", column, cell=element, kind=value), stored=fields, is_bare=False)
     folds = tuple((f"_{name}", Agg(Fold.MIN, col(f"_{name}"))) for name in paths)
     grain, by_path = f"{'row key' if kind is FactKind.ROW else 'partition'} and path", (*keys, names.PATH_KEY)
-    return LatestCells(f"latest_{base}_elements", grain, flat, by_path, (latest,), folds, note=_LATEST_ELEMENT)
+    return LatestCells(f"latest_{base}_elements", grain, flat, by_path, (latest,), folds, notes=noted(_LATEST_ELEMENT))
 
 
 def kept_elements(request: Reduction, column: Column, array: Expr) -> Expr:

@@ -8,7 +8,7 @@ its rows decide whether the statics show alone (rule W3).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -16,11 +16,19 @@ from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Friendly, Lit, Named, Op, both, col, cols, equal, when
-from cdc_views.plan.nodes import CellColumn, Join, JoinKind, Node, Scan, Select, UnionAll, together
+from cdc_views.plan.nodes import CellColumn, Join, JoinKind, Node, Scan, Select, UnionAll, noted, together
 from cdc_views.plan.order import VALUE, WRITTEN
 from cdc_views.plan.parts import Parts, Source
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
+
+_SINCE = "what landed after the state"
+_BASE = "the state's rows, as facts (M1)"
+_TOUCHED_ROWS = "the keys that it names"
+_TOUCHED_PARTITIONS = "deletions are about all rows of their partition (D2)"
+_TOUCHED_BY_STATICS = "deletions and static cells are about all rows of their partition (D2, W3)"
+_READ_AGAIN = "what facts touch is reduced again"
+_PASSED = "what no fact touches passes"
 
 Scans = list[tuple[tuple[FactKind, ...], Source]]
 """Kinds of facts, and the source to scan them in."""
@@ -124,13 +132,13 @@ class Reduction:
             return scan(name, source=self.rows_from)
         if not is_of_rows or self.split is None:
             return scan(name, source=self.others_from or (Source.ALL if self.split is None else Source.OTHERS))
-        base = scan(f"{name}_of_base", source=Source.BASE)
+        base = replace(scan(f"{name}_of_base", source=Source.BASE), notes=noted(_BASE))
         if not self.is_touched:
             return base
         parts: list[Node] = []
         if self.split.has(Source.FRESH):
             # M1: the base's winners and newer facts reduce to the same row as all of raw
-            parts.append(scan(f"{name}_since", source=Source.FRESH))
+            parts.append(replace(scan(f"{name}_since", source=Source.FRESH), notes=noted(_SINCE)))
             parts.append(self._joined(base, self._touched_rows(), kind=JoinKind.SEMI))
         if self._has_touched_partitions:
             # D2, W3: a deletion or a static is about every row of its partition; M1: reading a row twice changes nothing
@@ -211,11 +219,12 @@ class Reduction:
         rows = together("touched_rows_of_base", parts)
         return Select("replaced_rows", rows.grain, rows, cols((names.FILE, names.POSITION)))
 
-    def keys_of(self, name: str, scans: Scans, kind: FactKind) -> Node:
+    def keys_of(self, name: str, scans: Scans, kind: FactKind, *, note: str = "") -> Node:
         """Return the row keys or partitions of facts, one row per fact, for semi and anti joins."""
         columns = cols(self.identities(kind))
         named = [(f"{name}_by_{source.label}_facts" if scans[1:] else name, kinds, source) for kinds, source in scans]
-        return together(name, [self.scan(step, kinds=kinds, columns=columns, source=source) for step, kinds, source in named])
+        keys = [self.scan(step, kinds=kinds, columns=columns, source=source) for step, kinds, source in named]
+        return replace(together(name, keys), notes=noted(note))
 
     @property
     def _parts(self) -> Parts:
@@ -240,20 +249,23 @@ class Reduction:
         return bool(self.schema.clustering) and (has_scopes or self._has_statics)
 
     def _touched_rows(self) -> Node:
-        return self.keys_of("touched_rows", self._fresh(*self.row_kinds), FactKind.ROW)
+        return self.keys_of("touched_rows", self._fresh(*self.row_kinds), FactKind.ROW, note=_TOUCHED_ROWS)
 
     def _touched_partitions(self) -> Node:
         """The partitions with fresh partition or range deletions (D2), or with static cells that rows show (W3)."""
         statics = (FactKind.STATIC,) * self._has_statics
         scans = self._fresh(FactKind.PARTITION, FactKind.RANGE, *statics)
         scans += [(statics, place) for place in self._judged if statics]
-        return self.keys_of("touched_partitions", scans, FactKind.PARTITION)
+        note = _TOUCHED_BY_STATICS if self._has_statics else _TOUCHED_PARTITIONS
+        return self.keys_of("touched_partitions", scans, FactKind.PARTITION, note=note)
 
     def _joined(self, rows: Node, touched: Node, *, kind: JoinKind) -> Node:
-        name = f"{rows.name}_{'not_' if kind is JoinKind.ANTI else ''}in_{touched.name}"
+        name = f"not_in_{touched.name}" if kind is JoinKind.ANTI else f"{rows.name}_in_{touched.name}"
         is_small = self._parts.is_small(Source.FRESH)
         if touched.name == "touched_partitions":
             # every partition may have static cells
             is_small = is_small and not self._has_statics
         on, columns = touched.output(), cols(rows.output(), "l")
-        return Join(name, rows.grain, rows, touched, kind, on, columns, is_null_safe=True, is_right_small=is_small)
+        note = _PASSED if kind is JoinKind.ANTI else _READ_AGAIN
+        joined = Join(name, rows.grain, rows, touched, kind, on, columns, is_null_safe=True, is_right_small=is_small)
+        return replace(joined, notes=noted(note))

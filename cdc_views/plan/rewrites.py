@@ -12,7 +12,7 @@ What an engine runs at once may also be reduced `by_event` (`plan.events`). That
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from cdc_views.errors import UnsupportedError, choose_one
 from cdc_views.model.strategy import Strategy
@@ -44,6 +44,8 @@ class Choice:
     why: str
 
 
+_BELOW = frozenset({"source", "left", "right", "parts"})
+"""The fields of nodes that hold other nodes."""
 BY_EVENT = "by_event"
 """What `auto` takes for events of whole rows; no name that a user can ask for."""
 
@@ -89,8 +91,19 @@ def lower(root: Node, *, strategy: str) -> Node:
 
 
 def lowered(root: Node, *, strategy: str = "aggregate") -> Node:
-    """Return the plan lowered and pruned, as renderers and compilers require it."""
-    return prune(lower(root, strategy=strategy))
+    """Return the plan lowered and pruned, as renderers and compilers require it; equal steps are one step."""
+    return shared(prune(lower(root, strategy=strategy)))
+
+
+def shared(root: Node) -> Node:
+    """Return the plan with one node in the place of equal ones."""
+    known: dict[object, Node] = {}
+
+    def one_of(_: Node, new: Node) -> Node:
+        own = tuple(getattr(new, part.name) for part in fields(new) if part.name not in _BELOW)
+        return known.setdefault((type(new), own, tuple(map(id, new.sources()))), new)
+
+    return rebuilt(root, one_of)
 
 
 def prune(root: Node) -> Node:
@@ -147,7 +160,7 @@ def _is_present(column: CellColumn) -> Expr:
 def aggregate(node: LatestCells, *, source: Node) -> Node:
     """Reduce by one group-by."""
     winners = tuple((c.name, Agg(Fold.MAX, ordered_cell(c), _is_present(c))) for c in node.cells)
-    return Aggregate(node.name, node.grain, source, node.keys, (*winners, *node.folds), note=node.note)
+    return Aggregate(node.name, node.grain, source, node.keys, (*winners, *node.folds), notes=node.notes)
 
 
 def window(node: LatestCells, *, source: Node) -> Node:
@@ -160,7 +173,7 @@ def window(node: LatestCells, *, source: Node) -> Node:
         ranks.append((f"_rank_{i}", RowNumber(keys, order)))
         winners.append((cell.name, Agg(Fold.ANY, ordered_cell(cell), equal(col(f"_rank_{i}"), 1) & _is_present(cell))))
     ranked = Select(f"{node.name}_ranked", "fact", source, (*cols(source.output()), *ranks))
-    return Aggregate(node.name, node.grain, ranked, node.keys, (*winners, *node.folds), note=node.note)
+    return Aggregate(node.name, node.grain, ranked, node.keys, (*winners, *node.folds), notes=node.notes)
 
 
 def self_join(node: LatestCells, *, source: Node) -> Node:
@@ -170,8 +183,8 @@ def self_join(node: LatestCells, *, source: Node) -> Node:
         name = node.name if i == len(node.cells) - 1 else f"{node.name}_and_{i + 1}"
         winners = _joined_back(node, source, column=column)
         columns = (*cols(result.output(), "l"), (column.name, col("_cell", "r")))
-        note = node.note if name == node.name else ""
-        result = Join(name, node.grain, result, winners, JoinKind.LEFT, node.keys, columns, is_null_safe=True, note=note)
+        notes = node.notes if name == node.name else ()
+        result = Join(name, node.grain, result, winners, JoinKind.LEFT, node.keys, columns, is_null_safe=True, notes=notes)
     return result
 
 

@@ -34,7 +34,7 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Node, Select, UnionAll, beside, noted, replaced
+from cdc_views.plan.nodes import Node, Note, Select, UnionAll, beside, noted, replaced
 from cdc_views.plan.order import (
     RANK,
     VALUE,
@@ -50,13 +50,13 @@ from cdc_views.plan.order import (
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
-_COVERED = "_scope: when it was last deleted (D2)"
-_COVERED_BY_TRUNCATE = "_scope: when it was last deleted or truncated (D2, S6)"
-_CLOCK = "_clock: the least rank of an expiring cell that still lives (C4)"
-_JUDGED = (
-    "a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, "
-    "ranks from 0 on are tombstones"
-)
+_COVERED = Note("_scope: when it was last deleted (D2)", names.SCOPE)
+_COVERED_BY_TRUNCATE = Note("_scope: when it was last deleted or truncated (D2, S6)", names.SCOPE)
+_CLOCK = Note("_clock: the least rank of an expiring cell that still lives (C4)", names.CLOCK)
+_LIVES = "lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones"
+_JUDGED = f"a cell shows if no deletion covers it (D1) and it {_LIVES}"
+_SETTLED = f"a cell shows if it {_LIVES}; deletions were applied"
+_SETTLED_ELEMENTS = f"an element shows if it {_LIVES}; deletions were applied"
 _EXISTS = "a row exists if its marker _live or any cell shows (W2)"
 _EXISTS_BY_MARKER = "a row exists if its last write is newer than _scope (S1); older cells become null (D1)"
 _STATIC_ONLY = "_has_row tells whether a row of its partition exists (W3)"
@@ -135,7 +135,7 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
     is_kept = request.is_plain or request.tells_parts
     note = _EXISTS_BY_MARKER if request.relation.is_whole_row else _EXISTS
     exists = None if is_kept else _row_exists(request)
-    return Select("visible_rows", "visible row", judged, columns, exists, note="" if is_kept else note)
+    return Select("visible_rows", "visible row", judged, columns, exists, notes=noted("" if is_kept else note))
 
 
 def _parts(request: Showing) -> Named:
@@ -176,8 +176,14 @@ def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...],
             cells = names.cells_of(column.name)
             elements[cells] = Keep(col(cells), _lives(request, Item(), own))
     judged = replaced(f"judged_{'partitions' if source.grain == 'partition' else 'rows'}", source, elements)
-    note = "" if request.relation.is_whole_row else _JUDGED
-    return replace(judged, columns=(*judged.columns, *verdicts), note=note)
+    note = "" if request.relation.is_whole_row else _judged_note(request, has_elements=bool(elements))
+    return replace(judged, columns=(*judged.columns, *verdicts), notes=noted(note))
+
+
+def _judged_note(request: Showing, *, has_elements: bool) -> str:
+    if request.is_plain:
+        return _SETTLED_ELEMENTS if has_elements else ""
+    return _SETTLED if request.is_settled else _JUDGED
 
 
 def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr, is_read: bool) -> Expr:
@@ -208,10 +214,8 @@ def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table
     kept = cols(name for name in rows.output() if name not in (names.DELETED, names.RANGES))
     scope = (names.SCOPE, largest(col(names.DELETED), *covers))
     clock = _clock(request, rows)
-    note = noted(
-        _COVERED if table is None else _COVERED_BY_TRUNCATE, "" if request.relation.is_whole_row or not clock else _CLOCK
-    )
-    return Select("covered_rows", "row key", rows, (*kept, scope, *clock), note=note)
+    notes = noted(_COVERED if table is None else _COVERED_BY_TRUNCATE, _CLOCK)
+    return Select("covered_rows", "row key", rows, (*kept, scope, *clock), notes=notes)
 
 
 def _clock(request: Showing, source: Node) -> Named:
@@ -346,16 +350,16 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     every = UnionAll("rows_and_static_rows", "visible row or static row", (visible, candidates))
     has_row = AnyOver(col(names.IS_ROW), tuple(col(names.identity(c)) for c in request.schema.partition))
     columns = (*cols(every.output()), (names.HAS_ROW, has_row))
-    told = Select("rows_and_whether_alone", every.grain, every, columns, note=_STATIC_ONLY)
+    told = Select("rows_and_whether_alone", every.grain, every, columns, notes=noted(_STATIC_ONLY))
     shown = either(col(names.IS_ROW), ~col(names.HAS_ROW))
-    return Select("shown_rows", "visible row", told, cols(every.output()), shown, note=_SHOWN_ALONE)
+    return Select("shown_rows", "visible row", told, cols(every.output()), shown, notes=noted(_SHOWN_ALONE))
 
 
 def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) -> Select:
     """Return the row that each partition with live statics shows if it has no other row (W3), in the columns `like`."""
     statics = request.schema.statics
     if clock := _clock(request, partitions):
-        partitions = Select("partitions_now", "partition", partitions, (*cols(partitions.output()), *clock), note=_CLOCK)
+        partitions = Select("partitions_now", "partition", partitions, (*cols(partitions.output()), *clock), notes=noted(_CLOCK))
     judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
     live = either(*(_any_shows(c) for c in statics))
     known: dict[str, Expr] = {**dict(shown_keys(request.schema.partition)), **dict(shown_values(request, statics))}

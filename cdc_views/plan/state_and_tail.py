@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.expr import Call, Expr, Lit, Moment, Op, both, col, cols, columns_used, either, is_null
-from cdc_views.plan.nodes import Node, Scan, Select, UnionAll, in_order, rebuilt
+from cdc_views.plan.nodes import Node, Scan, Select, UnionAll, in_order, noted, rebuilt
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.purge import KnownBy, facts_in_time
 from cdc_views.plan.rewrites import lowered
@@ -46,7 +46,9 @@ def over_both(plan: Node, relation: Relation, reads: StateAndTail) -> Node:
     scans = [node for node in in_order(plan) if isinstance(node, Scan)]
     used = {column.name for scan in scans for value in scan.expressions() for column in columns_used(value)}
     kept = cols(name for name in relation.arrow_schema().names if name in used)
-    stored = Scan("state_facts", "fact of the state", kept, _is_in(Part.BASE, Part.PLAIN, Part.RUN), STATE, note=_OF_STATE)
+    stored = Scan(
+        "state_facts", "fact of the state", kept, _is_in(Part.BASE, Part.PLAIN, Part.RUN), STATE, notes=noted(_OF_STATE)
+    )
     facts = UnionAll("facts", "fact of state or tail", (stored, _tail(relation, reads, [name for name, _ in kept])))
     return _with_scans(plan, lambda scan: Select(scan.name, scan.grain, facts, scan.columns, scan.where))
 
@@ -55,13 +57,13 @@ def _tail(relation: Relation, reads: StateAndTail, used: Iterable[str]) -> Node:
     """The raw facts since the bound, without late ones."""
     since = None if reads.since is None else either(col(names.LANDED) >= Moment(reads.since), is_null(col(names.LANDED)))
     if not reads.forgets:
-        return Scan("tail_facts", "raw fact", cols(used), since, RAW, note=_OF_TAIL)
+        return Scan("tail_facts", "raw fact", cols(used), since, RAW, notes=noted(_OF_TAIL))
     in_time = Select("tail_facts", "raw fact", facts_in_time(relation, KnownBy.PARTITION, drops_empty=False), cols(used))
 
     def placed(scan: Scan) -> Node:
         if scan.source is Source.TAIL:
-            return replace(scan, source=RAW, where=both(since, scan.where), note=_OF_TAIL)
-        return replace(scan, source=STATE, where=both(_is_in(Part.PURGED), scan.where), note=_PURGED)
+            return replace(scan, source=RAW, where=both(since, scan.where), notes=noted(_OF_TAIL))
+        return replace(scan, source=STATE, where=both(_is_in(Part.PURGED), scan.where), notes=noted(_PURGED))
 
     return _with_scans(lowered(in_time), placed)
 

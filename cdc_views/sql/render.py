@@ -41,7 +41,7 @@ class Renderer:
         self.dialect.subquery = self._subquery
         self._inlined = {id(node) for node in nodes if self._is_inlined(node, nodes)}
         bodies = {id(node): self._body(node, names) for node in nodes if id(node) not in self._inlined}
-        query = bodies[id(root)]
+        query = _as_select(root, bodies[id(root)])
         held = _read_by_several(nodes) if self._computes_once else set()
         for node in nodes[:-1]:
             if id(node) in self._inlined:
@@ -54,15 +54,17 @@ class Renderer:
         """Return the query's text: on one line for an engine, or aligned and with comments, which takes as long again."""
         return self.dialect.printed(self.query(root), is_pretty=is_pretty)
 
-    def _body(self, node: Node, names: dict[int, str]) -> exp.Select:
-        visit: Callable[[Node, dict[int, str]], exp.Select] | None = getattr(self, f"_{type(node).__name__.lower()}", None)
+    def _body(self, node: Node, names: dict[int, str]) -> exp.Query:
+        visit: Callable[[Node, dict[int, str]], exp.Query] | None = getattr(self, f"_{type(node).__name__.lower()}", None)
         if visit is None:
             raise UnsupportedError(
                 f"the SQL renderer has no way to write {type(node).__name__}", remedy="lower the plan with a strategy first"
             )
         self.dialect.node = node
-        body = visit(node, names)
-        body.add_comments([f" one row per {node.grain}{node.note and f': {node.note}'}"])
+        body = first = visit(node, names)
+        while isinstance(first, exp.Union):
+            first = first.this
+        first.add_comments([f" {node.comment}"])
         return body
 
     def _is_inlined(self, node: Node, nodes: list[Node]) -> bool:
@@ -149,13 +151,13 @@ class Renderer:
         query = self._over([*keep, *([selected] if selected is not None else [])], node.source, names)
         return query.join(lateral, join_type="cross", copy=False) if lateral is not None else query
 
-    def _unionall(self, node: UnionAll, names: dict[int, str]) -> exp.Select:
+    def _unionall(self, node: UnionAll, names: dict[int, str]) -> exp.Query:
         first = node.parts[0]
         parts = [_select(self._part_columns(part, first), self._from(part, names)) for part in node.parts]
         union: exp.Query = parts[0]
         for part in parts[1:]:
             union = exp.union(union, part, distinct=False, copy=False)
-        return _select([_ref(n) for n in node.output()], union.subquery(identifier("_parts"), copy=False))
+        return union
 
     def _part_columns(self, part: Node, first: Node) -> list[Sql]:
         """A part's columns; nulls become literals again if the engine gives a step's null a type."""
@@ -173,6 +175,13 @@ class Renderer:
             query = query.order_by(key, copy=False)
         query = query.limit(number(node.limit), copy=False) if node.limit is not None else query
         return query.offset(number(node.offset), copy=False) if node.offset else query
+
+
+def _as_select(node: Node, query: exp.Query) -> exp.Select:
+    """The query of a plan's last step, which the steps before it stand in front of."""
+    if isinstance(query, exp.Select):
+        return query
+    return _select([_ref(n) for n in node.output()], query.subquery(identifier("_parts"), copy=False))
 
 
 def _scalars(nodes: list[Node]) -> Iterator[OneValue]:

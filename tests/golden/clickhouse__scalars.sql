@@ -51,7 +51,7 @@ WITH latest_rows AS (
     toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, ranks from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones */
   SELECT
     id, _live, state, amount, "at", _scope, _clock,
     (_scope IS NULL OR tupleElement(state, 1) > _scope)

@@ -26,7 +26,7 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, ranks from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones */
   SELECT
     id, _live, _field_home_0, _field_home_1, _scope, _clock,
     (GREATEST(_scope, _deletion_home) IS NULL OR (_field_home_0).written > GREATEST(_scope, _deletion_home))

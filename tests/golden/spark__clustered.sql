@@ -70,7 +70,7 @@ WITH latest_rows AS (
   LEFT JOIN latest_partitions AS r
     ON l.shop = r.shop
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, ranks from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones */
   SELECT
     shop, day, _live, total, title, _scope, _clock,
     (_scope IS NULL OR total.written > _scope)
@@ -93,7 +93,7 @@ WITH latest_rows AS (
     )
     OR _shows_total
 ), judged_partitions AS (
-  /* one row per partition: _clock: the least rank of an expiring cell that still lives (C4); a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, ranks from 0 on are tombstones */
+  /* one row per partition: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones */
   SELECT
     shop, title,
     (_partition_deleted IS NULL OR title.written > _partition_deleted)
@@ -113,13 +113,10 @@ WITH latest_rows AS (
 ), rows_and_static_rows AS (
   /* one row per visible row or static row */
   SELECT shop, _view_shop, day, _view_day, total, title, _is_row
-  FROM (
-    SELECT shop, _view_shop, day, _view_day, total, title, _is_row
-    FROM visible_rows
-    UNION ALL
-    SELECT shop, _view_shop, day, _view_day, total, title, _is_row
-    FROM static_rows
-  ) AS _parts
+  FROM visible_rows
+  UNION ALL
+  SELECT shop, _view_shop, day, _view_day, total, title, _is_row
+  FROM static_rows
 ), rows_and_whether_alone AS (
   /* one row per visible row or static row: _has_row tells whether a row of its partition exists (W3) */
   SELECT

@@ -93,7 +93,7 @@ WITH latest_rows AS (
   LEFT JOIN cells_prices AS r
     ON l.id IS NOT DISTINCT FROM r.id
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, others live from _clock to -1, ranks from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones */
   SELECT
     id, _live,
     FILTER(

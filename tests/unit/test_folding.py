@@ -6,7 +6,8 @@ import sqlglot
 
 from cdc_views.plan.expr import Agg, AnyOver, Call, Case, Expr, Fold, Lit, Op, UserSql, col, not_null
 from cdc_views.plan.folding import folded, readable
-from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Scan, Select, UnionAll
+from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, Note, OneValue, Scan, Select, UnionAll, in_order, noted
+from cdc_views.plan.rewrites import prune, shared
 
 SCAN = Scan("facts", "fact", (("k", col("key")), ("cell", col("c"))), not_null(col("key")))
 
@@ -101,19 +102,36 @@ def test_a_projection_of_a_join_is_the_joins_own() -> None:
 
 
 LATEST = Aggregate("latest", "key", Scan("facts", "fact", (("k", col("k")), ("c", col("c")))), ("k",),
-                   (("most", Agg(Fold.MAX, col("c"))), ("least", Agg(Fold.MIN, col("c")))), note="first")  # fmt: skip
+                   (("most", Agg(Fold.MAX, col("c"))), ("least", Agg(Fold.MIN, col("c")))), notes=noted("first"))  # fmt: skip
 ONE = Aggregate("one", "table", Scan("others", "fact", (("c", col("c")),)), (), (("last", Agg(Fold.MAX, col("c"))),))
 SIDES = (("k", col("k", "l")), ("most", Call(Op.GREATEST, (col("most", "l"), col("last", "r")))))
 
 
 def test_one_value_beside_each_row_becomes_a_subquery_of_the_groups() -> None:
-    beside = Join("beside", "key", LATEST, ONE, JoinKind.CROSS, (), SIDES, note="second")
+    beside = Join("beside", "key", LATEST, ONE, JoinKind.CROSS, (), SIDES, notes=noted("second"))
     found = readable(Select("all", "key", beside, (("k", col("k")), ("most", col("most"))), not_null(col("most"))))
     assert isinstance(found, Select)
     groups = found.source
     assert isinstance(groups, Aggregate)
     assert groups.folds == (("most", Call(Op.GREATEST, (Agg(Fold.MAX, col("c")), OneValue(ONE)))),)
-    assert groups.note == "first; second"
+    assert groups.comment == "one row per key: first; second"
+
+
+def test_a_note_about_a_column_goes_with_it() -> None:
+    notes = noted("of the step", Note("c: a cell", "c"), Note("d: another", "d"), "of the step")
+    step = Select("step", "row", SCAN, (("k", col("k")), ("c", col("cell"))), notes=notes)
+    assert step.comment == "one row per row: of the step; c: a cell"
+    (narrowed,) = prune(Select("root", "row", step, (("k", col("k")),))).sources()
+    assert narrowed.comment == "one row per row: of the step"
+
+
+def test_equal_steps_are_one() -> None:
+    def side(name: str) -> Node:
+        return Select(name, "row", Scan("facts", "fact", (("k", col("k")),)), (("k", col("k")),))
+
+    root = shared(UnionAll("all", "row", (side("one"), side("one"), side("another"))))
+    assert [node.name for node in in_order(root)] == ["facts", "one", "another", "all"]
+    assert [part.name for part in root.sources()] == ["one", "one", "another"]
 
 
 def over_groups(*columns: tuple[str, Expr], nests_aggregates: bool = True) -> Node:

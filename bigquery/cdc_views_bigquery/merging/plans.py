@@ -14,7 +14,7 @@ from cdc_views.plan.nodes import Node
 from cdc_views.plan.order import LIFT, SHIFT
 from cdc_views.plan.parts import Source
 from cdc_views.plan.purge import KnownBy, Purge, facts_in_time, late_facts
-from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.rewrites import lowered
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.bigquery import BigQueryState, bucket_of
 from cdc_views.sql.dialects.writing import Sql, identifier, number
@@ -110,7 +110,7 @@ def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
     ask = Ask(relation, tells=Tells.EXPIRY | Tells.IDENTITY)
     dialect = BigQueryState(relation.schema, clock=CLOCK)
     dialect.holds_any_field = False
-    inner = Renderer(dialect, table=facts).query(_lowered(build(ask)))
+    inner = Renderer(dialect, table=facts).query(lowered(build(ask)))
     outputs, casts = dict(output_names(ask)), casts_of(relation)
     shown: list[Sql] = []
     left_out: dict[str, list[Sql]] = {}
@@ -134,14 +134,10 @@ def _changes_at() -> Sql:
     return exp.BitwiseRightShift(this=exp.paren(lifted), expression=number(SHIFT))
 
 
-def _lowered(plan: Node) -> Node:
-    return prune(lower(plan, strategy="aggregate"))
-
-
 def _rendered(plan: Node, relation: Relation, merging: Merging, tables: Mapping[Source, str], *, clock: str = "") -> str:
     some = next(iter(tables.values()))
     renderer = Renderer(BigQueryState(relation.schema, clock=clock), table=some, tables=tables)
-    return _text(renderer.query(_lowered(plan)), merging)
+    return _text(renderer.query(lowered(plan)), merging)
 
 
 def _text(query: Sql, merging: Merging) -> str:

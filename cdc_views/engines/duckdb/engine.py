@@ -213,11 +213,21 @@ def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> st
         strategy=view.strategy.value,
         view=ViewSql(view.schema, view.name),
         table=tables[Source.ALL],
-        note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
+        note=f"reads files of {_files_of(view, snapshot)}; run `cdc-views apply` after landing",
         tables=tables,
         split=None if view.sources is None else view.sources.split(),
         style=view.style,
     )
+
+
+def _files_of(view: ViewDefinition, snapshot: Snapshot) -> str:
+    """Which files the text of a view names."""
+    sources = view.sources
+    if sources is None or not sources.state:
+        return f"raw table {view.raw.location} at Delta version {snapshot.version}"
+    newer = " and newer ones of" if sources.parts.has(Source.FRESH) else ", which has all of"
+    state = f"state {sources.state} at Delta version {sources.state_version}"
+    return f"{state}{newer} raw table {view.raw.location} at version {sources.raw_version}"
 
 
 def _events_statement(view: ViewDefinition, events: EventsRead) -> str:

@@ -32,17 +32,15 @@ class DuckDbPlugin(EnginePlugin):
 
     def table_sql(self, raw: RawTable) -> str:
         # the current files, or a scan of the table if it has none yet
-        if place_of(raw.location).exists():  # else Delta and DuckDB need not be imported
+        if _has_files(raw):
             from cdc_views.engines.duckdb.tables import from_clause
             from cdc_views.engines.snapshot import snapshot_of
-            from cdc_views.landing import raw_log
 
-            if (log := raw_log(raw)) is not None and log.added:
-                return from_clause(snapshot_of(raw), raw)
+            return from_clause(snapshot_of(raw), raw)
         return "delta_scan('" + raw.location.replace("'", "''") + "')"
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
-        if view.sources is None and view.events is None:  # a view over a state names its files
+        if view.sources is None and view.events is None and not _has_files(view.raw):  # its text names no files
             return None
         from cdc_views.engines.duckdb.engine import view_statement
 
@@ -50,3 +48,12 @@ class DuckDbPlugin(EnginePlugin):
 
     def server(self, place: str) -> Mapping[str, str]:
         return {"type": "duckdb", "database": f"{place.rstrip('/')}/{_DATABASE}"}
+
+
+def _has_files(raw: RawTable) -> bool:
+    if not place_of(raw.location).exists():  # then Delta and DuckDB need not be imported
+        return False
+    from cdc_views.landing import raw_log
+
+    log = raw_log(raw)
+    return log is not None and bool(log.added)

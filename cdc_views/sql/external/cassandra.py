@@ -34,7 +34,7 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Node, Scan, Select
+from cdc_views.plan.nodes import Node, Scan, Select, noted
 from cdc_views.plan.order import RANK, SHIFT, VALUE, WRITTEN
 from cdc_views.rules.cells import RANK_FLOOR, TTL_BITS
 from cdc_views.rules.facts import FactKind
@@ -89,7 +89,7 @@ class CassandraEvents:
         marks = both(writes, ~equal(op.text, "u")) or writes
         seconds = (_SECONDS, millis.whole // 1000)
         columns: Named = ((names.KIND, kind), (_WRITES, writes), (_MARKS, marks), (_AT, at), seconds, (_AFTER, after.of))
-        step = events.select("events", "change", columns, both(is_change, _is_of(schema, source)), note=_NOTE)
+        step = events.select("events", "change", columns, both(is_change, _is_of(schema, source)), notes=noted(_NOTE))
         found = cls(schema, step, Members(col(_AFTER), after.kind))
         found.canonical()  # raises for what SQL does not read
         return found

@@ -14,7 +14,7 @@ from cdc_views.landing.external.texts import is_text
 from cdc_views.model.schema import TableSchema
 from cdc_views.plan.documents import Failure, JsonObject, Member, Physical
 from cdc_views.plan.expr import Call, Case, Col, Expr, Lit, Named, Op, Struct, coalesce, col, cols, either, equal, is_null
-from cdc_views.plan.nodes import Scan
+from cdc_views.plan.nodes import Scan, noted
 from cdc_views.sql.external.relational import (
     NO_POSITION,
     Events,
@@ -53,7 +53,7 @@ def unwrapped(schema: TableSchema, shown: TableSchema, events: Events, options: 
     return WholeRows(
         schema,
         shown,
-        events.select("events", "change of a row", columns, is_of_table(schema, metadata), note=_ORDERED),
+        events.select("events", "change of a row", columns, is_of_table(schema, metadata), notes=noted(_ORDERED)),
         events.event,
         options_hints(options, is_mysql="lsn" not in places),
         marks="lsn" in places,
@@ -89,7 +89,9 @@ def keys_and_rows(schema: TableSchema, shown: TableSchema, columns: pa.Schema, *
     position = offset.as_type(Physical.POSITION) * _OFFSETS
     op = Case(((is_null(value.value), Lit(DELETE)),), Lit(_WRITE))
     named, kind = _key(schema, key)
-    events = Scan("events", "record", ((OP, op), (POSITION, position), (_EVENT, opened.of), (_KEY, named)), note=_BY_OFFSET)
+    events = Scan(
+        "events", "record", ((OP, op), (POSITION, position), (_EVENT, opened.of), (_KEY, named)), notes=noted(_BY_OFFSET)
+    )
     return WholeRows(
         schema,
         shown,

@@ -33,7 +33,7 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Scan, Select
+from cdc_views.plan.nodes import Note, Scan, Select, noted
 from cdc_views.sql.external.values import MEMBER, OBJECT, Found, Members, NotInSqlError
 from cdc_views.sql.external.whole_rows import DELETE, OP, POSITION, ROW, TRUNCATE, WholeRows
 
@@ -113,12 +113,12 @@ class Events:
         """Whether events have images of a row, and are no rows themselves."""
         return "source" in self.names and bool({"before", "after"} & self.names)
 
-    def select(self, name: str, grain: str, columns: Named, where: Expr | None, *, note: str = "") -> Scan | Select:
+    def select(self, name: str, grain: str, columns: Named, where: Expr | None, *, notes: tuple[Note, ...] = ()) -> Scan | Select:
         """Return a step of the events that fulfil `where`."""
         kept = both(self.where, where)
         if self.step is None:
-            return Scan(name, grain, columns, kept, note=note)
-        return Select(name, grain, self.step, columns, kept, note=note)
+            return Scan(name, grain, columns, kept, notes=notes)
+        return Select(name, grain, self.step, columns, kept, notes=notes)
 
 
 def _op_of_json() -> Expr:
@@ -156,7 +156,7 @@ def envelope(schema: TableSchema, shown: TableSchema, events: Events, options: D
     return WholeRows(
         schema,
         shown,
-        events.select("events", "change", columns, both(is_change, is_ours), note=_ORDERED),
+        events.select("events", "change", columns, both(is_change, is_ours), notes=noted(_ORDERED)),
         Members(col(ROW), after.kind),
         options_hints(options, is_mysql=is_mysql, is_known=is_known),
         marks=not is_mysql,

@@ -36,7 +36,7 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Aggregate, Node, Scan, Select, beside, noted
+from cdc_views.plan.nodes import Aggregate, Node, Note, Scan, Select, beside, noted
 from cdc_views.plan.order import VALUE, WRITTEN, shows_null, survives
 from cdc_views.sql.external.decimals import is_exact_number, shown_number, unscaled
 from cdc_views.sql.external.values import Found, Members, NotInSqlError, is_unit_guessed, is_uuid, physical_of, stored_value
@@ -90,17 +90,17 @@ class WholeRows:
         keyed = self._keyed()
         rows = self._latest(keyed) if self._single else self._newest(keyed)
         covered = self._covered(rows) if self.has_truncates else _renamed(rows)
-        return Select("result", "visible row", self._read(covered), self._shown(), note=self._note)
+        return Select("result", "visible row", self._read(covered), self._shown(), notes=self._notes)
 
     def _covered(self, rows: Node) -> Node:
         """The rows with the largest deletion that covers each."""
         is_truncate, last = equal(col(OP), TRUNCATE), (names.TABLE_DELETED, Agg(Fold.MAX, col(POSITION)))
-        table = Aggregate("latest_table", "table", self.events, (), (last,), is_truncate, note="the last truncate (S6)")
+        table = Aggregate("latest_table", "table", self.events, (), (last,), is_truncate, notes=noted("the last truncate (S6)"))
         kept = tuple((name, col(name)) for name in rows.output() if name != names.DELETED)
         own = (col(names.DELETED),) if names.DELETED in rows.output() else ()
         scope = (names.SCOPE, largest(*own, col(names.TABLE_DELETED)))
         note = _COVERED if own else "_scope: the last truncate (S6)"
-        return Select("covered_rows", "row key", beside("rows_and_table", rows, table, ()), (*kept, scope), note=note)
+        return Select("covered_rows", "row key", beside("rows_and_table", rows, table, ()), (*kept, scope), notes=noted(note))
 
     @property
     def _whole(self) -> list[Column]:
@@ -113,9 +113,9 @@ class WholeRows:
         return [c for c in self.schema.regulars if self._is_sent(c) is not None]
 
     @property
-    def _note(self) -> str:
+    def _notes(self) -> tuple[Note, ...]:
         unknown = sorted(n for n in self.row.names or () if not self._is_known(n))
-        return f"the schema file lacks {', '.join(unknown)}" if unknown else ""
+        return noted(f"the schema file lacks {', '.join(unknown)}" if unknown else "")
 
     def _is_known(self, name: str) -> bool:
         # metadata of an unwrapped row begins so
@@ -138,7 +138,7 @@ class WholeRows:
             folds.append((physical_name(column.name), Agg(Fold.MAX, cell, both(is_write, self._is_sent(column)))))
         folds.append((names.DELETED, Agg(Fold.MAX, col(POSITION), equal(col(OP), DELETE))))
         note = "_live: the latest event that writes the row (S1)"
-        return Aggregate("latest_rows", "row key", events, keys, tuple(folds), note=note)
+        return Aggregate("latest_rows", "row key", events, keys, tuple(folds), notes=noted(note))
 
     def _newest(self, events: Node) -> Select:
         """The newest event of each key, if it is no deletion: it has every column."""
@@ -146,11 +146,11 @@ class WholeRows:
         columns = tuple((name, col(name)) for name in events.output())
         number = (_NEWEST, RowNumber(tuple(keys), (col(POSITION),)))
         last = "_newest: 1 for the last change of a row (S1)"
-        numbered = Select("numbered", "change of a row", events, (*columns, number), note=last)
+        numbered = Select("numbered", "change of a row", events, (*columns, number), notes=noted(last))
         whole = ((physical_name(column.name), self._found(column).value) for column in self._whole)
         is_there = both(equal(col(_NEWEST), 1), ~equal(col(OP), DELETE))
         shown: list[tuple[str, Expr]] = [*((key.name, key) for key in keys), (POSITION, col(POSITION)), *whole]
-        return Select("newest_rows", "row key", numbered, tuple(shown), is_there, note=_NOT_DELETED)
+        return Select("newest_rows", "row key", numbered, tuple(shown), is_there, notes=noted(_NOT_DELETED))
 
     def _read(self, covered: Node) -> Select:
         """The rows that exist, with stored values."""
@@ -166,12 +166,12 @@ class WholeRows:
         written = survives(last, col(names.SCOPE)) if is_covered else None
         regulars = self.schema.regulars
         guessed = [c.name for c in regulars if is_unit_guessed(c.type, self._found(c), self.hints_of(c))]
-        note = noted(
+        notes = noted(
             _EXISTS if is_covered else "",
             _OLDER if singles and is_covered else "",
             _GUESSED.format(", ".join(guessed)) if guessed else "",
         )
-        return Select("read_rows", "visible row", covered, tuple(columns.items()), written, note=note)
+        return Select("read_rows", "visible row", covered, tuple(columns.items()), written, notes=notes)
 
     def _shown(self) -> Named:
         # a value is written twice in some friendly forms: so it has a column first, unless that is all it is
