@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdc_views.cli.completion import table_names
 from cdc_views.cli.groups import CommandGroups, helped
 from cdc_views.cli.log import log
 from cdc_views.cli.printing import WRITTEN, fields_of
@@ -192,9 +193,13 @@ def tail(
 
 @helped(quarantine, "quarantine list")
 @shared("project", "select", "format")
-def list_waiting(asked: Request) -> None:
+def list_waiting(
+    asked: Request,
+    *,
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Of this table.", autocompletion=table_names)] = None,
+) -> None:
     """List the events that wait in quarantine and why, without their content."""
-    _print_waiting(asked, asked.tables, events=(), columns=_LISTED)
+    _print_waiting(asked, asked.tables if table is None else [asked.table(table)], events=(), columns=_LISTED)
 
 
 @helped(quarantine, "quarantine show")

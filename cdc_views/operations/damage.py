@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from cdc_views.errors import CdcViewsError, DamagedFileError, EngineError, TransientError
 from cdc_views.operations.context import TableContext
-from cdc_views.storage.places import Place, arrow_source, place_of
+from cdc_views.storage.places import Place, arrow_source, local_folder, place_of
 
 _T = TypeVar("_T")
 _Class = TypeVar("_Class", bound=type)
@@ -74,6 +74,19 @@ def damage_of(table: TableContext) -> DamagedFileError | None:
     return None
 
 
+def missing_of(table: TableContext) -> DamagedFileError | None:
+    """Return the first file that is not as large as a table's logs say, or not there; None without one. Opens no file but the
+    logs; of a store, which would be asked for each file, it knows nothing.
+    """
+    if table.project.is_remote:
+        return None
+    for what, location, remedy in _kept(table):
+        for path, size in _active(location) if local_folder(str(location)) is not None and location.is_dir() else ():
+            if why := _misplaced(path, size):
+                return DamagedFileError(table.name, what=what, file=path, why=why, remedy=remedy)
+    return None
+
+
 def _kept(table: TableContext) -> Iterator[tuple[str, Place, str]]:
     """Yield the role, location and remedy for a damaged file of each Delta table of a table."""
     from cdc_views.landing import quarantine_location
@@ -127,22 +140,31 @@ def _no_commit(path: Place) -> str:
 
 
 def _damaged_files(location: Place) -> Iterator[tuple[Place, str]]:
+    active = _active(location)
+    for all_of_it in (False, True):
+        for path, size in active:
+            if why := _misplaced(path, size) or _unreadable(path, all_of_it=all_of_it):
+                yield path, why
+
+
+def _active(location: Place) -> list[tuple[Place, int]]:
+    """The files that the log of a Delta table names, with their bytes; none if there is no log that can be read."""
     import pyarrow as pa
 
     from cdc_views.storage.delta_tables import opened
 
-    active: list[tuple[Place, int]] = []
     with suppress(Exception):  # the log is valid JSON but unreadable: the first error is clearer
         actions = pa.table(opened(str(location)).get_add_actions(flatten=True)).to_pylist()
-        active = [(location / str(action["path"]), int(action["size_bytes"])) for action in actions]
-    for all_of_it in (False, True):
-        for path, size in active:
-            if not path.is_file():
-                yield path, "it is missing"
-            elif (found := path.stat().st_size) != size:
-                yield path, f"it has {found:,} bytes, and the log says {size:,}"
-            elif why := _unreadable(path, all_of_it=all_of_it):
-                yield path, why
+        return [(location / str(action["path"]), int(action["size_bytes"])) for action in actions]
+    return []
+
+
+def _misplaced(path: Place, size: int) -> str:
+    """Return why a file is not the one of the log; empty if it may be."""
+    if not path.is_file():
+        return "it is missing"
+    found = path.stat().st_size
+    return "" if found == size else f"it has {found:,} bytes, and the log says {size:,}"
 
 
 def _unreadable(path: Place, *, all_of_it: bool) -> str:

@@ -15,9 +15,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from cdc_views.engines.plugin import EnginePlugin
-from cdc_views.errors import CdcViewsError
+from cdc_views.errors import CdcViewsError, DamagedFileError
 from cdc_views.model.extras import EXTRA_OF, needs
 from cdc_views.operations.context import ProjectContext, TableContext
+from cdc_views.operations.damage import missing_of
 from cdc_views.operations.earlier_values import earlier, earlier_events
 from cdc_views.operations.generating import definition_of
 from cdc_views.operations.policies import REMEDY
@@ -164,6 +165,9 @@ def _tables(project: ProjectContext, look: Callable[[str, TableContext], Iterato
 
 
 def _landed(what: str, table: TableContext) -> Iterator[Finding]:
+    if (missing := missing_of(table)) is not None:
+        yield _broken(what, missing)
+        return
     found = status_of(table)
     policies = [] if found.raw_facts is None else list(_before_policies(what, table))
     if found.problem:
@@ -195,4 +199,6 @@ def _landed_in(engine: WarehouseEngine, what: str, table: TableContext) -> Itera
 
 
 def _broken(what: str, error: Exception) -> Finding:
+    if isinstance(error, DamagedFileError):
+        return Finding(what, Health.BROKEN, f"a file of the {error.what}, {error.file}: {error.why}", error.remedy)
     return Finding(what, Health.BROKEN, " ".join(str(error).split()))

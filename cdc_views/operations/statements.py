@@ -14,7 +14,7 @@ from cdc_views.engines.base import BATCH_ROWS, Read, StatementRead
 from cdc_views.engines.plugin import engine_plugin, engines_that
 from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
 from cdc_views.model.types import Kind, contains
-from cdc_views.model.user_statements import EXPECTED, TableReference, UserStatement
+from cdc_views.model.user_statements import TableReference, UserStatement
 from cdc_views.operations.context import ProjectContext, TableContext
 from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.querying import reading_as_shown
@@ -168,9 +168,7 @@ def _table(project: ProjectContext, one: TableReference) -> TableContext:
     if found:
         raise UsageError(f"the query reads {one.name!r}, which may be {' and '.join(t.name for t in found)}; give the whole name")
     known = [table.name for table in project.tables]
-    raise UsageError(
-        f"the query reads {one.name!r}, which {project.file} does not have{did_you_mean(one.name, known)}; {EXPECTED}"
-    )
+    raise UsageError(f"the query reads {one.name!r}, which {project.file} does not have{did_you_mean(one.name, known)}")
 
 
 def _check_names(names: list[str]) -> None:

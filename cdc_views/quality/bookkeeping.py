@@ -86,7 +86,8 @@ def whole(location: str, what: str, *, tasks: Tasks = HERE) -> Iterator[Check]:
     files = list(TableLog.open(location).added.values())
     sizes, looked = [file.size for file in files], partial(_misfit, location)
     misfits = tasks.each(looked, files, sizes=sizes, sees=[location])
-    wrong = [f"{what}: {file.path} {misfit}" for file, misfit in zip(files, misfits, strict=True) if misfit]
+    found = zip(files, misfits, strict=True)
+    wrong = [f"{what}: {file.path} {misfit}; {_REMEDIES[what]}" for file, misfit in found if misfit]
     yield _found(_FILES, what, wrong)
     if local_folder(location) is None:
         yield replace(_UNCHANGED, name=f"{UNCHANGED}.{what}").skipped("a store has checksums of its own")

@@ -82,3 +82,17 @@ def test_a_state_of_another_raw_table_is_broken(capsys: Captured, tmp_path: Path
     (tmp_path / "warehouse" / "raw").rename(tmp_path / "away")
     capsys.readouterr()
     assert examined(capsys, code=1)["shop.orders: tables"]["health"] == "broken"
+
+
+@pytest.mark.parametrize("what", ["raw/shop_orders", "state", "raw/shop_orders__quarantine"])
+def test_a_file_that_is_gone_is_named(capsys: Captured, tmp_path: Path, what: str) -> None:
+    Path("a.jsonl").write_text(event(1) + '\n{"no": "event"}\n')
+    assert main(["land", "cassandra-mutation", "a.jsonl", "--table", "shop.orders"]) == 1
+    assert main(["materialize"]) == 0
+    capsys.readouterr()
+    assert examined(capsys)["shop.orders: tables"]["health"] == "ok"
+    gone = next(file for file in (tmp_path / "warehouse" / what).rglob("*.parquet") if "_delta_log" not in file.parts)
+    gone.unlink()
+    found = examined(capsys, code=1)["shop.orders: tables"]
+    assert (found["health"], gone.name in found["found"]) == ("broken", True)
+    assert found["remedy"], found
