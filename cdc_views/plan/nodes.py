@@ -13,7 +13,7 @@ from cdc_views.rules.facts import FactKind
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class StepNote:
     """What a comment in SQL says of a step, or of one of its `column`s: then only while the step has that column."""
 
     text: str
@@ -26,7 +26,7 @@ class Node:
 
     name: str
     grain: str
-    notes: tuple[Note, ...] = field(default=(), kw_only=True)
+    notes: tuple[StepNote, ...] = field(default=(), kw_only=True)
 
     @property
     def comment(self) -> str:
@@ -224,11 +224,11 @@ class Ordered(OfOne):
         return self.source.output()
 
 
-def noted(*notes: str | Note | tuple[Note, ...]) -> tuple[Note, ...]:
+def noted(*notes: str | StepNote | tuple[StepNote, ...]) -> tuple[StepNote, ...]:
     """Return the notes of one step, or of steps that become one: in order, and each once."""
-    found: list[Note] = []
+    found: list[StepNote] = []
     for note in notes:
-        found += note if isinstance(note, tuple) else [note if isinstance(note, Note) else Note(note)]
+        found += note if isinstance(note, tuple) else [note if isinstance(note, StepNote) else StepNote(note)]
     return tuple(dict.fromkeys(note for note in found if note.text))
 
 

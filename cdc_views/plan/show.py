@@ -34,7 +34,7 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Node, Note, Select, UnionAll, beside, noted, replaced
+from cdc_views.plan.nodes import Node, Select, StepNote, UnionAll, beside, noted, replaced
 from cdc_views.plan.order import (
     RANK,
     VALUE,
@@ -50,9 +50,9 @@ from cdc_views.plan.order import (
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
-_COVERED = Note("_scope: when it was last deleted (D2)", names.SCOPE)
-_COVERED_BY_TRUNCATE = Note("_scope: when it was last deleted or truncated (D2, S6)", names.SCOPE)
-_CLOCK = Note("_clock: the least rank of an expiring cell that still lives (C4)", names.CLOCK)
+_COVERED = StepNote("_scope: when it was last deleted (D2)", names.SCOPE)
+_COVERED_BY_TRUNCATE = StepNote("_scope: when it was last deleted or truncated (D2, S6)", names.SCOPE)
+_CLOCK = StepNote("_clock: the least rank of an expiring cell that still lives (C4)", names.CLOCK)
 _LIVES = "lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones"
 _JUDGED = f"a cell shows if no deletion covers it (D1) and it {_LIVES}"
 _SETTLED = f"a cell shows if it {_LIVES}; deletions were applied"

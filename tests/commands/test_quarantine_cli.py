@@ -28,8 +28,9 @@ def land(run: CommandLine, *more: str, file: str = "events.jsonl") -> int:
 
 
 def waiting(run: CommandLine) -> list[dict[str, object]]:
-    answer = run("quarantine", "list", "--format", "jsonl")
-    assert answer.code == 0, answer.err
+    answer, of_one = run("quarantine", "list", "--format", "jsonl"), run("quarantine", "list", "orders", "--format", "jsonl")
+    assert (answer.code, of_one.code) == (0, 0), answer.err
+    assert answer.rows == of_one.rows
     return answer.rows
 
 

@@ -6,7 +6,20 @@ import sqlglot
 
 from cdc_views.plan.expr import Agg, AnyOver, Call, Case, Expr, Fold, Lit, Op, UserSql, col, not_null
 from cdc_views.plan.folding import folded, readable
-from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, Note, OneValue, Scan, Select, UnionAll, in_order, noted
+from cdc_views.plan.nodes import (
+    Aggregate,
+    Explode,
+    Join,
+    JoinKind,
+    Node,
+    OneValue,
+    Scan,
+    Select,
+    StepNote,
+    UnionAll,
+    in_order,
+    noted,
+)
 from cdc_views.plan.rewrites import prune, shared
 
 SCAN = Scan("facts", "fact", (("k", col("key")), ("cell", col("c"))), not_null(col("key")))
@@ -118,7 +131,7 @@ def test_one_value_beside_each_row_becomes_a_subquery_of_the_groups() -> None:
 
 
 def test_a_note_about_a_column_goes_with_it() -> None:
-    notes = noted("of the step", Note("c: a cell", "c"), Note("d: another", "d"), "of the step")
+    notes = noted("of the step", StepNote("c: a cell", "c"), StepNote("d: another", "d"), "of the step")
     step = Select("step", "row", SCAN, (("k", col("k")), ("c", col("cell"))), notes=notes)
     assert step.comment == "one row per row: of the step; c: a cell"
     (narrowed,) = prune(Select("root", "row", step, (("k", col("k")),))).sources()

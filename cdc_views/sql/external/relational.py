@@ -33,7 +33,7 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Note, Scan, Select, noted
+from cdc_views.plan.nodes import Scan, Select, StepNote, noted
 from cdc_views.sql.external.values import MEMBER, OBJECT, Found, Members, NotInSqlError
 from cdc_views.sql.external.whole_rows import DELETE, OP, POSITION, ROW, TRUNCATE, WholeRows
 
@@ -113,7 +113,9 @@ class Events:
         """Whether events have images of a row, and are no rows themselves."""
         return "source" in self.names and bool({"before", "after"} & self.names)
 
-    def select(self, name: str, grain: str, columns: Named, where: Expr | None, *, notes: tuple[Note, ...] = ()) -> Scan | Select:
+    def select(
+        self, name: str, grain: str, columns: Named, where: Expr | None, *, notes: tuple[StepNote, ...] = ()
+    ) -> Scan | Select:
         """Return a step of the events that fulfil `where`."""
         kept = both(self.where, where)
         if self.step is None:

@@ -36,7 +36,7 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Aggregate, Node, Note, Scan, Select, beside, noted
+from cdc_views.plan.nodes import Aggregate, Node, Scan, Select, StepNote, beside, noted
 from cdc_views.plan.order import VALUE, WRITTEN, shows_null, survives
 from cdc_views.sql.external.decimals import is_exact_number, shown_number, unscaled
 from cdc_views.sql.external.values import Found, Members, NotInSqlError, is_unit_guessed, is_uuid, physical_of, stored_value
@@ -113,7 +113,7 @@ class WholeRows:
         return [c for c in self.schema.regulars if self._is_sent(c) is not None]
 
     @property
-    def _notes(self) -> tuple[Note, ...]:
+    def _notes(self) -> tuple[StepNote, ...]:
         unknown = sorted(n for n in self.row.names or () if not self._is_known(n))
         return noted(f"the schema file lacks {', '.join(unknown)}" if unknown else "")
 
