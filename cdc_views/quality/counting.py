@@ -36,7 +36,8 @@ from cdc_views.plan.expr import (
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select
 from cdc_views.plan.order import RANK, WRITTEN, has_expiry, is_tombstone
 from cdc_views.plan.parts import Parts, Source
-from cdc_views.quality.checks import Check
+from cdc_views.quality.breaking import keys_of_facts, keys_of_rows
+from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
@@ -64,7 +65,18 @@ def counts(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str,
     stored = Counter[Check]()
     for source, checks in places.items():
         stored.update({check: int(found[_column(check, source)] or 0) for check in checks})
-    return [first, *shown, *(replace(check, broken=broken) for check, broken in stored.items())]
+    counted = [first, *shown, *(replace(check, broken=broken) for check, broken in stored.items())]
+    if why_unreadable(counted):
+        return counted
+    where: dict[str, list[str]] = {}
+    for check in (each for each in counted if each.broken):
+        if check.name in wanted:
+            where[check.name] = keys_of_rows(engine, sources, wanted[check.name][0], as_of=as_of)
+        for source, checks in places.items():
+            same = next((broken for known, broken in checks.items() if known.name == check.name), None)
+            if same is not None and found[_column(check, source)]:
+                where[check.name] = [*where.get(check.name, ()), *keys_of_facts(engine, sources, source, same)]
+    return [replace(check, where=tuple(where.get(check.name, ())[:MOST_PLACES])) for check in counted]
 
 
 def counts_apart(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
