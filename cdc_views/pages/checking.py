@@ -59,13 +59,14 @@ class Outcomes:
 @dataclass(frozen=True, slots=True)
 class ChecksPage:
     """The tests. `lines` are of a run of now, worst first, or empty; `history` has earlier runs, oldest first; `last_failed` the
-    names of tests that failed in the last of them.
+    names and results of tests that failed in the last of them, `last_skipped` the names of those that it skipped.
     """
 
     lines: tuple[CheckLine, ...]
     seconds: float | None
     history: tuple[Outcomes, ...]
     last_failed: tuple[tuple[str, str], ...]
+    last_skipped: tuple[str, ...]
     conditions: tuple[tuple[str, str], ...]
 
 
@@ -73,14 +74,15 @@ def checks_page(table: TableContext, records: Iterable[RunRecord], report: Repor
     """Return the page from earlier runs, and from `report`, a run of now."""
     earlier = of_table(records, table.name)
     history = tuple(outcomes_of(record, figures) for record, figures in earlier)
-    failed = earlier[-1][1].get("failures", {}) if earlier else {}
+    last = earlier[-1][1] if earlier else {}
     told = conditions_of(table)
     lines = () if report is None else lines_of(table, report.checks, told, with_values=True)
     return ChecksPage(
         lines,
         None if report is None else report.seconds,
         history,
-        tuple((str(name), str(result)) for name, result in failed.items()),
+        tuple((str(name), str(result)) for name, result in last.get("failures", {}).items()),
+        tuple(map(str, last.get("skips", ()))),
         tuple(told.items()),
     )
 
@@ -104,7 +106,7 @@ def outcomes_of(record: RunRecord, figures: Mapping[str, Any]) -> Outcomes:
 
 
 def figures_of(report: Report) -> dict[str, Any]:
-    """Return what a record keeps of a table's tests: counts, and of each that failed its name and a line without keys."""
+    """Return what a record keeps of a table's tests: counts, the names of the skipped, and of the failed a line without keys."""
     failed = [check for check in report.checks if check.status in (Status.FAILED, Status.ERROR)]
     warned = [check for check in failed if check.status is Status.FAILED and check.severity is Severity.WARNING]
     ended = [check.status for check in report.checks]
@@ -114,6 +116,7 @@ def figures_of(report: Report) -> dict[str, Any]:
         "warnings": len(warned),
         "skipped": ended.count(Status.SKIPPED),
         "failures": {check.name[:200]: _without_places(check)[:300] for check in failed[:20]},
+        "skips": [check.name[:200] for check in report.checks if check.status is Status.SKIPPED][:20],
         "seconds": round(report.seconds, 3),
     }
 

@@ -188,6 +188,9 @@ def test_tests_end_as_validate_prints_them_and_leave_their_history(run: CommandL
     earlier = "".join(page(site, "hid211.orders", "tests").itertext())
     assert "1 failed" in earlier
     assert "v is small: does not hold for" in earlier.replace("\n", "")
+    skipped = [name for name, status in wanted.items() if status == "skipped"]
+    assert skipped
+    assert f"Skipped: {', '.join(skipped)}." in earlier
 
 
 def test_the_first_page_has_what_status_prints_the_worst_first(run: CommandLine, site: Site) -> None:

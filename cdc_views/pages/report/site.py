@@ -51,7 +51,7 @@ def _of_table(table: TableReport, links: FileLinks) -> Iterator[tuple[str, str, 
     """Yield the file, template and facts of each page of a table."""
     shared = {"name": table.name, "slug": table.slug, "quarantined": table.quarantined, "table": table}
     nodes = {"replicas": table.replicas, "why": table.no_replicas, "nodes": node_lines(table.replicas)}
-    tests = ChecksPage(table.lines, None, (), (), ())
+    tests = ChecksPage(table.lines, None, (), (), (), ())
     facts: dict[str, dict[str, Any]] = {
         "figures": {},
         "columns": {"columns": table.columns},
