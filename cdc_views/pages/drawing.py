@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
@@ -15,6 +16,8 @@ _ROW, _TOP = 24, 26
 MOST_RAW = 80
 """Raw columns in a drawing of lineage."""
 _LANES = 8
+_APART = (0, -7, 7, -4, 4, -10, 10)
+"""How far marks of one lane and time stand above or below it, in turn."""
 
 
 def _element(parent: ET.Element, name: str, text: str = "", **places: object) -> ET.Element:
@@ -86,10 +89,14 @@ def timeline(candidates: Sequence[CellCandidate], *, now: int) -> Markup:
         y = 36 + 28 * place
         _element(root, "text", visible(lane, most=24) or "(no node)", x=8, y=y + 4, class_="lane")
         _element(root, "line", x1=186, x2=690, y1=y, y2=y, class_="axis")
+    drawn = Counter[tuple[int, int]]()
     for one in reversed(candidates):  # winners come first, and are to lie above
         for node in one.nodes or ("",):
             place = lanes.index(node) if node in lanes else len(lanes) - 1
-            _mark(root, one, 190 + step * places[one.at], 36 + 28 * place, now)
+            beside = drawn[places[one.at], place]
+            drawn[places[one.at], place] += 1
+            # marks of one time would hide each other
+            _mark(root, one, 190 + step * places[one.at], 36 + 28 * place + _APART[beside % len(_APART)], now)
     newest = max(candidates, key=lambda one: one.at)
     oldest = min(candidates, key=lambda one: one.at)
     bottom = 44 + 28 * len(lanes)

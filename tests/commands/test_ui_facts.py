@@ -188,9 +188,13 @@ def test_tests_end_as_validate_prints_them_and_leave_their_history(run: CommandL
     earlier = "".join(page(site, "hid211.orders", "tests").itertext())
     assert "1 failed" in earlier
     assert "v is small: does not hold for" in earlier.replace("\n", "")
-    skipped = [name for name, status in wanted.items() if status == "skipped"]
-    assert skipped
-    assert f"Skipped: {', '.join(skipped)}." in earlier
+
+
+def test_the_tests_that_the_last_run_skipped_are_named(run: CommandLine, site: Site) -> None:
+    ended = printed(run, "validate", "--no-docs", "--select", "OrderItems", "--as-of", str(NOW), "--sample", "5")
+    skipped = [one["check"] for one in ended if one["status"] == "skipped"]
+    assert skipped, ended
+    assert f"Skipped: {', '.join(skipped)}." in "".join(page(site, "hid311.OrderItems", "tests").itertext())
 
 
 def test_the_first_page_has_what_status_prints_the_worst_first(run: CommandLine, site: Site) -> None:
