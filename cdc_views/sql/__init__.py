@@ -23,6 +23,9 @@ from cdc_views.storage.shown_relation import casts_of
 
 __all__ = ["StateSql", "ViewSql", "check_names", "events_sql", "generate", "outputs_sql", "query_sql", "rows_sql", "shared_sql"]
 
+STANDS_FOR = " stands for your raw table"
+"""The end of a note that is too short for a line of its own: of a name that is not known to be right."""
+
 
 def query_sql(
     ask: Ask,
@@ -117,7 +120,8 @@ def _created(view: ViewSql, target: Dialect, query: str, *, relation: Relation, 
         grain=_comment(", ".join(c.name for c in relation.schema.row_key)),
         has_statics=bool(relation.schema.statics),
         layout=layout,
-        notes=[_comment(text) for text in notes if text],
+        stands_for=_comment(notes[-1]) if notes[-1].endswith(STANDS_FOR) else "",
+        notes=[_comment(text) for text in notes if text and not text.endswith(STANDS_FOR)],
     )
 
 
