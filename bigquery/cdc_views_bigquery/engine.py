@@ -28,7 +28,7 @@ from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation
 from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.plan.nodes import Node
-from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.rewrites import lowered
 from cdc_views.rules.instants import micros
 from cdc_views.sql import query_sql
 from cdc_views.sql.dialects import dialect
@@ -80,7 +80,7 @@ class BigQueryEngine(WarehouseEngine):
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         renderer = Renderer(dialect(DIALECT), table=quoted(full_name(sources.raw)))
-        text = renderer.sql(prune(lower(plan, strategy="aggregate")))
+        text = renderer.sql(lowered(plan))
         check_statement(text, what=f"a query of {sources.raw.relation.schema.full_name}")
         return self._rows(text, sources.raw)
 

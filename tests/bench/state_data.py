@@ -21,7 +21,7 @@ from cdc_views.landing.delta import raw_log_settings
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan.build import build
 from cdc_views.plan.parts import Source as PlanSource
-from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.rewrites import lowered
 from cdc_views.state import sources_of
 from cdc_views.storage.relation import RawTable, Relation
 
@@ -116,7 +116,7 @@ class Reader:
         from cdc_views_spark.reading import parts_of_sources
 
         session = self.engine.session  # type: ignore[attr-defined]
-        plan = prune(lower(build(replace(ask_of(read), is_exact=False)), strategy="aggregate"))
+        plan = lowered(build(replace(ask_of(read), is_exact=False)))
         if read.sources is None:
             return Compiler({PlanSource.ALL: lambda: self.engine.raw(read.raw)}).dataframe(plan)  # type: ignore[attr-defined]
         return Compiler(parts_of_sources(session, read.sources)).dataframe(plan)

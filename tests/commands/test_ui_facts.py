@@ -13,9 +13,12 @@ import pytest
 from helpers.command_line import CommandLine, table, write_project
 
 from cdc_views.api import Project
+from cdc_views.operations.run_records import RunRecord, keep_run
+from cdc_views.pages.checking import figures_of
 from cdc_views.pages.server.site import Asked, Site
 from cdc_views.pages.texts import shown_value
 from cdc_views.project.paths import slug_of
+from cdc_views.quality.checks import Check, Report
 
 CASES = {"wide3": "hid211.orders", "names3": "hid311.OrderItems", "types3": "hid111.typed"}
 NOW = 1_795_320_000
@@ -190,11 +193,23 @@ def test_tests_end_as_validate_prints_them_and_leave_their_history(run: CommandL
     assert "v is small: does not hold for" in earlier.replace("\n", "")
 
 
-def test_the_tests_that_the_last_run_skipped_are_named(run: CommandLine, site: Site) -> None:
-    ended = printed(run, "validate", "--no-docs", "--select", "OrderItems", "--as-of", str(NOW), "--sample", "5")
-    skipped = [one["check"] for one in ended if one["status"] == "skipped"]
-    assert skipped, ended
-    assert f"Skipped: {', '.join(skipped)}." in "".join(page(site, "hid311.OrderItems", "tests").itertext())
+@pytest.mark.parametrize("name", CASES.values())
+def test_nulls_are_those_of_the_rows_of_query(run: CommandLine, site: Site, name: str) -> None:
+    rows = [json.loads(line) for line in run("query", name, "--as-of", str(NOW), "--format", "jsonl").out.splitlines()]
+    counted = page(site, name, "columns", nulls="1")
+    assert f"Of {len(rows)} row" in "".join(counted.itertext())
+    shown = {row[0]: row[3].split()[:1] for row in cells(counted)}
+    others = [column.name for column in site.table(slug_of(name)).schema.columns if not column.is_key]
+    assert {one: shown[one] for one in others} == {one: [str(sum(row[one] is None for row in rows))] for one in others}
+    assert len(cells(page(site, name, "columns"))[0]) == len(cells(counted)[0]) - 1
+
+
+def test_the_tests_that_the_last_run_skipped_are_named(site: Site, folder: Path) -> None:
+    checks = (Check("made", "holds"), Check("not made", "holds").skipped("why"), Check("nor <this>", "holds").skipped("why"))
+    report = Report("hid111.typed", "duckdb", NOW, 1, 0.1, checks)
+    record = RunRecord("validate", "2030-01-01T00:00:00+00:00", 0.1, {report.table: figures_of(report)})
+    assert keep_run(Project.load(folder / "cdc_views.yml"), record) == ""
+    assert "Skipped: not made, nor <this>." in "".join(page(site, report.table, "tests").itertext())
 
 
 def test_the_first_page_has_what_status_prints_the_worst_first(run: CommandLine, site: Site) -> None:

@@ -16,7 +16,7 @@ from cdc_views.plan import names
 from cdc_views.plan.build import Ask
 from cdc_views.plan.compact import PART, compact, part_of
 from cdc_views.plan.expr import Call, Case, Lit, Op, col
-from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.rewrites import lowered
 from cdc_views.rules.facts import FactKind
 from cdc_views.sql import rows_sql
 from cdc_views.sql.dialects import dialect
@@ -87,7 +87,7 @@ class _Bodies:
         """
         target, table = dialect(self.adapter), self._word("cdc_views_facts")
         plan = compact(self.relation, digits=_PART_DIGITS, prefix=_PREFIX)
-        reduced = Renderer(target, table=table).query(prune(lower(plan, strategy="aggregate")))
+        reduced = Renderer(target, table=table).query(lowered(plan))
         newest = exp.select(function("MAX", _column(names.LANDED))).from_(exp.to_table(table))
         columns = [self._typed(field, newest) for field in self.relation.arrow_schema().names]
         query = exp.select(*columns, _column(PART)).from_(reduced.subquery(identifier("_reduced"), copy=False))

@@ -17,7 +17,7 @@ from cdc_views.operations.quarantining import discard
 from cdc_views.pages.rendering import ASSETS, PAGES, Links, asset, rendered
 from cdc_views.pages.server.engine_room import EngineRoom
 from cdc_views.pages.server.guarding import COOKIE, Guard, Guarded
-from cdc_views.pages.server.site import READS_LOGS, Asked, Site, clock
+from cdc_views.pages.server.site import READS_ALL, READS_LOGS, Asked, Site, clock
 from cdc_views.pages.wording import in_page_words
 
 with needs("`ui`", extra="ui"):
@@ -82,12 +82,13 @@ class UiApp:
             return await self._missing(request, None)
         if page == "nodes" and asked.text("part"):
             return HTMLResponse(await self._room.read(table.name, partial(self._site.nodes_part, table)))
-        if page == "tests" and asked.text("run") and request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            return self._problem(request, "Not from here", "Tests are run from their own page alone.", 403)
+        reads_all = bool(asked.text(READS_ALL.get(page, "")))
+        if reads_all and request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            return self._problem(request, "Not from here", "What reads a whole table begins on the table's own pages alone.", 403)
         more = {"done": _DONE.get(asked.text("done"), "")} if page == "quarantine" else None
         make = partial(self._site.page, table, page, asked, more=more)
         try:
-            text = await (self._room.look(make) if page in READS_LOGS else self._room.read(table.name, make))
+            text = await (self._room.look(make) if page in READS_LOGS and not reads_all else self._room.read(table.name, make))
         except KeyError as error:
             if error.args != (page,):
                 raise

@@ -21,7 +21,7 @@ from cdc_views.operations.status import status_of
 from cdc_views.pages import cells, rows
 from cdc_views.pages import waiting as waiting_events
 from cdc_views.pages.checking import checks_page
-from cdc_views.pages.columns import columns_page
+from cdc_views.pages.columns import columns_page, null_counts
 from cdc_views.pages.home import home_page
 from cdc_views.pages.instants import instants_page
 from cdc_views.pages.landings import landings_page, replicas_of
@@ -159,7 +159,8 @@ def _cell(site: Site, table: TableContext, asked: Asked, *, of_row: bool = False
 
 
 def _columns(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:
-    return {"columns": columns_page(table)}
+    counted = null_counts(table, as_of=asked.now) if asked.text(READS_ALL["columns"]) == "1" else None
+    return {"columns": columns_page(table, counted=counted)}
 
 
 def _instants(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:
@@ -189,7 +190,7 @@ def _quarantine(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]
 
 
 def _tests(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:
-    report = validate_table(table, as_of=asked.now, now=asked.now) if asked.text("run") == "1" else None
+    report = validate_table(table, as_of=asked.now, now=asked.now) if asked.text(READS_ALL["tests"]) == "1" else None
     return {"tests": checks_page(table, runs_of(table.project, "validate"), report)}
 
 
@@ -220,7 +221,9 @@ _FACTS: Mapping[str, Callable[[Site, TableContext, Asked], dict[str, Any]]] = {
     "proof": _proof,
 }
 READS_LOGS = frozenset({"columns", "landings", "quarantine", "proof"})
-"""Pages that open no engine."""
+"""Pages that open no engine, unless `READS_ALL` is asked for."""
+READS_ALL = {"columns": "nulls", "tests": "run"}
+"""Of a page, the parameter that makes it read the whole table."""
 
 
 def clock() -> int:
