@@ -62,6 +62,11 @@ def on_partition(schema: TableSchema, where: UserSql) -> UserSql | None:
     return UserSql(condition)
 
 
+def negated(where: UserSql) -> UserSql:
+    """Return the condition that holds where `where` is false; null stays null."""
+    return UserSql(exp.Not(this=exp.paren(where.tree.copy())))
+
+
 def _resolved(schema: TableSchema, node: exp.Expression) -> exp.Expression:
     if not isinstance(node, exp.Column):
         return node

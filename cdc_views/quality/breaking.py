@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.exact import rows_of
 from cdc_views.plan import names
@@ -11,6 +9,7 @@ from cdc_views.plan.build import Ask, build
 from cdc_views.plan.expr import Expr, UserSql, cols
 from cdc_views.plan.nodes import Aggregate, Ordered, Scan
 from cdc_views.plan.parts import Source
+from cdc_views.plan.where import negated
 from cdc_views.quality.checks import MOST_PLACES, key_text
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
@@ -38,9 +37,15 @@ def keys_of_rows(engine: Engine, sources: Sources, test: UserSql, *, as_of: int)
     """Return the keys of the first `MOST_PLACES` rows of the view for which `test` is false, as JSON."""
     relation = sources.raw.relation
     key = tuple(column.name for column in relation.schema.row_key)
-    broken = UserSql(exp.Not(this=exp.paren(test.tree.copy())))
     ask = Ask(
-        relation, as_of=as_of, columns=key, where=broken, limit=MOST_PLACES, is_exact=True, is_ordered=True, split=sources.split()
+        relation,
+        as_of=as_of,
+        columns=key,
+        where=negated(test),
+        limit=MOST_PLACES,
+        is_exact=True,
+        is_ordered=True,
+        split=sources.split(),
     )
     rows = rows_of(relation, key, engine.rows(build(ask), sources))
     return [key_text(relation.schema.row_key, [row[name] for name in key]) for row in rows]
