@@ -20,7 +20,7 @@ def view_statement(view: ViewDefinition, *, dialect_name: str, table_sql: Callab
         note = f"{table}{STANDS_FOR}"
     if view.followed is not None:
         state = StateSql(table_sql(view.followed.location), view.followed.reads)
-        note = "reads the state, and what landed since it was last brought up to date; `cdc-views materialize` keeps both short"
+        note = "reads the state, and what landed since it was last brought up to date: `cdc-views materialize` keeps that little"
     return generate(
         view.raw.relation,
         dialect_name=dialect_name,

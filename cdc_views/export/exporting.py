@@ -16,7 +16,7 @@ ROLES = {Role.PARTITION: "partition key", Role.CLUSTERING: "clustering key", Rol
 
 def grain(schema: TableSchema) -> str:
     """Return a sentence: what one row of a table's view is."""
-    statics = ", and one per partition without a row that has live static columns" if schema.statics else ""
+    statics = ", and one per partition that has live static columns but no row" if schema.statics else ""
     return f"One row per ({', '.join(column.name for column in schema.row_key)}){statics}."
 
 

@@ -31,8 +31,11 @@ from cdc_views.plan.where import on_partition
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
-_PLAIN = "rows of the state that show at any time"
-_JUDGED = "rows of the state that the clock may hide"
+_OF_STATE = {
+    Source.PLAIN: ("lasting_rows", "rows of the state that never expire"),
+    Source.JUDGED: ("expiring_rows", "rows of the state that may expire"),
+}
+"""Names and notes of the steps that show a state's rows."""
 
 
 class Tells(Flag):
@@ -133,7 +136,7 @@ def _shown(reduction: Reduction, showing: Showing, *, joins_fully: bool) -> Node
         has_table = reduction.relation.is_whole_row and (reduction.events is None or reduction.events.have_truncates)
         table = reduce_table(reduction) if has_table else None  # S6
         parts.insert(0, show(showing, rows=reduce_rows(reduction), partitions=partitions, table=table))
-    return together("touched_and_untouched", parts)
+    return together("touched_and_untouched", parts, grain="row of the view")
 
 
 def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
@@ -146,8 +149,8 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
         part = replace(settled, is_plain=place.is_plain)
         # show before joining: Spark reads whole structs that pass through a join
         rows = show(part, rows=_stored_rows(reduction, place), partitions=None, table=None)
-        note = _PLAIN if place.is_plain else _JUDGED
-        shown.append(replace(rows, name=f"{place.label}_rows", notes=noted(note, rows.notes)))
+        name, note = _OF_STATE[place]
+        shown.append(replace(rows, name=name, notes=noted(note, rows.notes)))
     if not shown:
         return []
     # one join for both: the other side is read once; Spark joins each part, but broadcasts the other side once
@@ -203,13 +206,13 @@ def _finished(ask: Ask, shown: Node, *, asked: tuple[Column, ...]) -> Node:
     outputs |= {f"_sort_{i}": col(_sorted_by(schema.column(name))) for i, (name, _) in enumerate(ask.order_by)}
     if ask.is_ordered:
         outputs |= {f"_order_{i}": col(names.identity(c)) for i, c in enumerate(schema.row_key)}
-    result: Node = Select("result", "visible row", shown, tuple(outputs.items()), ask.where)
+    result: Node = Select("result", "row of the view", shown, tuple(outputs.items()), ask.where)
     if ask.is_ordered:
         by += tuple((f"_order_{i}", c.descending) for i, c in enumerate(schema.row_key))
         by += tuple((name, False) for name in spans[:1])
-        result = Ordered("ordered", "visible row", result, by, ask.limit, ask.offset)
+        result = Ordered("ordered", "row of the view", result, by, ask.limit, ask.offset)
     elif ask.limit is not None:
-        result = Ordered("limited", "visible row", result, (), ask.limit)
+        result = Ordered("limited", "row of the view", result, (), ask.limit)
     return result
 
 

@@ -23,12 +23,14 @@ from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
 _SINCE = "what landed after the state"
-_BASE = "the state's rows, as facts (M1)"
-_TOUCHED_ROWS = "the keys that it names"
+_BASE = "rows of the state, which are facts again (M1)"
+_TWICE = "one that stands twice changes nothing (M1)"
+_TOUCHED_ROWS = "the keys of what landed after the state"
+_STATICS = "the state keeps static cells apart from rows: partitions with some are reduced on each read (W3)"
 _TOUCHED_PARTITIONS = "deletions are about all rows of their partition (D2)"
 _TOUCHED_BY_STATICS = "deletions and static cells are about all rows of their partition (D2, W3)"
-_READ_AGAIN = "what facts touch is reduced again"
-_PASSED = "what no fact touches passes"
+_READ_AGAIN = "to be reduced with what landed after the state"
+_PASSED = "rows without newer facts stay as they are"
 
 Scans = list[tuple[tuple[FactKind, ...], Source]]
 """Kinds of facts, and the source to scan them in."""
@@ -143,7 +145,7 @@ class Reduction:
         if self._has_touched_partitions:
             # D2, W3: a deletion or a static is about every row of its partition; M1: reading a row twice changes nothing
             parts.append(self._joined(base, self._touched_partitions(), kind=JoinKind.SEMI))
-        return UnionAll(name, base.grain, tuple(parts))
+        return UnionAll(name, base.grain, tuple(parts), notes=noted(_TWICE))
 
     def scan(
         self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None, source: Source = Source.ALL
@@ -223,8 +225,12 @@ class Reduction:
         """Return the row keys or partitions of facts, one row per fact, for semi and anti joins."""
         columns = cols(self.identities(kind))
         named = [(f"{name}_by_{source.label}_facts" if scans[1:] else name, kinds, source) for kinds, source in scans]
-        keys = [self.scan(step, kinds=kinds, columns=columns, source=source) for step, kinds, source in named]
+        keys = [self._keys_in(step, kinds, columns, source) for step, kinds, source in named]
         return replace(together(name, keys), notes=noted(note))
+
+    def _keys_in(self, name: str, kinds: tuple[FactKind, ...], columns: Named, source: Source) -> Node:
+        is_stored = source in (Source.PLAIN, Source.JUDGED) and kinds == (FactKind.STATIC,)
+        return replace(self.scan(name, kinds=kinds, columns=columns, source=source), notes=noted(_STATICS if is_stored else ""))
 
     @property
     def _parts(self) -> Parts:

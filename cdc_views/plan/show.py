@@ -53,10 +53,10 @@ from cdc_views.storage.relation import Relation
 _COVERED = StepNote("_scope: when it was last deleted (D2)", names.SCOPE)
 _COVERED_BY_TRUNCATE = StepNote("_scope: when it was last deleted or truncated (D2, S6)", names.SCOPE)
 _CLOCK = StepNote("_clock: the least rank of an expiring cell that still lives (C4)", names.CLOCK)
-_LIVES = "lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones"
+_LIVES = "lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones"
 _JUDGED = f"a cell shows if no deletion covers it (D1) and it {_LIVES}"
-_SETTLED = f"a cell shows if it {_LIVES}; deletions were applied"
-_SETTLED_ELEMENTS = f"an element shows if it {_LIVES}; deletions were applied"
+_SETTLED = f"a cell shows if it {_LIVES}; the state has applied deletions"
+_SETTLED_ELEMENTS = f"an element shows if it {_LIVES}; the state has applied deletions"
 _EXISTS = "a row exists if its marker _live or any cell shows (W2)"
 _EXISTS_BY_MARKER = "a row exists if its last write is newer than _scope (S1); older cells become null (D1)"
 _STATIC_ONLY = "_has_row tells whether a row of its partition exists (W3)"
@@ -352,7 +352,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     columns = (*cols(every.output()), (names.HAS_ROW, has_row))
     told = Select("rows_and_whether_alone", every.grain, every, columns, notes=noted(_STATIC_ONLY))
     shown = either(col(names.IS_ROW), ~col(names.HAS_ROW))
-    return Select("shown_rows", "visible row", told, cols(every.output()), shown, notes=noted(_SHOWN_ALONE))
+    return Select("shown_rows", "row of the view", told, cols(every.output()), shown, notes=noted(_SHOWN_ALONE))
 
 
 def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) -> Select:

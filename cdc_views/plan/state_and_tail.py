@@ -22,7 +22,7 @@ from cdc_views.storage.relation import Relation
 STATE, RAW = Source.BASE, Source.TAIL
 """The sources of the plan's scans: the state, all of it, and the raw table, all of it."""
 _OF_STATE = "the winners of all that the state covers, in its newest version"
-_OF_TAIL = "facts that the state has too change nothing (M1), so the bound may be too early, but never too late"
+_OF_TAIL = "what landed since, and what has no landing time; facts that the state has as well change nothing (M1)"
 _PURGED = "a fact written at or before what its partition purged came too late (M2)"
 
 

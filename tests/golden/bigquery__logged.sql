@@ -19,7 +19,7 @@ WITH latest_rows AS (
     (SELECT MAX(_item) FROM UNNEST([_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')]) AS _item) AS _scope
   FROM latest_rows
 )
-/* one row per visible row: a row exists if its last write is newer than _scope (S1); older cells become null (D1) */
+/* one row per row of the view: a row exists if its last write is newer than _scope (S1); older cells become null (D1) */
 SELECT
   id,
   CASE WHEN _scope IS NULL OR state.written > _scope THEN state.value END AS state,

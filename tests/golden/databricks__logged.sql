@@ -14,7 +14,7 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 )
-/* one row per visible row: a row exists if its last write is newer than _scope (S1); older cells become null (D1) */
+/* one row per row of the view: a row exists if its last write is newer than _scope (S1); older cells become null (D1) */
 SELECT
   id,
   CASE WHEN _scope IS NULL OR state.written > _scope THEN state.value END AS state,

@@ -1,4 +1,4 @@
--- shop.orders: the latest cell of every column, one row per (shop, day), and one per partition without a row that has live static columns (W3)
+-- shop.orders: the latest cell of every column, one row per (shop, day), and one per partition that has live static columns but no row (W3)
 -- by cdc-views, rules (C2, D1, ...) in docs/reference/semantics.md, raw layout 1
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
@@ -90,7 +90,7 @@ WITH latest_rows AS (
   LEFT JOIN latest_partitions AS r
     ON l.shop = r.shop
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     shop, day, _live, total, title, _scope, _clock,
     (_scope IS NULL OR total[1] > _scope) AND (total[2] < -9223372036854775806 OR total[2] BETWEEN _clock AND -1) AS _shows_total,
@@ -109,7 +109,7 @@ WITH latest_rows AS (
     ((_scope IS NULL OR _live[1] > _scope) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1))
     OR _shows_total
 ), judged_partitions AS (
-  /* one row per partition: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones */
+  /* one row per partition: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     shop, title,
     (_partition_deleted IS NULL OR title[1] > _partition_deleted)
@@ -140,7 +140,7 @@ WITH latest_rows AS (
     MAX(CASE WHEN _is_row THEN 1 ELSE 0 END) OVER (PARTITION BY shop) = 1 AS _has_row
   FROM rows_and_static_rows
 )
-/* one row per visible row: a partition's static columns show alone if it has no row (W3) */
+/* one row per row of the view: a partition's static columns show alone if it has no row (W3) */
 SELECT
   _view_shop AS shop, _view_day AS day, title, total
 FROM rows_and_whether_alone

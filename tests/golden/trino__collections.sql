@@ -93,7 +93,7 @@ WITH latest_rows AS (
   LEFT JOIN cells_prices AS r
     ON l.id IS NOT DISTINCT FROM r.id
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the lowest ranks never expire, other negative ones live from the clock's on, ranks from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     id, _live,
     FILTER(
@@ -115,7 +115,7 @@ WITH latest_rows AS (
     _scope, _clock
   FROM covered_rows
 )
-/* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
+/* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
 SELECT
   id,
   CASE WHEN COALESCE(CARDINALITY(_cells_lines), 0) <> 0 THEN TRANSFORM(_cells_lines, _item -> _item[5]) END AS lines,

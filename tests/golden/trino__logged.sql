@@ -31,7 +31,7 @@ WITH latest_rows AS (
     ARRAY_MAX(FILTER(ARRAY[_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')], _item -> _item IS NOT NULL)) AS _scope
   FROM latest_rows
 )
-/* one row per visible row: a row exists if its last write is newer than _scope (S1); older cells become null (D1) */
+/* one row per row of the view: a row exists if its last write is newer than _scope (S1); older cells become null (D1) */
 SELECT
   id,
   CASE WHEN _scope IS NULL OR state[1] > _scope THEN state[3] END AS state,
