@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cdc_views.engines.base import ViewDefinition
-from cdc_views.sql import STANDS_FOR, StateSql, ViewSql, generate
+from cdc_views.sql import StateSql, ViewSql, generate
 from cdc_views.storage.places import place_of
 
 EVENTS_NOTE = "reads the events themselves; cdc-views copies nothing"
@@ -16,8 +16,8 @@ def view_statement(view: ViewDefinition, *, dialect_name: str, table_sql: Callab
     state, events = None, view.events
     table = table_sql(view.raw.location if events is None else events.location)
     note = "" if events is None else EVENTS_NOTE
-    if events is None and table == place_of(view.raw.location).name:  # no engine of the project knows where it is
-        note = f"{table}{STANDS_FOR}"
+    # a bare name: no engine of the project knows where the table is
+    is_stand_in = events is None and view.followed is None and table == place_of(view.raw.location).name
     if view.followed is not None:
         state = StateSql(table_sql(view.followed.location), view.followed.reads)
         note = "reads the state, and what landed since it was last brought up to date: `cdc-views materialize` keeps that little"
@@ -27,6 +27,7 @@ def view_statement(view: ViewDefinition, *, dialect_name: str, table_sql: Callab
         strategy=view.strategy.value,
         view=ViewSql(view.schema, view.name, view.catalog, view.owner),
         table=table,
+        stand_in=table if is_stand_in else "",
         note=note,
         state=state,
         events=None if events is None else events.plan,

@@ -42,11 +42,10 @@ class ViewText:
 
 @dataclass(frozen=True, slots=True)
 class NullCounts:
-    """The rows of the view at an instant (epoch seconds), and in how many of them each column that is no key is null."""
+    """The rows of the view, and in how many of them each column that is no key is null."""
 
     rows: int
     nulls: Mapping[str, int]
-    as_of: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def null_counts(table: TableContext, *, as_of: int) -> NullCounts:
     place = exp.Table(**dict(zip(("this", "db", "catalog"), parts, strict=False)))
     query = exp.select(exp.alias_(exp.Count(this=exp.Star()), "rows"), *counts).from_(place)
     (row,) = run_statement(table.project, query.sql(dialect=dialect), as_of=as_of)
-    return NullCounts(row["rows"], {name: row["rows"] - row[f"n{n}"] for n, name in enumerate(others)}, as_of)
+    return NullCounts(row["rows"], {name: row["rows"] - row[f"n{n}"] for n, name in enumerate(others)})
 
 
 def _text(table: TableContext, dialect: str) -> ViewText:

@@ -134,13 +134,13 @@ class Reduction:
             return scan(name, source=self.rows_from)
         if not is_of_rows or self.split is None:
             return scan(name, source=self.others_from or (Source.ALL if self.split is None else Source.OTHERS))
-        base = replace(scan(f"{name}_of_base", source=Source.BASE), notes=noted(_BASE))
+        base = scan(f"{name}_of_base", source=Source.BASE, note=_BASE)
         if not self.is_touched:
             return base
         parts: list[Node] = []
         if self.split.has(Source.FRESH):
             # M1: the base's winners and newer facts reduce to the same row as all of raw
-            parts.append(replace(scan(f"{name}_since", source=Source.FRESH), notes=noted(_SINCE)))
+            parts.append(scan(f"{name}_since", source=Source.FRESH, note=_SINCE))
             parts.append(self._joined(base, self._touched_rows(), kind=JoinKind.SEMI))
         if self._has_touched_partitions:
             # D2, W3: a deletion or a static is about every row of its partition; M1: reading a row twice changes nothing
@@ -148,7 +148,14 @@ class Reduction:
         return UnionAll(name, base.grain, tuple(parts), notes=noted(_TWICE))
 
     def scan(
-        self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None, source: Source = Source.ALL
+        self,
+        name: str,
+        *,
+        kinds: Iterable[FactKind],
+        columns: Named,
+        where: Expr | None = None,
+        source: Source = Source.ALL,
+        note: str = "",
     ) -> Scan:
         """Return the facts of some kinds in one source."""
         wanted = tuple(kinds)
@@ -162,7 +169,7 @@ class Reduction:
             landed = col(names.LANDED) <= Friendly(Lit(self.landed_as_of), Scalar(Kind.INSTANT))
         mine = self.partition_where if wanted != (FactKind.TABLE,) else None  # S6: a truncate has no key
         grain = f"fact ({', '.join(kind.value for kind in wanted)})"
-        return Scan(name, grain, columns, both(kind_is, mine, landed, where), source, wanted)
+        return Scan(name, grain, columns, both(kind_is, mine, landed, where), source, wanted, notes=noted(note))
 
     def in_time(self, written: Expr) -> Expr | None:
         """Return whether a fact with this write time counts; None if every fact does."""
@@ -225,12 +232,11 @@ class Reduction:
         """Return the row keys or partitions of facts, one row per fact, for semi and anti joins."""
         columns = cols(self.identities(kind))
         named = [(f"{name}_by_{source.label}_facts" if scans[1:] else name, kinds, source) for kinds, source in scans]
-        keys = [self._keys_in(step, kinds, columns, source) for step, kinds, source in named]
+        keys = [
+            self.scan(step, kinds=kinds, columns=columns, source=source, note=_STATICS if kinds == (FactKind.STATIC,) else "")
+            for step, kinds, source in named
+        ]
         return replace(together(name, keys), notes=noted(note))
-
-    def _keys_in(self, name: str, kinds: tuple[FactKind, ...], columns: Named, source: Source) -> Node:
-        is_stored = source in (Source.PLAIN, Source.JUDGED) and kinds == (FactKind.STATIC,)
-        return replace(self.scan(name, kinds=kinds, columns=columns, source=source), notes=noted(_STATICS if is_stored else ""))
 
     @property
     def _parts(self) -> Parts:
@@ -272,6 +278,5 @@ class Reduction:
             # every partition may have static cells
             is_small = is_small and not self._has_statics
         on, columns = touched.output(), cols(rows.output(), "l")
-        note = _PASSED if kind is JoinKind.ANTI else _READ_AGAIN
-        joined = Join(name, rows.grain, rows, touched, kind, on, columns, is_null_safe=True, is_right_small=is_small)
-        return replace(joined, notes=noted(note))
+        notes = noted(_PASSED if kind is JoinKind.ANTI else _READ_AGAIN)
+        return Join(name, rows.grain, rows, touched, kind, on, columns, is_null_safe=True, is_right_small=is_small, notes=notes)

@@ -11,6 +11,7 @@ What an engine runs at once may also be reduced `by_event` (`plan.events`). That
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
@@ -98,8 +99,11 @@ def lowered(root: Node, *, strategy: str = "aggregate") -> Node:
 def shared(root: Node) -> Node:
     """Return the plan with one node in the place of equal ones."""
     known: dict[object, Node] = {}
+    named = Counter(node.name for node in in_order(root))
 
     def one_of(_: Node, new: Node) -> Node:
+        if named[new.name] == 1:  # the expressions of a wide table take long to hash
+            return new
         own = tuple(getattr(new, part.name) for part in fields(new) if part.name not in _BELOW)
         return known.setdefault((type(new), own, tuple(map(id, new.sources()))), new)
 

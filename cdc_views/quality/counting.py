@@ -68,14 +68,12 @@ def counts(engine: Engine, sources: Sources, *, as_of: int, wanted: Mapping[str,
     counted = [first, *shown, *(replace(check, broken=broken) for check, broken in stored.items())]
     if why_unreadable(counted):
         return counted
-    where: dict[str, list[str]] = {}
-    for check in (each for each in counted if each.broken):
-        if check.name in wanted:
-            where[check.name] = keys_of_rows(engine, sources, wanted[check.name][0], as_of=as_of)
-        for source, checks in places.items():
-            same = next((broken for known, broken in checks.items() if known.name == check.name), None)
-            if same is not None and found[_column(check, source)]:
-                where[check.name] = [*where.get(check.name, ()), *keys_of_facts(engine, sources, source, same)]
+    failed = [check.name for check in shown if check.broken and check.name in wanted]
+    where = {name: keys_of_rows(engine, sources, wanted[name][0], as_of=as_of) for name in failed}
+    for source, checks in places.items():
+        for check, broken in checks.items():
+            if found[_column(check, source)]:
+                where.setdefault(check.name, []).extend(keys_of_facts(engine, sources, source, broken))
     return [replace(check, where=tuple(where.get(check.name, ())[:MOST_PLACES])) for check in counted]
 
 

@@ -23,9 +23,6 @@ from cdc_views.storage.shown_relation import casts_of
 
 __all__ = ["StateSql", "ViewSql", "check_names", "events_sql", "generate", "outputs_sql", "query_sql", "rows_sql", "shared_sql"]
 
-STANDS_FOR = " stands for your raw table"
-"""The end of a note that is too short for a line of its own: of a name that is not known to be right."""
-
 
 def query_sql(
     ask: Ask,
@@ -74,6 +71,7 @@ def generate(
     strategy: str,
     view: ViewSql,
     table: str,
+    stand_in: str = "",
     note: str = "",
     tables: Mapping[Source, str] | None = None,
     split: Parts | None = None,
@@ -83,7 +81,8 @@ def generate(
 ) -> str:
     """Return the CREATE VIEW statement of a merged view, with a header that explains it.
 
-    `note` is a further line of the header; `tables` and `split` belong to a state (`Ask.split`), of which they name files.
+    `stand_in` is a name for the raw table that nobody knows to be right; `note` is a further line of the header; `tables` and
+    `split` belong to a state (`Ask.split`), of which they name files.
     `state` is one that the view reads by its name, beside what landed since. `events` is the plan over the events of
     an external table, `table`. With style `macros`, the statements of the definitions in the view's schema stand before the
     view's. Raises `UnsupportedError` for names that the dialect's views cannot hold, and for a dialect without macros.
@@ -102,11 +101,13 @@ def generate(
         merged = _query(ask, target, strategy, table, tables)
     query = target.printed(_named(ask, merged, output_names(ask)))
     notes, layout = ((note,), None) if events is not None else ((note_on(strategy), note), LAYOUT_VERSION)
-    created = _created(view, target, query, relation=relation, notes=notes, layout=layout)
+    created = _created(view, target, query, relation=relation, notes=notes, layout=layout, stand_in=stand_in)
     return created if macros is None else ";\n\n".join([*macros.statements(target).values(), created])
 
 
-def _created(view: ViewSql, target: Dialect, query: str, *, relation: Relation, notes: Sequence[str], layout: int | None) -> str:
+def _created(
+    view: ViewSql, target: Dialect, query: str, *, relation: Relation, notes: Sequence[str], layout: int | None, stand_in: str
+) -> str:
     """The statement that creates a view of a query."""
     around = {part: identifier(name) for part, name in (("db", view.schema), ("catalog", view.catalog)) if name}
     place = exp.Table(this=identifier(view.name), **around)
@@ -120,8 +121,8 @@ def _created(view: ViewSql, target: Dialect, query: str, *, relation: Relation, 
         grain=_comment(", ".join(c.name for c in relation.schema.row_key)),
         has_statics=bool(relation.schema.statics),
         layout=layout,
-        stands_for=_comment(notes[-1]) if notes[-1].endswith(STANDS_FOR) else "",
-        notes=[_comment(text) for text in notes if text and not text.endswith(STANDS_FOR)],
+        stand_in=_comment(stand_in),
+        notes=[_comment(text) for text in notes if text],
     )
 
 

@@ -82,7 +82,7 @@ class UiApp:
             return await self._missing(request, None)
         if page == "nodes" and asked.text("part"):
             return HTMLResponse(await self._room.read(table.name, partial(self._site.nodes_part, table)))
-        reads_all = bool(asked.text(READS_ALL.get(page, "")))
+        reads_all = page in READS_ALL and bool(asked.text(READS_ALL[page]))
         if reads_all and request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             return self._problem(request, "Not from here", "What reads a whole table begins on the table's own pages alone.", 403)
         more = {"done": _DONE.get(asked.text("done"), "")} if page == "quarantine" else None
