@@ -132,6 +132,14 @@ def size_of(location: str) -> int:
     return place.stat().st_size if isinstance(place, Path) else known_size(cast("StorePath", place))
 
 
+def sizes_of(locations: Iterable[str]) -> dict[str, int]:
+    """Return the bytes of each of some data files; raises `OSError` if any is gone, as `size_of` does."""
+    paths = list(locations)
+    # threads for files of this machine take a hundred times as long as to ask for their sizes
+    sizes = at_once(size_of, paths) if any(map(is_url, paths)) else map(size_of, paths)
+    return dict(zip(paths, sizes, strict=True))
+
+
 @contextmanager
 def reading(place: Place) -> Iterator[IO[bytes]]:
     """Yield a file to read from its beginning to its end, in memory that does not grow with it."""

@@ -105,6 +105,12 @@ def column_of(name: str) -> Column:
     return F.col(_quoted(name))
 
 
+def named(name: str, shown: str, *, cast: str | None = None) -> str:
+    """Return the text of a column under another name, cast to a type of Spark if one is given."""
+    value = _quoted(name) if cast is None else f"CAST({_quoted(name)} AS {cast})"
+    return f"{value} AS {_quoted(shown)}"
+
+
 def _quoted(name: str) -> str:
     return identifier(name).sql(dialect="spark")
 

@@ -32,7 +32,7 @@ from cdc_views.engines.view_text import view_statement
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.model.catalog_names import CatalogName, quoted
 from cdc_views.model.strategy import Strategy
-from cdc_views.plan.build import build, output_names
+from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import Choice, choose, lowered
 from cdc_views.sql import query_sql
@@ -42,7 +42,7 @@ from cdc_views.storage.relation import RawTable
 from cdc_views.storage.shown_relation import casts_of
 from cdc_views_spark import catalogs
 from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, is_by_event, spread_of, tasks_of
-from cdc_views_spark.compile import Compiler, column_of
+from cdc_views_spark.compile import Compiler, named
 from cdc_views_spark.config import SparkConfig
 from cdc_views_spark.executors import has_arrow
 from cdc_views_spark.in_place import InPlace
@@ -103,13 +103,12 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine, CatalogEngine):
         facts = Facts.of(self._session, read)
         ask = facts.known(ask_of(read))
         if read.strategy is Strategy.KERNEL:
-            shown = self._kernel_frame(facts, read)
+            shown = self._kernel_frame(facts, read, ask)
         else:  # `auto` too: Spark pushes filters and columns of a frame into a plan
             plan = lowered(build(ask), strategy=choose(read.strategy.value, of_events=is_by_event(ask)).strategy)
             shown = Compiler(facts.by_source()).dataframe(plan)
         casts = {user: kind.sql(dialect="spark") for user, kind in casts_of(read.raw.relation).items()}
-        columns = ((user, column_of(name)) for user, name in output_names(ask))
-        return shown.select(*((c.cast(casts[user]) if user in casts else c).alias(user) for user, c in columns))
+        return shown.selectExpr(*(named(name, user, cast=casts.get(user)) for user, name in output_names(ask)))
 
     def run_statement(self, asked: StatementRead) -> StatementRows:
         # Spark pushes the statement's filters and columns into a plan, not into the kernel
@@ -117,8 +116,8 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine, CatalogEngine):
         frames = dict(zip(asked.reads, map(self.frame, reads), strict=True))
         return run_over(self._session, asked, frames)
 
-    def _kernel_frame(self, facts: Facts, read: Read) -> DataFrame:
-        self._choice(facts, read)  # raises if executors cannot run it
+    def _kernel_frame(self, facts: Facts, read: Read, ask: Ask) -> DataFrame:
+        chosen(facts, read.strategy, kernel_bytes=self._kernel_bytes, ask=ask)  # raises if executors cannot run it
         if not facts.are_opened:
             told = "a DataFrame takes strategy kernel only in a local session, of files on a local disk"
             raise UnsupportedError(told, remedy="use `query`, or another strategy")

@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from cdc_views.engines.snapshot import unread
 from cdc_views.storage.delta_paths import paths_by_name
 from cdc_views.storage.delta_tables import opened
-from cdc_views.storage.places import at_once, size_of
+from cdc_views.storage.places import sizes_of
 from cdc_views.storage.relation import RawTable
 
 _MOST_NAMED = 1_000
@@ -50,7 +50,7 @@ def raw_files(raw: RawTable, *, version: int | None = None) -> RawFiles | None:
 def bytes_of(paths: tuple[str, ...]) -> int | None:
     """Return the bytes of some files; None if any is gone."""
     try:
-        return sum(at_once(size_of, paths))
+        return sum(sizes_of(paths).values())
     except OSError:  # the read itself says which
         return None
 

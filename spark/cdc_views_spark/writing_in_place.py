@@ -17,7 +17,7 @@ from cdc_views.engines.buckets import by_bucket
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.plan.compact import Step, coarser
 from cdc_views.plan.parts import Part, Source
-from cdc_views.storage.places import at_once, size_of
+from cdc_views.storage.places import sizes_of
 from cdc_views_spark.choosing import BYTES_PER_TASK, Facts, spread_of
 from cdc_views_spark.executors import are_this_python
 from cdc_views_spark.spreading import spread
@@ -82,9 +82,8 @@ def _of_buckets(write: StateWrite, sizes: Mapping[str, int]) -> list[Sources]:
 
 def _sizes(sources: Sources) -> dict[str, int] | None:
     """The bytes of each file; None if any is gone: the write itself says which."""
-    paths = sources.parts.of(Part).paths
     try:
-        return dict(zip(paths, at_once(size_of, paths), strict=True))
+        return sizes_of(sources.parts.of(Part).paths)
     except OSError:
         return None
 
