@@ -15,3 +15,4 @@ compile pyproject.toml --extra sqlmesh --output-file requirements/sqlmesh.txt  #
 compile pyproject.toml requirements/airflow.in --output-file requirements/airflow.txt  # as are the orchestrators
 compile pyproject.toml requirements/dagster.in --output-file requirements/dagster.txt
 compile requirements/pg_dump.in --output-file requirements/pg_dump.txt
+compile requirements/paimon.in --output-file requirements/paimon.txt  # a table that tests/bench/paimon.py compares with

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -32,7 +33,7 @@ BYTES_PER_TASK = 16_000_000
 """A task holds its facts in memory, some ten times the bytes of the files. Fewer bytes need no shuffle: one task takes all."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """The facts of a read: those of `sources`, or all of raw. `files` are raw's, unless a state holds the facts."""
 
@@ -54,7 +55,7 @@ class Facts:
         files = raw_files(sources.raw, version=sources.raw_version) if sources.is_raw else None
         return cls(session, sources.raw, sources, files)
 
-    @property
+    @cached_property
     def bytes(self) -> int | None:
         """The bytes of the files; None if unknown."""
         if self.sources is None:
@@ -64,7 +65,7 @@ class Facts:
             return None if ours is None or self.files is None else ours + self.files.bytes
         return ours
 
-    @property
+    @cached_property
     def held_bytes(self) -> int | None:
         """The bytes of the facts that the kernel holds in memory at once; None if unknown.
 

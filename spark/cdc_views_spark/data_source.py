@@ -91,7 +91,7 @@ class Scan(DataSourceReader):  # type: ignore[misc]
         size = _size(name, snapshot, files)
         sql = shown_sql(snapshot, read)
         threads = min(os.cpu_count() or 1, 1 + size // _BYTES_PER_THREAD)
-        return cls(sql, schema_of(sql, files), files, threads)
+        return cls(sql, schema_of(sql, files, layout=read.raw.relation.arrow_schema()), files, threads)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         once = pa.RecordBatch.from_pydict({"once": [1]})

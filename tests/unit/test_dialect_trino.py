@@ -32,7 +32,7 @@ def tables() -> Iterator[TrinoTables]:
     ("sql", "answer"),
     [
         ("SELECT greatest(1, NULL) AS x", None),
-        ("SELECT array_max(filter(ARRAY[1, NULL, 3], _item -> _item IS NOT NULL)) AS x", 3),
+        ("SELECT array_max(filter(ARRAY[1, NULL, 3], _each -> _each IS NOT NULL)) AS x", 3),
         ("SELECT nan() = nan() AS x", False),
         ("SELECT ROW(1, NULL) IS NULL AS x", False),
         ("SELECT _x[1] AS x FROM UNNEST(ARRAY[ROW(ROW(7, 8))]) AS _rows(_x)", 7),

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from cdc_views.model.naming import held_name, physical_name
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf, is_text
-from cdc_views.sql.dialects.writing import Sql, function, identifier, number
+from cdc_views.sql.dialects.writing import EACH, Sql, each_element, function, identifier, is_present, number
 
 _BOUNDED = frozenset({Kind.TIMESTAMP, Kind.DATETIME, Kind.INSTANT, Kind.DATE})
 
@@ -27,17 +27,17 @@ def stored(value: Sql, kind: LogicalType) -> tuple[Sql, list[Sql]]:
     """
     match kind:
         case ListOf() | SetOf() | VectorOf():
-            item, within = stored(_item(), kind.element)
+            item, within = stored(each_element(), kind.element)
             if not (within or _shows_null(kind)):
                 return value, []
-            counted = exp.Case(ifs=[exp.If(this=_has_value(_item()), true=total(within))], default=number(1))
-            return _each(value, item, is_kept=_has_value(_item())), [_sum(value, counted)]
+            counted = exp.Case(ifs=[exp.If(this=is_present(each_element()), true=total(within))], default=number(1))
+            return _each(value, item, is_kept=is_present(each_element())), [_sum(value, counted)]
         case MapOf():
-            entry, within = _struct(_item(), [("key", kind.key), ("value", kind.value)])
+            entry, within = _struct(each_element(), [("key", kind.key), ("value", kind.value)])
             return (_each(value, entry), [_sum(value, total(within))]) if within else (value, [])
         case TupleOf() | Udt():
             struct, within = _struct(value, _parts(kind))
-            filled = exp.If(this=_has_value(value), true=struct)
+            filled = exp.If(this=is_present(value), true=struct)
             return (exp.Case(ifs=[filled]), within) if within else (value, [])
     return value, []
 
@@ -57,16 +57,8 @@ def _parts(kind: TupleOf | Udt) -> list[tuple[str, LogicalType]]:
     return [(named(name), part) for name, part in kind.fields]
 
 
-def _item() -> Sql:
-    return exp.column(identifier("_item"))
-
-
 def _field(value: Sql, name: str) -> Sql:
     return exp.Dot(this=value.copy(), expression=identifier(name))
-
-
-def _has_value(value: Sql) -> Sql:
-    return exp.Is(this=value.copy(), expression=exp.Not(this=exp.Null()))
 
 
 def _struct(value: Sql, parts: list[tuple[str, LogicalType]]) -> tuple[Sql, list[Sql]]:
@@ -80,7 +72,7 @@ def _struct(value: Sql, parts: list[tuple[str, LogicalType]]) -> tuple[Sql, list
 
 
 def _each(array: Sql, value: Sql, *, is_kept: Sql | None = None) -> Sql:
-    """`ARRAY(SELECT … FROM UNNEST(array) AS _item WITH OFFSET … ORDER BY _offset)`."""
+    """`ARRAY(SELECT … FROM UNNEST(array) AS _each WITH OFFSET … ORDER BY _offset)`."""
     query = exp.select(value).from_(_unnest(array, offset=identifier("_offset")))
     query = query.where(is_kept) if is_kept is not None else query
     ordered = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=True))
@@ -88,13 +80,13 @@ def _each(array: Sql, value: Sql, *, is_kept: Sql | None = None) -> Sql:
 
 
 def _sum(array: Sql, value: Sql) -> Sql:
-    """`(SELECT COALESCE(SUM(value), 0) FROM UNNEST(array) AS _item)`."""
+    """`(SELECT COALESCE(SUM(value), 0) FROM UNNEST(array) AS _each)`."""
     summed = function("COALESCE", function("SUM", value), number(0))
     return exp.paren(exp.select(summed).from_(_unnest(array)))
 
 
 def _unnest(array: Sql, *, offset: Sql | None = None) -> Sql:
-    return exp.Unnest(expressions=[array.copy()], alias=exp.TableAlias(columns=[identifier("_item")]), offset=offset)
+    return exp.Unnest(expressions=[array.copy()], alias=exp.TableAlias(columns=[identifier(EACH)]), offset=offset)
 
 
 def total(numbers: list[Sql]) -> Sql:

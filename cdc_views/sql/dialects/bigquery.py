@@ -24,7 +24,7 @@ from cdc_views.sql.dialects.lineage import Built, Raw
 from cdc_views.sql.dialects.macros import TEXT, WHOLE, WHOLE_DAYS, MacroForm
 from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import time_text
-from cdc_views.sql.dialects.writing import Sql, descending, function, identifier, is_present, number, text
+from cdc_views.sql.dialects.writing import EACH, Sql, descending, each_element, function, identifier, is_present, number, text
 
 _DELETIONS = ("_deleted", "deletion")
 """The last names in the paths of the raw layout's deletions: struct(written, at)."""
@@ -91,14 +91,14 @@ class BigQuery(BigQueryDocuments, StructDialect):
         return function("STRUCT", *(exp.alias_(part, identifier(name)) for name, part in parts))
 
     def array_max(self, array: Sql) -> Sql:
-        return exp.paren(exp.select(function("MAX", _item())).from_(_unnest(array)))
+        return exp.paren(exp.select(function("MAX", each_element())).from_(_unnest(array)))
 
     def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
         # a null array gives an empty one, which shows the same
-        return _array(array, _item(), where(_item()))
+        return _array(array, each_element(), where(each_element()))
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
-        return _array(array, value(_item()))
+        return _array(array, value(each_element()))
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
         # the latest struct, and any filtered one, by `ARRAY_AGG`: ANY_VALUE has skipped nulls only since 2024
@@ -211,17 +211,13 @@ def decimal_name(precision: int, scale: int) -> str:
     return "NUMERIC" if precision - scale <= 29 and scale <= 9 else "BIGNUMERIC"
 
 
-def _item() -> Sql:
-    return exp.column(identifier("_item"))
-
-
-def _unnest(array: Sql, alias: str = "_item") -> Sql:
+def _unnest(array: Sql, alias: str = EACH) -> Sql:
     return exp.Unnest(expressions=[array], alias=exp.TableAlias(columns=[identifier(alias)]))
 
 
 def _array(array: Sql, value: Sql, where: Sql | None = None) -> Sql:
     """A subquery over an array; only ORDER BY guarantees the order."""
-    source = exp.Unnest(expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset"))
+    source = exp.Unnest(expressions=[array], alias=exp.TableAlias(columns=[identifier(EACH)]), offset=identifier("_offset"))
     query = exp.select(value).from_(source)
     query = query.where(where) if where is not None else query
     query = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=True))
@@ -239,6 +235,6 @@ def bucket_of(digest: Sql, buckets: int) -> Sql:
 
 def _largest(array: Sql) -> Sql:
     """The largest deletion of an array by a scalar subquery; null without one."""
-    written, at = (exp.Dot(this=_item(), expression=identifier(n)) for n in ("written", "at"))
-    query = exp.select(_item()).from_(_unnest(array)).where(is_present(written.copy()))
+    written, at = (exp.Dot(this=each_element(), expression=identifier(n)) for n in ("written", "at"))
+    query = exp.select(each_element()).from_(_unnest(array)).where(is_present(written.copy()))
     return exp.paren(query.order_by(descending(written), descending(at)).limit(number(1)))

@@ -106,10 +106,7 @@ class ClickHouse(StructDialect):
 
     def collect(self, node: e.Agg) -> Sql:
         listed = self._counted("groupArray", [self.render(node.value)], node)
-        item = identifier("_item")
-        first = function("tupleElement", exp.column(item), number(1))
-        key = function("tuple", function("isNotNull", first), first.copy())
-        return function("arraySort", exp.Lambda(this=key, expressions=[item.copy()]), listed)
+        return function("arraySort", lambda_of(_key_first), listed)
 
     def _over(self, what: str, array: Sql, body: Callable[[Sql], Sql]) -> Sql:
         return self._own(what, lambda_of(body), array)
@@ -200,3 +197,9 @@ def _time_text(nanos: Sql) -> Sql:
     sign = function("if", exp.LT(this=nanos.copy(), expression=number(0)), text("-"), text(""))
     parts = [part(3600 * 10**9, 0), part(60 * 10**9, 60), part(10**9, 60), part(1, 10**9)]
     return function("printf", text("%s%02d:%02d:%02d.%09d"), sign, *parts)
+
+
+def _key_first(element: Sql) -> Sql:
+    """What an element sorts by: its first field, null first."""
+    first = function("tupleElement", element, number(1))
+    return function("tuple", function("isNotNull", first), first.copy())

@@ -18,7 +18,7 @@ from cdc_views.model.types import Kind, Scalar, is_reshaped
 from cdc_views.plan import expr as e
 from cdc_views.plan.order import BYTES, RANK, SHOWS, SHOWS_BODY, VALUE, WRITTEN, parts_of_shows
 from cdc_views.sql.dialects.decimals import DecimalDialect
-from cdc_views.sql.dialects.writing import Sql, identifier
+from cdc_views.sql.dialects.writing import EACH, Sql, identifier
 from cdc_views.sql.layout import printed
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class MacroDialect(DecimalDialect):
         """Whether an expression over `inside`, the element of a lambda or a value, may call a definition."""
         if self.macro_form is None or self.macro_form.within_lambdas or inside is None:
             return self.macro_form is not None
-        return not any(column.name == "_item" for column in inside.find_all(exp.Column))
+        return not any(column.name == EACH for column in inside.find_all(exp.Column))
 
     def _call(self, name: str, parameters: Parameters, body: e.Expr, note: str, args: list[Sql]) -> Sql:
         macros, self.macros = self.macros, None

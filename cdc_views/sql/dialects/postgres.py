@@ -22,7 +22,18 @@ from cdc_views.sql.dialects.base import first_field
 from cdc_views.sql.dialects.lineage import Built, Raw
 from cdc_views.sql.dialects.structs import StructDialect, ordered
 from cdc_views.sql.dialects.times import DAYS, YEARS, sign, within
-from cdc_views.sql.dialects.writing import Sql, descending, function, identifier, is_present, number, only_if, text
+from cdc_views.sql.dialects.writing import (
+    EACH,
+    Sql,
+    descending,
+    each_element,
+    function,
+    identifier,
+    is_present,
+    number,
+    only_if,
+    text,
+)
 
 _PLAN_FIELDS = {"written": "DECIMAL(38, 0)", "rank": "BIGINT", "size": "INT", "inclusive": "BOOLEAN", "bytes": "BYTEA"}
 """Types of the fields of every raw table; `numeric` holds both kinds of write times."""
@@ -153,22 +164,22 @@ class Postgres(StructDialect):
         return window
 
     def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
-        return self._array(array, _item(), where(_item()))
+        return self._array(array, each_element(), where(each_element()))
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
-        return self._array(array, value(_item()), None)
+        return self._array(array, value(each_element()), None)
 
     def _array(self, array: Sql, value: Sql, where: Sql | None) -> Sql:
         """`ARRAY(SELECT …)`; no ORDINALITY for composite elements, because it would split them into their fields."""
         query = exp.select(value).from_(_unnest(array))
         if self._is_json(e.Item()):
-            alias = exp.TableAlias(this=identifier("_items"), columns=[identifier("_item"), identifier("_offset")])
+            alias = exp.TableAlias(this=identifier("_elements"), columns=[identifier(EACH), identifier("_offset")])
             query = exp.select(value).from_(exp.Unnest(expressions=[array], alias=alias, offset=True))
             query = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=False))
         return function("ARRAY", query.where(where) if where is not None else query)
 
     def array_max(self, array: Sql) -> Sql:
-        return exp.paren(exp.select(function("MAX", _item())).from_(_unnest(array)))
+        return exp.paren(exp.select(function("MAX", each_element())).from_(_unnest(array)))
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
         # the alias alone is the whole element
@@ -202,11 +213,7 @@ def _cell_of(struct: e.Struct) -> e.Expr | None:
     return cell if struct.parts[0][0] in ("written", "rank") else None
 
 
-def _item() -> Sql:
-    return exp.column(identifier("_item"))
-
-
-def _unnest(array: Sql, alias: str = "_item") -> Sql:
+def _unnest(array: Sql, alias: str = EACH) -> Sql:
     return exp.Unnest(expressions=[array], alias=exp.TableAlias(this=identifier(alias)))
 
 

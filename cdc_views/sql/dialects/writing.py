@@ -50,10 +50,18 @@ def descending(value: Sql) -> exp.Ordered:
     return exp.Ordered(this=value, desc=True, nulls_first=False)
 
 
+EACH = "_each"
+"""What SQL calls the element that a lambda or a subquery over an array looks at."""
+
+
+def each_element() -> Sql:
+    """Return the element."""
+    return exp.column(identifier(EACH))
+
+
 def lambda_of(body: Callable[[Sql], Sql]) -> Sql:
-    """Return `_item -> body`."""
-    item = identifier("_item")
-    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])
+    """Return `_each -> body`."""
+    return exp.Lambda(this=body(each_element()), expressions=[identifier(EACH)])
 
 
 def number(value: int) -> Sql:
