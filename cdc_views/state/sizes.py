@@ -29,7 +29,7 @@ class Sizes:
     merge_share: float = 0.01
     at_once_share: float = 0.02
     most_runs: int = 8
-    worn_share: float = 0.06
+    worn_share: float = 0.08
     bytes_per_merged: int = 32
     bucket_bytes: int = 2 << 20
     most_small_digits: int = 6

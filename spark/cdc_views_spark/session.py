@@ -20,6 +20,10 @@ DELTA_JAR = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
 _SPARK_HAS = ("scala-library", "slf4j", "antlr4-runtime", "jackson")
 """Spark has its own Scala and logging; two versions clash."""
 
+_TRUSTED_ARROW = ("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false")
+"""Rows of the kernel come from this machine's tasks, and Spark asks for nulls itself: to check each access again is a thirteenth
+of a read."""
+
 
 def delta_jars() -> list[Path]:
     """Return the Delta jars, fetched on the first call; raises `EngineError` if that fails."""
@@ -80,6 +84,7 @@ def _settings(warehouse: Path, memory: str) -> dict[str, str]:
                 f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
                 "-XX:+UseParallelGC",
                 "-XX:-DontCompileHugeMethods",
+                *_TRUSTED_ARROW,
             ]
         ),
         "spark.driver.bindAddress": "127.0.0.1",

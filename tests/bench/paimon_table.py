@@ -1,4 +1,4 @@
-"""A Paimon table in pypaimon's own environment, driven by `paimon.py`: a command a line, its seconds back. Imports nothing of ours.
+"""A Paimon table in pypaimon's own environment, driven by `paimon.py`: a command a line, its seconds back.
 
 `write FILE` merges a Parquet file of rows into the table; `read FILE` writes its rows.
 """
