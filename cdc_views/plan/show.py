@@ -50,9 +50,9 @@ from cdc_views.plan.order import (
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
-_COVERED = StepNote("_last_deleted: when it was last deleted (D2)", names.SCOPE)
-_COVERED_BY_TRUNCATE = StepNote("_last_deleted: when it was last deleted or truncated (D2, S6)", names.SCOPE)
-_CLOCK = StepNote("_clock: the least rank of an expiring cell that still lives (C4)", names.CLOCK)
+_COVERED = StepNote("_last_deleted is when it was last deleted (D2)", names.SCOPE)
+_COVERED_BY_TRUNCATE = StepNote("_last_deleted is when it was last deleted or truncated (D2, S6)", names.SCOPE)
+_CLOCK = StepNote("_clock is the least rank of an expiring cell that still lives (C4)", names.CLOCK)
 _LIVES = "lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones"
 _JUDGED = f"a cell shows if no deletion covers it (D1) and it {_LIVES}"
 _SETTLED = f"a cell shows if it {_LIVES}; the state has applied deletions"

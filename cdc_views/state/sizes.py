@@ -31,7 +31,7 @@ class Sizes:
     most_runs: int = 8
     worn_share: float = 0.08
     bytes_per_merged: int = 32
-    bucket_bytes: int = 2 << 20
+    bucket_bytes: int = 3 << 19
     most_small_digits: int = 6
     large_bucket_bytes: int = 128 << 20
     run_digits: tuple[tuple[int, int], ...] = _RUN_DIGITS
@@ -40,7 +40,7 @@ class Sizes:
         """Return how many digits split a base of `size` bytes into buckets, of which a lookup of one key reads one.
 
         >>> [Sizes().digits_of_base(size << 20) for size in (1, 100, 400, 4_000, 40_000)]
-        [0, 5, 6, 6, 8]
+        [0, 6, 6, 6, 8]
         """
         small = min(self.most_small_digits, _halvings(size, self.bucket_bytes))
         return max(small, _halvings(size, self.large_bucket_bytes))
