@@ -71,9 +71,10 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _scope,
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices,
+    l._deleted AS _last_deleted,
     UNIX_SECONDS(CURRENT_TIMESTAMP()) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
@@ -83,42 +84,42 @@ WITH latest_rows AS (
   SELECT
     id, _live,
     ARRAY(
-      SELECT _item
-      FROM UNNEST(_cells_lines) AS _item WITH OFFSET AS _offset
+      SELECT _each
+      FROM UNNEST(_cells_lines) AS _each WITH OFFSET AS _offset
       WHERE
         (
-          COALESCE(GREATEST(_scope, _deletion_lines), _scope, _deletion_lines) IS NULL
-          OR _item.written > COALESCE(GREATEST(_scope, _deletion_lines), _scope, _deletion_lines)
+          COALESCE(GREATEST(_last_deleted, _deletion_lines), _last_deleted, _deletion_lines) IS NULL
+          OR _each.written > COALESCE(GREATEST(_last_deleted, _deletion_lines), _last_deleted, _deletion_lines)
         )
-        AND (_item.rank < -9223372036854775806 OR _item.rank BETWEEN _clock AND -1)
+        AND (_each.rank < -9223372036854775806 OR _each.rank BETWEEN _clock AND -1)
       ORDER BY _offset
     ) AS _cells_lines,
     ARRAY(
-      SELECT _item
-      FROM UNNEST(_cells_prices) AS _item WITH OFFSET AS _offset
+      SELECT _each
+      FROM UNNEST(_cells_prices) AS _each WITH OFFSET AS _offset
       WHERE
         (
-          COALESCE(GREATEST(_scope, _deletion_prices), _scope, _deletion_prices) IS NULL
-          OR _item.written > COALESCE(GREATEST(_scope, _deletion_prices), _scope, _deletion_prices)
+          COALESCE(GREATEST(_last_deleted, _deletion_prices), _last_deleted, _deletion_prices) IS NULL
+          OR _each.written > COALESCE(GREATEST(_last_deleted, _deletion_prices), _last_deleted, _deletion_prices)
         )
-        AND (_item.rank < -9223372036854775806 OR _item.rank BETWEEN _clock AND -1)
+        AND (_each.rank < -9223372036854775806 OR _each.rank BETWEEN _clock AND -1)
       ORDER BY _offset
     ) AS _cells_prices,
-    _scope, _clock
+    _last_deleted, _clock
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
 SELECT
   id,
-  CASE WHEN COALESCE(ARRAY_LENGTH(_cells_lines), 0) <> 0 THEN ARRAY(SELECT _item.value FROM UNNEST(_cells_lines) AS _item WITH OFFSET AS _offset ORDER BY _offset) END AS lines,
+  CASE WHEN COALESCE(ARRAY_LENGTH(_cells_lines), 0) <> 0 THEN ARRAY(SELECT _each.value FROM UNNEST(_cells_lines) AS _each WITH OFFSET AS _offset ORDER BY _offset) END AS lines,
   CASE
     WHEN COALESCE(ARRAY_LENGTH(_cells_prices), 0) <> 0
-    THEN ARRAY(SELECT STRUCT(_item.path AS key, _item.value AS value) FROM UNNEST(_cells_prices) AS _item WITH OFFSET AS _offset ORDER BY _offset)
+    THEN ARRAY(SELECT STRUCT(_each.path AS key, _each.value AS value) FROM UNNEST(_cells_prices) AS _each WITH OFFSET AS _offset ORDER BY _offset)
   END AS prices
 FROM judged_rows
 WHERE
   (
-    (_scope IS NULL OR _live.written > _scope)
+    (_last_deleted IS NULL OR _live.written > _last_deleted)
     AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
   OR COALESCE(ARRAY_LENGTH(_cells_lines), 0) <> 0

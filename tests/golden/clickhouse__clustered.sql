@@ -54,13 +54,13 @@ WITH latest_rows AS (
     ) AS title,
     max(_partition_deleted) AS _partition_deleted,
     arraySort(
-      _item -> tuple(isNotNull(tupleElement(_item, 1)), tupleElement(_item, 1)),
+      _each -> tuple(isNotNull(tupleElement(_each, 1)), tupleElement(_each, 1)),
       groupArrayIf(_ranges, tupleElement(_ranges, 1) IS NOT NULL)
     ) AS _ranges
   FROM partition_facts
   GROUP BY shop
 ), covered_rows AS (
-  /* one row per row key: _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
     l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     arrayReduce(
@@ -71,40 +71,40 @@ WITH latest_rows AS (
         arrayReduce(
           'max',
           arrayMap(
-            _item -> tupleElement(_item, 1),
+            _each -> tupleElement(_each, 1),
             arrayFilter(
-              _item -> CASE
-                WHEN tupleElement(tupleElement(_item, 2), 'size') <= 0
+              _each -> CASE
+                WHEN tupleElement(tupleElement(_each, 2), 'size') <= 0
                 THEN TRUE
-                WHEN l.day IS NULL AND tupleElement(tupleElement(_item, 2), 'day') IS NOT NULL
+                WHEN l.day IS NULL AND tupleElement(tupleElement(_each, 2), 'day') IS NOT NULL
                 THEN TRUE
-                WHEN l.day IS NOT NULL AND tupleElement(tupleElement(_item, 2), 'day') IS NULL
+                WHEN l.day IS NOT NULL AND tupleElement(tupleElement(_each, 2), 'day') IS NULL
                 THEN FALSE
-                WHEN l.day < tupleElement(tupleElement(_item, 2), 'day')
+                WHEN l.day < tupleElement(tupleElement(_each, 2), 'day')
                 THEN TRUE
-                WHEN l.day <> tupleElement(tupleElement(_item, 2), 'day')
+                WHEN l.day <> tupleElement(tupleElement(_each, 2), 'day')
                 THEN FALSE
-                ELSE tupleElement(tupleElement(_item, 2), 'inclusive')
+                ELSE tupleElement(tupleElement(_each, 2), 'inclusive')
               END
               AND CASE
-                WHEN tupleElement(tupleElement(_item, 3), 'size') <= 0
+                WHEN tupleElement(tupleElement(_each, 3), 'size') <= 0
                 THEN TRUE
-                WHEN l.day IS NULL AND tupleElement(tupleElement(_item, 3), 'day') IS NOT NULL
+                WHEN l.day IS NULL AND tupleElement(tupleElement(_each, 3), 'day') IS NOT NULL
                 THEN FALSE
-                WHEN l.day IS NOT NULL AND tupleElement(tupleElement(_item, 3), 'day') IS NULL
+                WHEN l.day IS NOT NULL AND tupleElement(tupleElement(_each, 3), 'day') IS NULL
                 THEN TRUE
-                WHEN l.day > tupleElement(tupleElement(_item, 3), 'day')
+                WHEN l.day > tupleElement(tupleElement(_each, 3), 'day')
                 THEN TRUE
-                WHEN l.day <> tupleElement(tupleElement(_item, 3), 'day')
+                WHEN l.day <> tupleElement(tupleElement(_each, 3), 'day')
                 THEN FALSE
-                ELSE tupleElement(tupleElement(_item, 3), 'inclusive')
+                ELSE tupleElement(tupleElement(_each, 3), 'inclusive')
               END,
               r._ranges
             )
           )
         )
       ]
-    ) AS _scope,
+    ) AS _last_deleted,
     toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows AS l
   LEFT JOIN latest_partitions AS r
@@ -112,8 +112,8 @@ WITH latest_rows AS (
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    shop, day, _live, total, title, _scope, _clock,
-    (_scope IS NULL OR tupleElement(total, 1) > _scope)
+    shop, day, _live, total, title, _last_deleted, _clock,
+    (_last_deleted IS NULL OR tupleElement(total, 1) > _last_deleted)
     AND (tupleElement(total, 2) < -9223372036854775806 OR tupleElement(total, 2) BETWEEN _clock AND -1) AS _shows_total,
     (_partition_deleted IS NULL OR tupleElement(title, 1) > _partition_deleted)
     AND (tupleElement(title, 2) < -9223372036854775806 OR tupleElement(title, 2) BETWEEN _clock AND -1) AS _shows_title
@@ -128,7 +128,7 @@ WITH latest_rows AS (
   FROM judged_rows
   WHERE
     (
-      (_scope IS NULL OR tupleElement(_live, 1) > _scope)
+      (_last_deleted IS NULL OR tupleElement(_live, 1) > _last_deleted)
       AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
     )
     OR _shows_total

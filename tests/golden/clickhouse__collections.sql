@@ -58,7 +58,7 @@ WITH latest_rows AS (
   SELECT
     id,
     arraySort(
-      _item -> tuple(isNotNull(tupleElement(_item, 1)), tupleElement(_item, 1)),
+      _each -> tuple(isNotNull(tupleElement(_each, 1)), tupleElement(_each, 1)),
       groupArray(tuple(_path_key, _path, tupleElement(_cell, 1), tupleElement(_cell, 2), tupleElement(_cell, 4)))
     ) AS _cells_lines
   FROM latest_lines_elements
@@ -100,15 +100,16 @@ WITH latest_rows AS (
   SELECT
     id,
     arraySort(
-      _item -> tuple(isNotNull(tupleElement(_item, 1)), tupleElement(_item, 1)),
+      _each -> tuple(isNotNull(tupleElement(_each, 1)), tupleElement(_each, 1)),
       groupArray(tuple(_path_key, _path_key, tupleElement(_cell, 1), tupleElement(_cell, 2), tupleElement(_cell, 4)))
     ) AS _cells_prices
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _scope,
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices,
+    l._deleted AS _last_deleted,
     toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
@@ -118,22 +119,22 @@ WITH latest_rows AS (
   SELECT
     id, _live,
     arrayFilter(
-      _item -> (
-        COALESCE(GREATEST(_scope, _deletion_lines), _scope, _deletion_lines) IS NULL
-        OR tupleElement(_item, 3) > COALESCE(GREATEST(_scope, _deletion_lines), _scope, _deletion_lines)
+      _each -> (
+        COALESCE(GREATEST(_last_deleted, _deletion_lines), _last_deleted, _deletion_lines) IS NULL
+        OR tupleElement(_each, 3) > COALESCE(GREATEST(_last_deleted, _deletion_lines), _last_deleted, _deletion_lines)
       )
-      AND (tupleElement(_item, 4) < -9223372036854775806 OR tupleElement(_item, 4) BETWEEN _clock AND -1),
+      AND (tupleElement(_each, 4) < -9223372036854775806 OR tupleElement(_each, 4) BETWEEN _clock AND -1),
       _cells_lines
     ) AS _cells_lines,
     arrayFilter(
-      _item -> (
-        COALESCE(GREATEST(_scope, _deletion_prices), _scope, _deletion_prices) IS NULL
-        OR tupleElement(_item, 3) > COALESCE(GREATEST(_scope, _deletion_prices), _scope, _deletion_prices)
+      _each -> (
+        COALESCE(GREATEST(_last_deleted, _deletion_prices), _last_deleted, _deletion_prices) IS NULL
+        OR tupleElement(_each, 3) > COALESCE(GREATEST(_last_deleted, _deletion_prices), _last_deleted, _deletion_prices)
       )
-      AND (tupleElement(_item, 4) < -9223372036854775806 OR tupleElement(_item, 4) BETWEEN _clock AND -1),
+      AND (tupleElement(_each, 4) < -9223372036854775806 OR tupleElement(_each, 4) BETWEEN _clock AND -1),
       _cells_prices
     ) AS _cells_prices,
-    _scope, _clock
+    _last_deleted, _clock
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -141,18 +142,18 @@ SELECT
   id,
   if(
     COALESCE(length(_cells_lines), 0) <> 0,
-    arrayMap(_item -> tupleElement(_item, 5), _cells_lines),
-    defaultValueOfArgumentType(arrayMap(_item -> tupleElement(_item, 5), _cells_lines))
+    arrayMap(_each -> tupleElement(_each, 5), _cells_lines),
+    defaultValueOfArgumentType(arrayMap(_each -> tupleElement(_each, 5), _cells_lines))
   ) AS lines,
   if(
     COALESCE(length(_cells_prices), 0) <> 0,
     arrayMap(
-      _item -> CAST(tuple(tupleElement(_item, 2), tupleElement(_item, 5)), 'Tuple(key Nullable(String), value Nullable(String))'),
+      _each -> CAST(tuple(tupleElement(_each, 2), tupleElement(_each, 5)), 'Tuple(key Nullable(String), value Nullable(String))'),
       _cells_prices
     ),
     defaultValueOfArgumentType(
       arrayMap(
-        _item -> CAST(tuple(tupleElement(_item, 2), tupleElement(_item, 5)), 'Tuple(key Nullable(String), value Nullable(String))'),
+        _each -> CAST(tuple(tupleElement(_each, 2), tupleElement(_each, 5)), 'Tuple(key Nullable(String), value Nullable(String))'),
         _cells_prices
       )
     )
@@ -160,7 +161,7 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_scope IS NULL OR tupleElement(_live, 1) > _scope)
+    (_last_deleted IS NULL OR tupleElement(_live, 1) > _last_deleted)
     AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
   )
   OR COALESCE(length(_cells_lines), 0) <> 0

@@ -34,7 +34,7 @@ WITH latest_rows AS (
   FROM partition_facts
   GROUP BY shop
 ), covered_rows AS (
-  /* one row per row key: _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
     l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     GREATEST(
@@ -44,27 +44,27 @@ WITH latest_rows AS (
         LIST_TRANSFORM(
           LIST_FILTER(
             r._ranges,
-            LAMBDA _item : CASE
-              WHEN _item._from.size <= 0 THEN TRUE
-              WHEN l.day IS NULL AND _item._from.day IS NOT NULL THEN TRUE
-              WHEN l.day IS NOT NULL AND _item._from.day IS NULL THEN FALSE
-              WHEN l.day < _item._from.day THEN TRUE
-              WHEN l.day <> _item._from.day THEN FALSE
-              ELSE _item._from.inclusive
+            LAMBDA _each : CASE
+              WHEN _each._from.size <= 0 THEN TRUE
+              WHEN l.day IS NULL AND _each._from.day IS NOT NULL THEN TRUE
+              WHEN l.day IS NOT NULL AND _each._from.day IS NULL THEN FALSE
+              WHEN l.day < _each._from.day THEN TRUE
+              WHEN l.day <> _each._from.day THEN FALSE
+              ELSE _each._from.inclusive
             END
             AND CASE
-              WHEN _item._to.size <= 0 THEN TRUE
-              WHEN l.day IS NULL AND _item._to.day IS NOT NULL THEN FALSE
-              WHEN l.day IS NOT NULL AND _item._to.day IS NULL THEN TRUE
-              WHEN l.day > _item._to.day THEN TRUE
-              WHEN l.day <> _item._to.day THEN FALSE
-              ELSE _item._to.inclusive
+              WHEN _each._to.size <= 0 THEN TRUE
+              WHEN l.day IS NULL AND _each._to.day IS NOT NULL THEN FALSE
+              WHEN l.day IS NOT NULL AND _each._to.day IS NULL THEN TRUE
+              WHEN l.day > _each._to.day THEN TRUE
+              WHEN l.day <> _each._to.day THEN FALSE
+              ELSE _each._to.inclusive
             END
           ),
-          LAMBDA _item : _item.written
+          LAMBDA _each : _each.written
         )
       )
-    ) AS _scope,
+    ) AS _last_deleted,
     CAST(FLOOR(EPOCH(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows AS l
   LEFT JOIN latest_partitions AS r
@@ -72,8 +72,8 @@ WITH latest_rows AS (
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    shop, day, _live, total, title, _scope, _clock,
-    (_scope IS NULL OR total.written > _scope)
+    shop, day, _live, total, title, _last_deleted, _clock,
+    (_last_deleted IS NULL OR total.written > _last_deleted)
     AND (total.rank < -9223372036854775806 OR total.rank BETWEEN _clock AND -1) AS _shows_total,
     (_partition_deleted IS NULL OR title.written > _partition_deleted)
     AND (title.rank < -9223372036854775806 OR title.rank BETWEEN _clock AND -1) AS _shows_title
@@ -88,7 +88,7 @@ WITH latest_rows AS (
   FROM judged_rows
   WHERE
     (
-      (_scope IS NULL OR _live.written > _scope)
+      (_last_deleted IS NULL OR _live.written > _last_deleted)
       AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
     )
     OR _shows_total

@@ -46,42 +46,42 @@ WITH latest_rows AS (
   FROM partition_facts
   GROUP BY shop
 ), covered_rows AS (
-  /* one row per row key: _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
     l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     GREATEST(
       l._deleted,
       r._partition_deleted,
       (
-        SELECT MAX(_item)
+        SELECT MAX(_each)
         FROM UNNEST(ARRAY(
-          SELECT CAST((_item ->> 'written') AS DECIMAL(38, 0))
+          SELECT CAST((_each ->> 'written') AS DECIMAL(38, 0))
           FROM UNNEST(ARRAY(
-            SELECT _item
-            FROM UNNEST(r._ranges) WITH ORDINALITY AS _items(_item, _offset)
+            SELECT _each
+            FROM UNNEST(r._ranges) WITH ORDINALITY AS _elements(_each, _offset)
             WHERE
               CASE
-                WHEN CAST(((_item -> '_from') ->> 'size') AS INT) <= 0 THEN TRUE
-                WHEN l.day IS NULL AND CAST(((_item -> '_from') ->> 'day') AS INT) IS NOT NULL THEN TRUE
-                WHEN l.day IS NOT NULL AND CAST(((_item -> '_from') ->> 'day') AS INT) IS NULL THEN FALSE
-                WHEN l.day < CAST(((_item -> '_from') ->> 'day') AS INT) THEN TRUE
-                WHEN l.day <> CAST(((_item -> '_from') ->> 'day') AS INT) THEN FALSE
-                ELSE CAST(((_item -> '_from') ->> 'inclusive') AS BOOLEAN)
+                WHEN CAST(((_each -> '_from') ->> 'size') AS INT) <= 0 THEN TRUE
+                WHEN l.day IS NULL AND CAST(((_each -> '_from') ->> 'day') AS INT) IS NOT NULL THEN TRUE
+                WHEN l.day IS NOT NULL AND CAST(((_each -> '_from') ->> 'day') AS INT) IS NULL THEN FALSE
+                WHEN l.day < CAST(((_each -> '_from') ->> 'day') AS INT) THEN TRUE
+                WHEN l.day <> CAST(((_each -> '_from') ->> 'day') AS INT) THEN FALSE
+                ELSE CAST(((_each -> '_from') ->> 'inclusive') AS BOOLEAN)
               END
               AND CASE
-                WHEN CAST(((_item -> '_to') ->> 'size') AS INT) <= 0 THEN TRUE
-                WHEN l.day IS NULL AND CAST(((_item -> '_to') ->> 'day') AS INT) IS NOT NULL THEN FALSE
-                WHEN l.day IS NOT NULL AND CAST(((_item -> '_to') ->> 'day') AS INT) IS NULL THEN TRUE
-                WHEN l.day > CAST(((_item -> '_to') ->> 'day') AS INT) THEN TRUE
-                WHEN l.day <> CAST(((_item -> '_to') ->> 'day') AS INT) THEN FALSE
-                ELSE CAST(((_item -> '_to') ->> 'inclusive') AS BOOLEAN)
+                WHEN CAST(((_each -> '_to') ->> 'size') AS INT) <= 0 THEN TRUE
+                WHEN l.day IS NULL AND CAST(((_each -> '_to') ->> 'day') AS INT) IS NOT NULL THEN FALSE
+                WHEN l.day IS NOT NULL AND CAST(((_each -> '_to') ->> 'day') AS INT) IS NULL THEN TRUE
+                WHEN l.day > CAST(((_each -> '_to') ->> 'day') AS INT) THEN TRUE
+                WHEN l.day <> CAST(((_each -> '_to') ->> 'day') AS INT) THEN FALSE
+                ELSE CAST(((_each -> '_to') ->> 'inclusive') AS BOOLEAN)
               END
             ORDER BY _offset
-          )) WITH ORDINALITY AS _items(_item, _offset)
+          )) WITH ORDINALITY AS _elements(_each, _offset)
           ORDER BY _offset
-        )) AS _item
+        )) AS _each
       )
-    ) AS _scope,
+    ) AS _last_deleted,
     CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows AS l
   LEFT JOIN latest_partitions AS r
@@ -89,8 +89,8 @@ WITH latest_rows AS (
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    shop, day, _live, total, title, _scope, _clock,
-    (_scope IS NULL OR (total).written > _scope)
+    shop, day, _live, total, title, _last_deleted, _clock,
+    (_last_deleted IS NULL OR (total).written > _last_deleted)
     AND ((total).rank < -9223372036854775806 OR (total).rank BETWEEN _clock AND -1) AS _shows_total,
     (_partition_deleted IS NULL OR (title).written > _partition_deleted)
     AND ((title).rank < -9223372036854775806 OR (title).rank BETWEEN _clock AND -1) AS _shows_title
@@ -105,7 +105,7 @@ WITH latest_rows AS (
   FROM judged_rows
   WHERE
     (
-      (_scope IS NULL OR (_live).written > _scope)
+      (_last_deleted IS NULL OR (_live).written > _last_deleted)
       AND ((_live).rank < -9223372036854775806 OR (_live).rank BETWEEN _clock AND -1)
     )
     OR _shows_total

@@ -90,9 +90,10 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _scope,
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices,
+    l._deleted AS _last_deleted,
     CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
@@ -102,34 +103,34 @@ WITH latest_rows AS (
   SELECT
     id, _live,
     ARRAY(
-      SELECT _item
-      FROM UNNEST(_cells_lines) WITH ORDINALITY AS _items(_item, _offset)
+      SELECT _each
+      FROM UNNEST(_cells_lines) WITH ORDINALITY AS _elements(_each, _offset)
       WHERE
         (
-          GREATEST(_scope, _deletion_lines) IS NULL
-          OR CAST((_item ->> 'written') AS DECIMAL(38, 0)) > GREATEST(_scope, _deletion_lines)
+          GREATEST(_last_deleted, _deletion_lines) IS NULL
+          OR CAST((_each ->> 'written') AS DECIMAL(38, 0)) > GREATEST(_last_deleted, _deletion_lines)
         )
         AND (
-          CAST((_item ->> 'rank') AS BIGINT) < -9223372036854775806
-          OR CAST((_item ->> 'rank') AS BIGINT) BETWEEN _clock AND -1
+          CAST((_each ->> 'rank') AS BIGINT) < -9223372036854775806
+          OR CAST((_each ->> 'rank') AS BIGINT) BETWEEN _clock AND -1
         )
       ORDER BY _offset
     ) AS _cells_lines,
     ARRAY(
-      SELECT _item
-      FROM UNNEST(_cells_prices) WITH ORDINALITY AS _items(_item, _offset)
+      SELECT _each
+      FROM UNNEST(_cells_prices) WITH ORDINALITY AS _elements(_each, _offset)
       WHERE
         (
-          GREATEST(_scope, _deletion_prices) IS NULL
-          OR CAST((_item ->> 'written') AS DECIMAL(38, 0)) > GREATEST(_scope, _deletion_prices)
+          GREATEST(_last_deleted, _deletion_prices) IS NULL
+          OR CAST((_each ->> 'written') AS DECIMAL(38, 0)) > GREATEST(_last_deleted, _deletion_prices)
         )
         AND (
-          CAST((_item ->> 'rank') AS BIGINT) < -9223372036854775806
-          OR CAST((_item ->> 'rank') AS BIGINT) BETWEEN _clock AND -1
+          CAST((_each ->> 'rank') AS BIGINT) < -9223372036854775806
+          OR CAST((_each ->> 'rank') AS BIGINT) BETWEEN _clock AND -1
         )
       ORDER BY _offset
     ) AS _cells_prices,
-    _scope, _clock
+    _last_deleted, _clock
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -137,20 +138,20 @@ SELECT
   id,
   CASE
     WHEN COALESCE(CARDINALITY(_cells_lines), 0) <> 0
-    THEN ARRAY(SELECT CAST((_item ->> 'value') AS INT) FROM UNNEST(_cells_lines) WITH ORDINALITY AS _items(_item, _offset) ORDER BY _offset)
+    THEN ARRAY(SELECT CAST((_each ->> 'value') AS INT) FROM UNNEST(_cells_lines) WITH ORDINALITY AS _elements(_each, _offset) ORDER BY _offset)
   END AS lines,
   CASE
     WHEN COALESCE(CARDINALITY(_cells_prices), 0) <> 0
     THEN ARRAY(
-      SELECT JSON_BUILD_OBJECT('key', CAST((_item ->> 'path') AS TEXT), 'value', CAST((_item ->> 'value') AS TEXT))
-      FROM UNNEST(_cells_prices) WITH ORDINALITY AS _items(_item, _offset)
+      SELECT JSON_BUILD_OBJECT('key', CAST((_each ->> 'path') AS TEXT), 'value', CAST((_each ->> 'value') AS TEXT))
+      FROM UNNEST(_cells_prices) WITH ORDINALITY AS _elements(_each, _offset)
       ORDER BY _offset
     )
   END AS prices
 FROM judged_rows
 WHERE
   (
-    (_scope IS NULL OR (_live).written > _scope)
+    (_last_deleted IS NULL OR (_live).written > _last_deleted)
     AND ((_live).rank < -9223372036854775806 OR (_live).rank BETWEEN _clock AND -1)
   )
   OR COALESCE(CARDINALITY(_cells_lines), 0) <> 0

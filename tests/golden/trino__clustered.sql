@@ -43,7 +43,7 @@ WITH latest_rows AS (
   FROM partition_facts
   GROUP BY shop
 ), covered_rows AS (
-  /* one row per row key: _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
     l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     ARRAY_MAX(
@@ -52,39 +52,39 @@ WITH latest_rows AS (
           TRANSFORM(
             FILTER(
               r._ranges,
-              _item -> CASE
-                WHEN _item[2].size <= 0
+              _each -> CASE
+                WHEN _each[2].size <= 0
                 THEN TRUE
-                WHEN l.day IS NULL AND _item[2].day IS NOT NULL
+                WHEN l.day IS NULL AND _each[2].day IS NOT NULL
                 THEN TRUE
-                WHEN l.day IS NOT NULL AND _item[2].day IS NULL
+                WHEN l.day IS NOT NULL AND _each[2].day IS NULL
                 THEN FALSE
-                WHEN l.day < _item[2].day
+                WHEN l.day < _each[2].day
                 THEN TRUE
-                WHEN l.day <> _item[2].day
+                WHEN l.day <> _each[2].day
                 THEN FALSE
-                ELSE _item[2].inclusive
+                ELSE _each[2].inclusive
               END
               AND CASE
-                WHEN _item[3].size <= 0
+                WHEN _each[3].size <= 0
                 THEN TRUE
-                WHEN l.day IS NULL AND _item[3].day IS NOT NULL
+                WHEN l.day IS NULL AND _each[3].day IS NOT NULL
                 THEN FALSE
-                WHEN l.day IS NOT NULL AND _item[3].day IS NULL
+                WHEN l.day IS NOT NULL AND _each[3].day IS NULL
                 THEN TRUE
-                WHEN l.day > _item[3].day
+                WHEN l.day > _each[3].day
                 THEN TRUE
-                WHEN l.day <> _item[3].day
+                WHEN l.day <> _each[3].day
                 THEN FALSE
-                ELSE _item[3].inclusive
+                ELSE _each[3].inclusive
               END
             ),
-            _item -> _item[1]
+            _each -> _each[1]
           )
         )],
-        _item -> _item IS NOT NULL
+        _each -> _each IS NOT NULL
       )
-    ) AS _scope,
+    ) AS _last_deleted,
     CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows AS l
   LEFT JOIN latest_partitions AS r
@@ -92,8 +92,9 @@ WITH latest_rows AS (
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    shop, day, _live, total, title, _scope, _clock,
-    (_scope IS NULL OR total[1] > _scope) AND (total[2] < -9223372036854775806 OR total[2] BETWEEN _clock AND -1) AS _shows_total,
+    shop, day, _live, total, title, _last_deleted, _clock,
+    (_last_deleted IS NULL OR total[1] > _last_deleted)
+    AND (total[2] < -9223372036854775806 OR total[2] BETWEEN _clock AND -1) AS _shows_total,
     (_partition_deleted IS NULL OR title[1] > _partition_deleted)
     AND (title[2] < -9223372036854775806 OR title[2] BETWEEN _clock AND -1) AS _shows_title
   FROM covered_rows
@@ -106,7 +107,10 @@ WITH latest_rows AS (
     TRUE AS _is_row
   FROM judged_rows
   WHERE
-    ((_scope IS NULL OR _live[1] > _scope) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1))
+    (
+      (_last_deleted IS NULL OR _live[1] > _last_deleted)
+      AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1)
+    )
     OR _shows_total
 ), judged_partitions AS (
   /* one row per partition: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */

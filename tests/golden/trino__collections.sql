@@ -20,7 +20,7 @@ WITH latest_rows AS (
   /* one row per element of a fact (W4) */
   SELECT id, _element
   FROM raw_orders AS _raw
-  CROSS JOIN UNNEST(TRANSFORM(lines.cells, _item -> ROW(_item))) AS _elements(_element)
+  CROSS JOIN UNNEST(TRANSFORM(lines.cells, _each -> ROW(_each))) AS _elements(_element)
   WHERE _kind = 'row' AND lines IS NOT NULL
 ), lines_paths AS (
   /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
@@ -60,7 +60,7 @@ WITH latest_rows AS (
   /* one row per element of a fact (W4) */
   SELECT id, _element
   FROM raw_orders AS _raw
-  CROSS JOIN UNNEST(TRANSFORM(prices.cells, _item -> ROW(_item))) AS _elements(_element)
+  CROSS JOIN UNNEST(TRANSFORM(prices.cells, _each -> ROW(_each))) AS _elements(_element)
   WHERE _kind = 'row' AND prices IS NOT NULL
 ), prices_paths AS (
   /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
@@ -85,9 +85,10 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _scope: when it was last deleted (D2); _clock: the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _scope,
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices,
+    l._deleted AS _last_deleted,
     CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
@@ -98,33 +99,36 @@ WITH latest_rows AS (
     id, _live,
     FILTER(
       _cells_lines,
-      _item -> (
-        ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_lines], _item -> _item IS NOT NULL)) IS NULL
-        OR _item[3] > ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_lines], _item -> _item IS NOT NULL))
+      _each -> (
+        ARRAY_MAX(FILTER(ARRAY[_last_deleted, _deletion_lines], _each -> _each IS NOT NULL)) IS NULL
+        OR _each[3] > ARRAY_MAX(FILTER(ARRAY[_last_deleted, _deletion_lines], _each -> _each IS NOT NULL))
       )
-      AND (_item[4] < -9223372036854775806 OR _item[4] BETWEEN _clock AND -1)
+      AND (_each[4] < -9223372036854775806 OR _each[4] BETWEEN _clock AND -1)
     ) AS _cells_lines,
     FILTER(
       _cells_prices,
-      _item -> (
-        ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_prices], _item -> _item IS NOT NULL)) IS NULL
-        OR _item[3] > ARRAY_MAX(FILTER(ARRAY[_scope, _deletion_prices], _item -> _item IS NOT NULL))
+      _each -> (
+        ARRAY_MAX(FILTER(ARRAY[_last_deleted, _deletion_prices], _each -> _each IS NOT NULL)) IS NULL
+        OR _each[3] > ARRAY_MAX(FILTER(ARRAY[_last_deleted, _deletion_prices], _each -> _each IS NOT NULL))
       )
-      AND (_item[4] < -9223372036854775806 OR _item[4] BETWEEN _clock AND -1)
+      AND (_each[4] < -9223372036854775806 OR _each[4] BETWEEN _clock AND -1)
     ) AS _cells_prices,
-    _scope, _clock
+    _last_deleted, _clock
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
 SELECT
   id,
-  CASE WHEN COALESCE(CARDINALITY(_cells_lines), 0) <> 0 THEN TRANSFORM(_cells_lines, _item -> _item[5]) END AS lines,
+  CASE WHEN COALESCE(CARDINALITY(_cells_lines), 0) <> 0 THEN TRANSFORM(_cells_lines, _each -> _each[5]) END AS lines,
   CASE
     WHEN COALESCE(CARDINALITY(_cells_prices), 0) <> 0
-    THEN TRANSFORM(_cells_prices, _item -> CAST(ROW(_item[2], _item[5]) AS ROW(key VARCHAR, value VARCHAR)))
+    THEN TRANSFORM(_cells_prices, _each -> CAST(ROW(_each[2], _each[5]) AS ROW(key VARCHAR, value VARCHAR)))
   END AS prices
 FROM judged_rows
 WHERE
-  ((_scope IS NULL OR _live[1] > _scope) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1))
+  (
+    (_last_deleted IS NULL OR _live[1] > _last_deleted)
+    AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1)
+  )
   OR COALESCE(CARDINALITY(_cells_lines), 0) <> 0
   OR COALESCE(CARDINALITY(_cells_prices), 0) <> 0
