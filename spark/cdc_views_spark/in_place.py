@@ -96,10 +96,11 @@ def schema_of(sql: str, files: Collection[str], *, layout: pa.Schema) -> pa.Sche
     for file in files:
         shape = shape.replace(literal(file), _A_FILE)
     key = _A_FILES.sub(_A_FILE, shape), layout
-    if key not in _BOUND:
+    found = _BOUND.get(key)
+    if found is None:
         with in_its_words(), connect_locked(files) as connection:
             found = connection.sql(f"SELECT * FROM ({sql}) AS bound LIMIT 0").to_arrow_table().schema
         if len(_BOUND) >= _MOST_BOUND:
-            _BOUND.clear()
+            _BOUND.clear()  # threads that read meanwhile bind once more
         _BOUND[key] = found
-    return _BOUND[key]
+    return found
