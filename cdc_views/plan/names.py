@@ -10,7 +10,7 @@ from cdc_views.model.types import LogicalType, Udt, carries_comparable, reads_fr
 KIND, LIVE, DELETED, FROM, TO, LANDED = RAW_KIND, "_live", "_deleted", "_from", "_to", "_landed_at"
 FILE, POSITION = "_file", "_position"
 """Of a stored row: its file as the engine names it, and its position in the file, from 0."""
-SCOPE = "_last_deleted"
+SCOPE = "_cutoff"
 """The largest deletion that covers a row: its own, its ranges', its partition's, its table's (rule D2)."""
 RANGES = "_ranges"
 TABLE_DELETED = "_table_deleted"

@@ -50,15 +50,15 @@ from cdc_views.plan.order import (
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
-_COVERED = StepNote("_last_deleted is when it was last deleted (D2)", names.SCOPE)
-_COVERED_BY_TRUNCATE = StepNote("_last_deleted is when it was last deleted or truncated (D2, S6)", names.SCOPE)
+_COVERED = StepNote("_cutoff is when it was last deleted (D2)", names.SCOPE)
+_COVERED_BY_TRUNCATE = StepNote("_cutoff is when it was last deleted or truncated (D2, S6)", names.SCOPE)
 _CLOCK = StepNote("_clock is the least rank of an expiring cell that still lives (C4)", names.CLOCK)
 _LIVES = "lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones"
 _JUDGED = f"a cell shows if no deletion covers it (D1) and it {_LIVES}"
 _SETTLED = f"a cell shows if it {_LIVES}; the state has applied deletions"
 _SETTLED_ELEMENTS = f"an element shows if it {_LIVES}; the state has applied deletions"
 _EXISTS = "a row exists if its marker _live or any cell shows (W2)"
-_EXISTS_BY_MARKER = "a row exists if its last write is newer than _last_deleted (S1); older cells become null (D1)"
+_EXISTS_BY_MARKER = "a row exists if its last write is newer than _cutoff (S1); older cells become null (D1)"
 _STATIC_ONLY = "_has_row tells whether a row of its partition exists (W3)"
 _SHOWN_ALONE = "a partition's static columns show alone if it has no row (W3)"
 
@@ -209,7 +209,7 @@ def _lives(request: Showing, cell: Expr, deletion: Expr) -> Expr:
 
 
 def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table: Node | None) -> Node:
-    """Join rows to their partition and the table; `_last_deleted` is the largest deletion that covers each row (rule D2)."""
+    """Join rows to their partition and the table; `_cutoff` is the largest deletion that covers each row (rule D2)."""
     rows, covers = with_covers(request.schema, rows, partitions=partitions, table=table)
     kept = cols(name for name in rows.output() if name not in (names.DELETED, names.RANGES))
     scope = (names.SCOPE, largest(col(names.DELETED), *covers))

@@ -71,10 +71,9 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices,
-    l._deleted AS _last_deleted,
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _cutoff,
     UNIX_SECONDS(CURRENT_TIMESTAMP()) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
@@ -88,8 +87,8 @@ WITH latest_rows AS (
       FROM UNNEST(_cells_lines) AS _each WITH OFFSET AS _offset
       WHERE
         (
-          COALESCE(GREATEST(_last_deleted, _deletion_lines), _last_deleted, _deletion_lines) IS NULL
-          OR _each.written > COALESCE(GREATEST(_last_deleted, _deletion_lines), _last_deleted, _deletion_lines)
+          COALESCE(GREATEST(_cutoff, _deletion_lines), _cutoff, _deletion_lines) IS NULL
+          OR _each.written > COALESCE(GREATEST(_cutoff, _deletion_lines), _cutoff, _deletion_lines)
         )
         AND (_each.rank < -9223372036854775806 OR _each.rank BETWEEN _clock AND -1)
       ORDER BY _offset
@@ -99,13 +98,13 @@ WITH latest_rows AS (
       FROM UNNEST(_cells_prices) AS _each WITH OFFSET AS _offset
       WHERE
         (
-          COALESCE(GREATEST(_last_deleted, _deletion_prices), _last_deleted, _deletion_prices) IS NULL
-          OR _each.written > COALESCE(GREATEST(_last_deleted, _deletion_prices), _last_deleted, _deletion_prices)
+          COALESCE(GREATEST(_cutoff, _deletion_prices), _cutoff, _deletion_prices) IS NULL
+          OR _each.written > COALESCE(GREATEST(_cutoff, _deletion_prices), _cutoff, _deletion_prices)
         )
         AND (_each.rank < -9223372036854775806 OR _each.rank BETWEEN _clock AND -1)
       ORDER BY _offset
     ) AS _cells_prices,
-    _last_deleted, _clock
+    _cutoff, _clock
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -119,7 +118,7 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_last_deleted IS NULL OR _live.written > _last_deleted)
+    (_cutoff IS NULL OR _live.written > _cutoff)
     AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
   OR COALESCE(ARRAY_LENGTH(_cells_lines), 0) <> 0

@@ -13,20 +13,20 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: _last_deleted is when it was last deleted or truncated (D2, S6) */
+  /* one row per row key: _cutoff is when it was last deleted or truncated (D2, S6) */
   SELECT
     id, _live, state, price,
-    (SELECT MAX(_each) FROM UNNEST([_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')]) AS _each) AS _last_deleted
+    (SELECT MAX(_each) FROM UNNEST([_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')]) AS _each) AS _cutoff
   FROM latest_rows
 )
-/* one row per row of the view: a row exists if its last write is newer than _last_deleted (S1); older cells become null (D1) */
+/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1) */
 SELECT
   id,
-  CASE WHEN _last_deleted IS NULL OR state.written > _last_deleted THEN state.value END AS state,
+  CASE WHEN _cutoff IS NULL OR state.written > _cutoff THEN state.value END AS state,
   CAST(CASE
-    WHEN price.written <= _last_deleted THEN NULL
+    WHEN price.written <= _cutoff THEN NULL
     WHEN REGEXP_CONTAINS(price.value, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN price.value
     ELSE price.value || ' does not fit decimal(12, 2) of price: update the schema file'
   END AS NUMERIC) AS price
 FROM covered_rows
-WHERE (_last_deleted IS NULL OR _live.written > _last_deleted) AND _live.rank < 0
+WHERE (_cutoff IS NULL OR _live.written > _cutoff) AND _live.rank < 0

@@ -44,23 +44,23 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    id, _live, _field_home_0, _field_home_1, _deletion_home, _deleted AS _last_deleted,
+    id, _live, _field_home_0, _field_home_1, _deletion_home, _deleted AS _cutoff,
     toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    id, _live, _field_home_0, _field_home_1, _last_deleted, _clock,
+    id, _live, _field_home_0, _field_home_1, _cutoff, _clock,
     (
-      COALESCE(GREATEST(_last_deleted, _deletion_home), _last_deleted, _deletion_home) IS NULL
-      OR tupleElement(_field_home_0, 1) > COALESCE(GREATEST(_last_deleted, _deletion_home), _last_deleted, _deletion_home)
+      COALESCE(GREATEST(_cutoff, _deletion_home), _cutoff, _deletion_home) IS NULL
+      OR tupleElement(_field_home_0, 1) > COALESCE(GREATEST(_cutoff, _deletion_home), _cutoff, _deletion_home)
     )
     AND (tupleElement(_field_home_0, 2) < -9223372036854775806 OR tupleElement(_field_home_0, 2) BETWEEN _clock AND -1) AS _shows__field_home_0,
     (
-      COALESCE(GREATEST(_last_deleted, _deletion_home), _last_deleted, _deletion_home) IS NULL
-      OR tupleElement(_field_home_1, 1) > COALESCE(GREATEST(_last_deleted, _deletion_home), _last_deleted, _deletion_home)
+      COALESCE(GREATEST(_cutoff, _deletion_home), _cutoff, _deletion_home) IS NULL
+      OR tupleElement(_field_home_1, 1) > COALESCE(GREATEST(_cutoff, _deletion_home), _cutoff, _deletion_home)
     )
     AND (tupleElement(_field_home_1, 2) < -9223372036854775806 OR tupleElement(_field_home_1, 2) BETWEEN _clock AND -1) AS _shows__field_home_1
   FROM covered_rows
@@ -90,7 +90,7 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_last_deleted IS NULL OR tupleElement(_live, 1) > _last_deleted)
+    (_cutoff IS NULL OR tupleElement(_live, 1) > _cutoff)
     AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
   )
   OR _shows__field_home_0

@@ -25,18 +25,18 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    id, _live, tags, home, _deleted AS _last_deleted,
+    id, _live, tags, home, _deleted AS _cutoff,
     toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    id, _live, tags, home, _last_deleted, _clock,
-    (_last_deleted IS NULL OR tupleElement(tags, 1) > _last_deleted)
+    id, _live, tags, home, _cutoff, _clock,
+    (_cutoff IS NULL OR tupleElement(tags, 1) > _cutoff)
     AND (tupleElement(tags, 2) < -9223372036854775806 OR tupleElement(tags, 2) BETWEEN _clock AND -1) AS _shows_tags,
-    (_last_deleted IS NULL OR tupleElement(home, 1) > _last_deleted)
+    (_cutoff IS NULL OR tupleElement(home, 1) > _cutoff)
     AND (tupleElement(home, 2) < -9223372036854775806 OR tupleElement(home, 2) BETWEEN _clock AND -1) AS _shows_home
   FROM covered_rows
 )
@@ -60,7 +60,7 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_last_deleted IS NULL OR tupleElement(_live, 1) > _last_deleted)
+    (_cutoff IS NULL OR tupleElement(_live, 1) > _cutoff)
     AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
   )
   OR _shows_tags

@@ -16,20 +16,20 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id, _key_id
 ), covered_rows AS (
-  /* one row per row key: _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    id, _live, state, amount, `at`, _deleted AS _last_deleted,
+    id, _live, state, amount, `at`, _deleted AS _cutoff,
     UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    id, _live, state, amount, `at`, _last_deleted, _clock,
-    (_last_deleted IS NULL OR state.written > _last_deleted)
+    id, _live, state, amount, `at`, _cutoff, _clock,
+    (_cutoff IS NULL OR state.written > _cutoff)
     AND (state.rank < -9223372036854775806 OR state.rank BETWEEN _clock AND -1) AS _shows_state,
-    (_last_deleted IS NULL OR amount.written > _last_deleted)
+    (_cutoff IS NULL OR amount.written > _cutoff)
     AND (amount.rank < -9223372036854775806 OR amount.rank BETWEEN _clock AND -1) AS _shows_amount,
-    (_last_deleted IS NULL OR `at`.written > _last_deleted)
+    (_cutoff IS NULL OR `at`.written > _cutoff)
     AND (`at`.rank < -9223372036854775806 OR `at`.rank BETWEEN _clock AND -1) AS _shows_at
   FROM covered_rows
 )
@@ -45,7 +45,7 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_last_deleted IS NULL OR _live.written > _last_deleted)
+    (_cutoff IS NULL OR _live.written > _cutoff)
     AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
   OR _shows_state

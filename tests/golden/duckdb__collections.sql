@@ -73,10 +73,9 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices,
-    l._deleted AS _last_deleted,
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _cutoff,
     CAST(FLOOR(EPOCH(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
@@ -87,15 +86,15 @@ WITH latest_rows AS (
     id, _live,
     LIST_FILTER(
       _cells_lines,
-      LAMBDA _each : (GREATEST(_last_deleted, _deletion_lines) IS NULL OR _each.written > GREATEST(_last_deleted, _deletion_lines))
+      LAMBDA _each : (GREATEST(_cutoff, _deletion_lines) IS NULL OR _each.written > GREATEST(_cutoff, _deletion_lines))
       AND (_each.rank < -9223372036854775806 OR _each.rank BETWEEN _clock AND -1)
     ) AS _cells_lines,
     LIST_FILTER(
       _cells_prices,
-      LAMBDA _each : (GREATEST(_last_deleted, _deletion_prices) IS NULL OR _each.written > GREATEST(_last_deleted, _deletion_prices))
+      LAMBDA _each : (GREATEST(_cutoff, _deletion_prices) IS NULL OR _each.written > GREATEST(_cutoff, _deletion_prices))
       AND (_each.rank < -9223372036854775806 OR _each.rank BETWEEN _clock AND -1)
     ) AS _cells_prices,
-    _last_deleted, _clock
+    _cutoff, _clock
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -109,7 +108,7 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_last_deleted IS NULL OR _live.written > _last_deleted)
+    (_cutoff IS NULL OR _live.written > _cutoff)
     AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
   OR COALESCE(LEN(_cells_lines), 0) <> 0

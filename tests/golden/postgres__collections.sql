@@ -90,10 +90,9 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices,
-    l._deleted AS _last_deleted,
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _cutoff,
     CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
@@ -107,8 +106,8 @@ WITH latest_rows AS (
       FROM UNNEST(_cells_lines) WITH ORDINALITY AS _elements(_each, _offset)
       WHERE
         (
-          GREATEST(_last_deleted, _deletion_lines) IS NULL
-          OR CAST((_each ->> 'written') AS DECIMAL(38, 0)) > GREATEST(_last_deleted, _deletion_lines)
+          GREATEST(_cutoff, _deletion_lines) IS NULL
+          OR CAST((_each ->> 'written') AS DECIMAL(38, 0)) > GREATEST(_cutoff, _deletion_lines)
         )
         AND (
           CAST((_each ->> 'rank') AS BIGINT) < -9223372036854775806
@@ -121,8 +120,8 @@ WITH latest_rows AS (
       FROM UNNEST(_cells_prices) WITH ORDINALITY AS _elements(_each, _offset)
       WHERE
         (
-          GREATEST(_last_deleted, _deletion_prices) IS NULL
-          OR CAST((_each ->> 'written') AS DECIMAL(38, 0)) > GREATEST(_last_deleted, _deletion_prices)
+          GREATEST(_cutoff, _deletion_prices) IS NULL
+          OR CAST((_each ->> 'written') AS DECIMAL(38, 0)) > GREATEST(_cutoff, _deletion_prices)
         )
         AND (
           CAST((_each ->> 'rank') AS BIGINT) < -9223372036854775806
@@ -130,7 +129,7 @@ WITH latest_rows AS (
         )
       ORDER BY _offset
     ) AS _cells_prices,
-    _last_deleted, _clock
+    _cutoff, _clock
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -151,7 +150,7 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_last_deleted IS NULL OR (_live).written > _last_deleted)
+    (_cutoff IS NULL OR (_live).written > _cutoff)
     AND ((_live).rank < -9223372036854775806 OR (_live).rank BETWEEN _clock AND -1)
   )
   OR COALESCE(CARDINALITY(_cells_lines), 0) <> 0

@@ -34,7 +34,7 @@ WITH latest_rows AS (
   FROM partition_facts
   GROUP BY shop
 ), covered_rows AS (
-  /* one row per row key: _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
     l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     GREATEST(
@@ -64,7 +64,7 @@ WITH latest_rows AS (
           _each -> _each.written
         )
       )
-    ) AS _last_deleted,
+    ) AS _cutoff,
     UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows AS l
   LEFT JOIN latest_partitions AS r
@@ -72,8 +72,8 @@ WITH latest_rows AS (
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    shop, day, _live, total, title, _last_deleted, _clock,
-    (_last_deleted IS NULL OR total.written > _last_deleted)
+    shop, day, _live, total, title, _cutoff, _clock,
+    (_cutoff IS NULL OR total.written > _cutoff)
     AND (total.rank < -9223372036854775806 OR total.rank BETWEEN _clock AND -1) AS _shows_total,
     (_partition_deleted IS NULL OR title.written > _partition_deleted)
     AND (title.rank < -9223372036854775806 OR title.rank BETWEEN _clock AND -1) AS _shows_title
@@ -88,7 +88,7 @@ WITH latest_rows AS (
   FROM judged_rows
   WHERE
     (
-      (_last_deleted IS NULL OR _live.written > _last_deleted)
+      (_cutoff IS NULL OR _live.written > _cutoff)
       AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
     )
     OR _shows_total

@@ -2,7 +2,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
     id,
     MAX(_live) AS _live,
@@ -10,7 +10,7 @@ WITH latest_rows AS (
       FILTER(WHERE tags.written IS NOT NULL) AS tags,
     MAX(NAMED_STRUCT('written', home.written, 'rank', home.rank, 'bytes', home.bytes, 'value', home.value))
       FILTER(WHERE home.written IS NOT NULL) AS home,
-    MAX(_deleted.written) AS _last_deleted,
+    MAX(_deleted.written) AS _cutoff,
     UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AS _clock
   FROM raw_orders
   WHERE _kind IN ('row', 'partition')
@@ -18,10 +18,10 @@ WITH latest_rows AS (
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    id, _live, tags, home, _last_deleted, _clock,
-    (_last_deleted IS NULL OR tags.written > _last_deleted)
+    id, _live, tags, home, _cutoff, _clock,
+    (_cutoff IS NULL OR tags.written > _cutoff)
     AND (tags.rank < -9223372036854775806 OR tags.rank BETWEEN _clock AND -1) AS _shows_tags,
-    (_last_deleted IS NULL OR home.written > _last_deleted)
+    (_cutoff IS NULL OR home.written > _cutoff)
     AND (home.rank < -9223372036854775806 OR home.rank BETWEEN _clock AND -1) AS _shows_home
   FROM latest_rows
 )
@@ -36,7 +36,7 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_last_deleted IS NULL OR _live.written > _last_deleted)
+    (_cutoff IS NULL OR _live.written > _cutoff)
     AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
   )
   OR _shows_tags

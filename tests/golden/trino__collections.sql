@@ -85,10 +85,9 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _last_deleted is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
   SELECT
-    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices,
-    l._deleted AS _last_deleted,
+    l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _cutoff,
     CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
@@ -100,20 +99,20 @@ WITH latest_rows AS (
     FILTER(
       _cells_lines,
       _each -> (
-        ARRAY_MAX(FILTER(ARRAY[_last_deleted, _deletion_lines], _each -> _each IS NOT NULL)) IS NULL
-        OR _each[3] > ARRAY_MAX(FILTER(ARRAY[_last_deleted, _deletion_lines], _each -> _each IS NOT NULL))
+        ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_lines], _each -> _each IS NOT NULL)) IS NULL
+        OR _each[3] > ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_lines], _each -> _each IS NOT NULL))
       )
       AND (_each[4] < -9223372036854775806 OR _each[4] BETWEEN _clock AND -1)
     ) AS _cells_lines,
     FILTER(
       _cells_prices,
       _each -> (
-        ARRAY_MAX(FILTER(ARRAY[_last_deleted, _deletion_prices], _each -> _each IS NOT NULL)) IS NULL
-        OR _each[3] > ARRAY_MAX(FILTER(ARRAY[_last_deleted, _deletion_prices], _each -> _each IS NOT NULL))
+        ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_prices], _each -> _each IS NOT NULL)) IS NULL
+        OR _each[3] > ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_prices], _each -> _each IS NOT NULL))
       )
       AND (_each[4] < -9223372036854775806 OR _each[4] BETWEEN _clock AND -1)
     ) AS _cells_prices,
-    _last_deleted, _clock
+    _cutoff, _clock
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -127,8 +126,7 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_last_deleted IS NULL OR _live[1] > _last_deleted)
-    AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1)
+    (_cutoff IS NULL OR _live[1] > _cutoff) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1)
   )
   OR COALESCE(CARDINALITY(_cells_lines), 0) <> 0
   OR COALESCE(CARDINALITY(_cells_prices), 0) <> 0

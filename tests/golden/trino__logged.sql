@@ -25,20 +25,20 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: _last_deleted is when it was last deleted or truncated (D2, S6) */
+  /* one row per row key: _cutoff is when it was last deleted or truncated (D2, S6) */
   SELECT
     id, _live, state, price,
-    ARRAY_MAX(FILTER(ARRAY[_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')], _each -> _each IS NOT NULL)) AS _last_deleted
+    ARRAY_MAX(FILTER(ARRAY[_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')], _each -> _each IS NOT NULL)) AS _cutoff
   FROM latest_rows
 )
-/* one row per row of the view: a row exists if its last write is newer than _last_deleted (S1); older cells become null (D1) */
+/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1) */
 SELECT
   id,
-  CASE WHEN _last_deleted IS NULL OR state[1] > _last_deleted THEN state[3] END AS state,
+  CASE WHEN _cutoff IS NULL OR state[1] > _cutoff THEN state[3] END AS state,
   CAST(CASE
-    WHEN price[1] <= _last_deleted THEN NULL
+    WHEN price[1] <= _cutoff THEN NULL
     WHEN REGEXP_LIKE(price[4], '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN price[4]
     ELSE price[4] || ' does not fit decimal(12, 2) of price: update the schema file'
   END AS DECIMAL(12, 2)) AS price
 FROM covered_rows
-WHERE (_last_deleted IS NULL OR _live[1] > _last_deleted) AND _live[2] < 0
+WHERE (_cutoff IS NULL OR _live[1] > _cutoff) AND _live[2] < 0

@@ -48,11 +48,11 @@ DELETE, TRUNCATE = "d", "t"
 _MARKED = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON, Kind.BLOB, Kind.DECIMAL})
 """Kinds of values that PostgreSQL may store out of line; Debezium does not send them if they stay (rule S4)."""
 _TEXTS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
-_EXISTS = "a row exists if its last write is newer than _last_deleted (S1)"
-_OLDER = "values that were written before _last_deleted become null (D1)"
+_EXISTS = "a row exists if its last write is newer than _cutoff (S1)"
+_OLDER = "values that were written before _cutoff become null (D1)"
 _GUESSED = "{} counts ms where it is below 10^14, else µs (S1): `units` of the project file says which"
 _NOT_DELETED = "keys whose last change is no deletion"
-_COVERED = "_last_deleted is when it was last deleted or truncated (D2, S6)"
+_COVERED = "_cutoff is when it was last deleted or truncated (D2, S6)"
 _NEWEST = "_newest"
 _MOVES = "an event has no value of key column {name}, or moves its row to another key: set `raw: {{reading: copy}}`"
 
@@ -99,7 +99,7 @@ class WholeRows:
         kept = tuple((name, col(name)) for name in rows.output() if name != names.DELETED)
         own = (col(names.DELETED),) if names.DELETED in rows.output() else ()
         scope = (names.SCOPE, largest(*own, col(names.TABLE_DELETED)))
-        note = _COVERED if own else "_last_deleted is the last truncate (S6)"
+        note = _COVERED if own else "_cutoff is the last truncate (S6)"
         return Select("covered_rows", "row key", beside("rows_and_table", rows, table, ()), (*kept, scope), notes=noted(note))
 
     @property
