@@ -89,8 +89,8 @@ class Race:
         shown = f"({self._reader.text(self._reader._hybrid())})"
         columns = {f"c{i}": f"s.c{i}" for i in range(CELLS)} | {"c4": "epoch_ms(s.c4)", "c7": "s.c7::VARCHAR"}
         differs = ", ".join(f"count(*) FILTER ({mine} IS DISTINCT FROM p.{name})" for name, mine in columns.items())
-        joined = f"{shown} AS s FULL JOIN '{found}' AS p ON s.account = p.account AND s.item = p.item"
-        sql = f"SELECT count(*), count(*) FILTER (s.account IS NULL), {differs} FROM {joined}"
+        joined = f"{shown} AS s FULL JOIN '{found}' AS p ON s._view_account = p.account AND s._view_item = p.item"
+        sql = f"SELECT count(*), count(*) FILTER (s._view_account IS NULL), {differs} FROM {joined}"
         rows, more, *cells = self._reader.engine.connection.execute(sql).fetchall()[0]  # type: ignore[attr-defined]
         return (
             f"of {rows:,} rows Paimon has {more:,} that are deleted or expired; {sum(cells):,} of {CELLS * rows:,} cells differ"
