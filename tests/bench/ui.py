@@ -38,7 +38,7 @@ def measured(page: Page, address: str) -> tuple[float, float]:
     """Milliseconds to the first paint of a page, and from a key to the next frame."""
     page.visit(address)
     page.wait_for(f"({_PAINTED}) !== null")
-    assert page.complaints() == [], page.complaints()
+    assert page.complaints() == [], (address, page.complaints())
     return page.evaluate(_PAINTED), page.evaluate(_NEXT_FRAME)
 
 
@@ -65,6 +65,7 @@ def main() -> int:
         found: dict[tuple[str, str], list[tuple[float, float]]] = {place[:2]: [] for place in places}
         for number in range(1 + options.rounds):
             for name, title, path in places:
+                print(f"\r{name}: {title}".ljust(60), end="", file=sys.stderr, flush=True)
                 took = measured(page, served[name].address.rstrip("/") + path)
                 if number:  # the first opens files for the first time
                     found[name, title].append(took)

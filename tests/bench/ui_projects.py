@@ -37,16 +37,16 @@ class Shown:
 def empty(folder: Path) -> Shown:
     """One table, nothing landed."""
     _project(folder, {"shop.orders": "CREATE TABLE shop.orders (id int PRIMARY KEY, state text);\n"})
-    return _shown(folder, {"home": "/", "rows": "/t/shop_orders/rows", "row": _row("shop_orders", {"id": 1})})
+    return _shown(folder, {"home": "/", "rows": "/t/shop_orders/rows", "columns": "/t/shop_orders/columns"})
 
 
 def many_tables(folder: Path) -> Shown:
     """A thousand tables of one row each, on the home page."""
-    names = [f"shop.table_{number:04d}" for number in range(TABLES)]
+    names = [f"shop.table{number:04d}" for number in range(TABLES)]
     project = _project(folder, {name: f"CREATE TABLE {name} (id int PRIMARY KEY, state text);\n" for name in names})
     for name in names:
         _land(project, name, [[_cell("state", "open")]])
-    return _shown(folder, {"home": "/", "one table": "/t/shop_table_0500/rows"})
+    return _shown(folder, {"home": "/", "one table": "/t/shop_table0500/rows"})
 
 
 def many_rows(folder: Path) -> Shown:
