@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +17,16 @@ KEYS = ["account", "item"]
 OPTIONS = {"bucket": "4", "merge-engine": "partial-update"}
 
 
+def keyed(rows: pa.Table) -> pa.Table:
+    """The rows, whose key columns are not null, as Paimon asks for them."""
+    return rows.cast(pa.schema([field.with_nullable(field.name not in KEYS) for field in rows.schema]))
+
+
 def created(warehouse: str, rows: pa.Schema) -> Any:
-    """A table of these columns, whose key columns are not null."""
+    """A table of these columns."""
     catalog = CatalogFactory.create({"warehouse": warehouse})
     catalog.create_database("bench", True)
-    fields = [field.with_nullable(field.name not in KEYS) for field in rows]
-    catalog.create_table("bench.rows", Schema.from_pyarrow_schema(pa.schema(fields), primary_keys=KEYS, options=OPTIONS), False)
+    catalog.create_table("bench.rows", Schema.from_pyarrow_schema(rows, primary_keys=KEYS, options=OPTIONS), False)
     return catalog.get_table("bench.rows")
 
 
@@ -48,17 +51,16 @@ def main() -> None:
     warehouse, table = sys.argv[1], None
     for line in sys.stdin:
         command, path = line.split()
-        rows = pq.read_table(path) if command == "write" else None
+        rows = keyed(pq.read_table(path)) if command == "write" else None
         if rows is not None and table is None:
             table = created(warehouse, rows.schema)
         start = time.perf_counter()
         if rows is not None:
-            fields = [field.with_nullable(field.name not in KEYS) for field in rows.schema]
-            write(table, rows.cast(pa.schema(fields)))
+            write(table, rows)
         else:
             rows = read(table)
         seconds = time.perf_counter() - start
-        if not Path(path).exists():
+        if command == "read":
             pq.write_table(rows, path)
         print(seconds, flush=True)
 

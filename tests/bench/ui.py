@@ -22,6 +22,7 @@ from helpers.chromium_driving import Page, browsing
 from helpers.chromium_fetching import chromium
 from helpers.ui_served import serving_ui
 from ui_projects import PROJECTS
+from watching import memory_mib
 
 OUT = Path(__file__).parent / "out"
 CACHE = Path(os.environ.get("CDC_VIEWS_CACHE") or Path(__file__).parents[2] / ".cache")
@@ -40,12 +41,6 @@ def measured(page: Page, address: str) -> tuple[float, float]:
     page.wait_for(f"({_PAINTED}) !== null")
     assert page.complaints() == [], (address, page.complaints())
     return page.evaluate(_PAINTED), page.evaluate(_NEXT_FRAME)
-
-
-def largest(process: int) -> int:
-    """The most memory that a process has had, in MiB."""
-    told = Path(f"/proc/{process}/status").read_text(encoding="ascii")
-    return next(int(line.split()[1]) >> 10 for line in told.splitlines() if line.startswith("VmHWM"))
 
 
 def main() -> int:
@@ -75,7 +70,7 @@ def main() -> int:
             result.setdefault(name, {"pages": {}})["pages"][title] = {"paint_ms": paint, "key_ms": key}
             print(f"{name:<18} {title:<10} {paint:>9.0f} {key:>7.1f}")
         for name, server in served.items():
-            result[name]["peak_mib"] = largest(server.process.pid)
+            result[name]["peak_mib"] = memory_mib(server.process.pid, "VmHWM")
             print(f"{name}: server's memory at most {result[name]['peak_mib']} MiB")
     written = OUT / "ui.json"
     written.write_text(json.dumps(result, indent=1))
