@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -64,7 +64,8 @@ class Following(Growing):
         others = [fact for fact in self._waiting if fact.kind is not FactKind.ROW]
         share = len(rows) // (len(TURNS) + 1)
         batches = [others + rows[: 2 * share], *(rows[n * share : (n + 1) * share] for n in range(2, len(TURNS) + 1))]
-        self.batches = [[later(fact, by=turn * SPAN) for fact in batch] for turn, batch in enumerate(batches)]
+        cut, span = unique_times(self._waiting) if subject.is_positioned else (few_times, SPAN)
+        self.batches = [[later(fact, by=turn * span, cut=cut) for fact in batch] for turn, batch in enumerate(batches)]
         self.made = Histories(subject, tuple(fact for batch in self.batches for fact in batch), ())
 
     def land_batch(self, number: int) -> None:
@@ -79,18 +80,25 @@ class Following(Growing):
         return read_rows(engine, self.raw, **{"as_of": NOW, "sources": self.sources(), **asked})
 
 
-def later(fact: Fact, *, by: int) -> Fact:
-    """The fact, written at other times: its own, cut to a few, and so much later."""
-    return replace(
-        fact,
-        liveness=_moved(fact.liveness, by),
-        deletion=_moved(fact.deletion, by),
-        cells={name: _moved(cell, by) for name, cell in fact.cells.items()},
-    )
+def few_times(written: int) -> int:
+    """One of a few times, so that many tie."""
+    return written % SPAN
 
 
-def _moved(part: Any, by: int) -> Any:
-    return None if part is None else replace(part, written=part.written % SPAN + by)
+def unique_times(facts: Iterable[Fact]) -> tuple[Callable[[int], int], int]:
+    """The place of each time among all, and their number: only copies of an event share a log position (rules S2, S3)."""
+    places = {at: place for place, at in enumerate(sorted({int(part.written) for fact in facts for part in parts_of(fact)}))}
+    return places.__getitem__, len(places)
+
+
+def later(fact: Fact, *, by: int, cut: Callable[[int], int] = few_times) -> Fact:
+    """The fact, written at other times: its own, cut, and so much later."""
+
+    def moved(part: Any) -> Any:
+        return None if part is None else replace(part, written=cut(int(part.written)) + by)
+
+    cells = {name: moved(cell) for name, cell in fact.cells.items()}
+    return replace(fact, liveness=moved(fact.liveness), deletion=moved(fact.deletion), cells=cells)
 
 
 def grow(growing: Following, engine: Engine, monkeypatch: pytest.MonkeyPatch, look: Callable[[], None]) -> int:
