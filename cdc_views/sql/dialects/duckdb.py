@@ -27,6 +27,9 @@ class DuckDb(DuckDbDocuments, WindowDialect):
     runs_by_event = True
     scans_twice = True
     joins_fully = True
+    most_filters = 60
+    """Each filter takes a copy of the columns of all: 960 filters took 8 times the CPU and 15 times the memory that 960 CASEs do.
+    Source: duckdb 2.0.0, grouped aggregates; as cheap up to 60, 1.3 times at 120, 3.5 times at 480."""
     _functions: ClassVar = {
         "keep": "list_filter",
         "each": "list_transform",
