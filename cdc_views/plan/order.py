@@ -98,8 +98,8 @@ def survives(written: Expr, deletion: Expr) -> Expr:
 
 
 def shows_null(kind: LogicalType) -> bool:
-    """Return whether the friendly form of null is null in every dialect. The text of a time is put together from parts."""
-    return isinstance(kind, Scalar) and kind.kind is not Kind.TIME
+    """Return whether the friendly form of null is null in every dialect without a condition of its own: a scalar's is."""
+    return isinstance(kind, Scalar)
 
 
 def covered_if(value: Case) -> Expr | None:

@@ -16,7 +16,7 @@ from helpers.growing_states import merge_next, small_tables
 from helpers.histories import NOW
 from helpers.lateness import Ages
 from helpers.reading import CASES, SEED
-from helpers.schemas import BIGINT, DECIMAL, INT, LOGGED, NARROW, SUBJECTS, TEXT, Subject, table
+from helpers.schemas import BIGINT, DECIMAL, INT, LOGGED, NARROW, SUBJECTS, TEXT, Subject, scalar, table
 from helpers.spark_views import SCHEMA, Followed, RandomlyFollowed, assert_shows, now
 from helpers.state_sizes import set_sizes
 from helpers.tiers import often
@@ -25,7 +25,7 @@ from helpers.writing import cell
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.formats.base import order_key
 from cdc_views.model.strategy import Strategy
-from cdc_views.model.types import SetOf
+from cdc_views.model.types import Kind, SetOf, Udt
 from cdc_views.rules.cells import Deletion, Liveness
 from cdc_views.rules.facts import Bound, Fact, FactKind
 
@@ -40,10 +40,10 @@ SCOPED = Subject(
         partition={"case": INT, "p": DECIMAL},
         clustering={"c": INT},
         statics={"s": TEXT, "ss": SetOf(INT, frozen=False)},
-        regulars={"v": BIGINT, "t": TEXT},
+        regulars={"v": BIGINT, "t": TEXT, "u": Udt("tests", "clocked", (("at", scalar(Kind.TIME)), ("n", INT)), frozen=True)},
     )
 )
-"""Every scope of deletion, statics, and a collection."""
+"""Every scope of deletion, statics, a collection, and a user type of which a time may be null."""
 TURNS = (("base", True), ("", False), ("runs", True), ("merge", False), ("", True))
 """What becomes of the runs after a landing, and whether the view is made again, as `materialize` does unless it is killed."""
 FEW_TURNS = (("base", False), ("merge", True))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from cdc_views.sql.dialects.writing import Sql, function, number, only_if, text
+from cdc_views.sql.dialects.writing import Sql, function, is_present, number, only_if, text
 
 DAYS_LIMIT = 2_000_000_000
 """The largest day number that DuckDB's DATE arithmetic takes."""
@@ -36,14 +36,17 @@ def _divided(nanos: Sql, size: int) -> Sql:
 
 
 def time_text(nanos: Sql, printf: str, *, divided: Callable[[Sql, int], Sql] = _divided) -> Sql:
-    """Return nanoseconds as `[-]HH:MM:SS.nnnnnnnnn`, by the C-like function `printf` and the integer division `divided`."""
+    """Return nanoseconds as `[-]HH:MM:SS.nnnnnnnnn`, by the C-like function `printf` and the integer division `divided`.
+
+    Null is null by a condition of its own: Java's `format`, so Spark's and Trino's, would write the letters `null`.
+    """
 
     def part(size: int, modulus: int) -> Sql:
         whole = divided(function("abs", nanos.copy()), size)
         return function("mod", whole, number(modulus)) if modulus else whole
 
     parts = [part(3600 * 10**9, 0), part(60 * 10**9, 60), part(10**9, 60), part(1, 10**9)]
-    return function(printf, text("%s%02d:%02d:%02d.%09d"), sign(nanos), *parts)
+    return only_if(is_present(nanos.copy()), function(printf, text("%s%02d:%02d:%02d.%09d"), sign(nanos), *parts))
 
 
 def sign(nanos: Sql) -> Sql:

@@ -177,5 +177,4 @@ def _instant(base: Sql, nanos: int, kind: str) -> Sql:
 
 def _time_text(nanos: Sql) -> Sql:
     """`HH:MM:SS.nnnnnnnnn`; `/` of integers is integer division."""
-    shown = time_text(nanos, "format", divided=lambda whole, size: exp.Div(this=whole, expression=number(size), typed=True))
-    return only_if(is_present(nanos.copy()), shown)
+    return time_text(nanos, "format", divided=lambda whole, size: exp.Div(this=whole, expression=number(size), typed=True))
