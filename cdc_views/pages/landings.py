@@ -9,12 +9,11 @@ from typing import Any
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explained import part_row, value_text
 from cdc_views.operations.lateness import LatePart, late_of
-from cdc_views.operations.replication import ReplicaReport, expected_of, replicas
 from cdc_views.operations.run_records import RunRecord, of_table
 from cdc_views.pages.texts import MASKED, ShownValue, masked_columns, shown_value, visible
 from cdc_views.rules.codec.row_texts import plain
 from cdc_views.rules.codec.times import instant_text
-from cdc_views.state.tail import dropped_through, landings
+from cdc_views.state.tail import landings
 from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.table_log import TableLog
 
@@ -122,16 +121,3 @@ def _late(table: TableContext, parts: Sequence[LatePart]) -> list[LateChange]:
             )
         )
     return found
-
-
-def replicas_of(table: TableContext) -> tuple[ReplicaReport | None, str]:
-    """Return the copies of each change by node, as `replicas` counts them, or why they cannot be counted; reads all of raw."""
-    if not table.format.carries_node:
-        return None, f"events of {table.format.name} do not say which replica they come from"
-    if table.config.replication_factor is None:
-        return None, f"the project file has no `replication_factor` of {table.name}, the copies that each change should have"
-    if TableLog.find(table.raw.location) is None:
-        return None, "nothing has landed yet"
-    if dropped_through(table.raw.location) is not None:
-        return None, "events were dropped from raw, so that this would be wrong"
-    return replicas(table, expected_of(table)), ""

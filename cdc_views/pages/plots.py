@@ -41,11 +41,13 @@ def bar(parts: Sequence[BarPart], *, label: str, whole: int = 0) -> Markup:
     return _markup(root)
 
 
-def columns(amounts: Sequence[tuple[str, int]], *, label: str) -> Markup:
-    """Return columns from left to right, one per amount and title; sums neighbours if there are too many."""
+def columns(amounts: Sequence[tuple[str, int]], *, label: str, tallest: int = 0) -> Markup:
+    """Return columns from left to right, one per amount and title; sums neighbours if there are too many. The full height is
+    `tallest`, at least the largest amount.
+    """
     shown = _thinned(amounts)
     root = _root(_HEIGHT, label, kind="columns")
-    tallest = max((amount for _, amount in shown), default=0) or 1
+    tallest = max(tallest, 1, *(amount for _, amount in shown))
     room = _WIDTH / max(len(shown), 8)
     for number, (title, amount) in enumerate(shown):
         height = max(_HEIGHT * amount / tallest, 1.0) if amount else 0.0

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from cdc_views.pages import drawing, plots, texts, wording
 from cdc_views.pages.landings import LandedBatch, MaterializeRun
+from cdc_views.pages.nodes import NodeLine, NodesPart
 from cdc_views.pages.plots import BarPart
 from cdc_views.rules.codec.times import second_text
 from cdc_views.sql.statements import template_folder
@@ -130,6 +131,8 @@ def _environment() -> jinja2.Environment:
     found.globals |= {
         "landings_plot": _landings_plot,
         "runs_plot": _runs_plot,
+        "volume_plot": _volume_plot,
+        "delay_plot": _delay_plot,
         "bytes_bar": _bytes_bar,
         "copies_bar": _copies_bar,
     }
@@ -159,6 +162,20 @@ def _runs_plot(runs: Sequence[MaterializeRun]) -> Markup:
     timed = [(one, one.seconds) for one in runs if one.seconds is not None]
     amounts = [(f"{one.at[:19]}: {seconds:.1f} s", round(seconds * 1000)) for one, seconds in timed]
     return plots.columns(amounts, label=f"seconds of {wording.counted(len(amounts), 'run')} of materialize")
+
+
+def _volume_plot(node: NodeLine, part: NodesPart) -> Markup:
+    amounts = [(f"{wording.micros(one.since)}: {one.facts:,} facts", one.facts) for one in node.arrivals]
+    return plots.columns(amounts, label=f"{sum(n for _, n in amounts):,} facts that landed over time", tallest=part.most_facts)
+
+
+def _delay_plot(node: NodeLine, part: NodesPart) -> Markup:
+    """Return the delay of each span of time in seconds, on one scale for all nodes."""
+    delays = [(one.since, None if one.delay is None else max(one.delay, 0) // 1_000_000) for one in node.arrivals]
+    told = ((since, "nothing landed" if delay is None else f"after {wording.span(delay)}", delay or 0) for since, delay in delays)
+    amounts = [(f"{wording.micros(since)}: {text}", delay) for since, text, delay in told]
+    longest = max((delay for _, delay in amounts), default=0)
+    return plots.columns(amounts, label=f"time from write to landing, at most {wording.span(longest)}", tallest=part.slowest)
 
 
 def _bytes_bar(sizes: Sequence[tuple[str, int, str]], whole: int) -> Markup:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from helpers.copies import confirmed_facts, copies_of
+from helpers.copies import cell_facts, confirmed_facts, copies_of
 from helpers.histories import LATE_LANDING, NODES, NOW, Histories, histories
 from helpers.reading import SEED, assert_same, land, read_rows
 from helpers.schemas import FIELDS, KEYS, LOGGED, NARROW, PLAIN, READDED, WIDE, Subject
@@ -19,6 +19,7 @@ from helpers.tiers import often
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.model.schema import TableSchema
 from cdc_views.operations.replication import PartialFact, confirmed_raw, counting, partial_facts
+from cdc_views.operations.replication.arrivals import arrivals
 from cdc_views.operations.replication.counting import Expected, Reader, count
 from cdc_views.operations.replication.places import CellStructs, places
 from cdc_views.rules.codec.comparable import comparable, partition_identity
@@ -77,6 +78,21 @@ def test_of_more_nodes_than_the_factor_those_hold_a_partition_that_have_shown_an
     made, raw = landed_of(subject)
     assert counts(raw, 2, "node4") == expected_counts(made, 2, "node4") != counts(raw, 4, "node4")
     assert counts(raw, 4, "node4") == expected_counts(made, 4, "node4")
+
+
+@pytest.mark.parametrize("subject", often(SUBJECTS, SUBJECTS[0], LOGGED), ids=name_of)
+def test_what_each_node_landed_over_time_is_as_in_python(landed_of: LandedOf, subject: Subject) -> None:
+    made, raw = landed_of(subject)
+    expected = {}
+    for node in NODES:
+        spans = []
+        for at, batch in ((0, made.early), (LATE_LANDING, made.late)):
+            written = [one.written for fact in batch if fact.origin.node == node for one in cell_facts(subject.schema, fact)]
+            spans.append((len(written), sum(at - one for one in written) // len(written) if written else None))
+        expected[node] = spans
+    found = arrivals(raw, spans=2)
+    assert {node: [(one.facts, one.delay) for one in spans] for node, spans in found.items()} == expected
+    assert [one.since for one in found["node1"]] == [0, LATE_LANDING // 2 + 1]
 
 
 def told(schema: TableSchema, fact: PartialFact) -> tuple[Any, ...]:

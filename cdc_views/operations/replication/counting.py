@@ -22,6 +22,7 @@ from cdc_views.operations.replication.statements import (
     NODES,
     OLDEST,
     OWNERS,
+    SINCE,
     Behind,
     LogPlace,
     Statements,
@@ -92,9 +93,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class NodeProgress:
-    """The landings of one node: its newest log position, and when its last event landed (µs)."""
+    """The landings of one node: its newest log position, and when its first and last event landed (µs)."""
 
     newest: tuple[str, int]
+    first: int
     last: int
 
 
@@ -119,7 +121,7 @@ class Reader(AbstractContextManager["Reader"]):
         self.raw, self._engine, self._snapshot = raw, DuckDbEngine(), snapshot_of(raw)
         statements = Statements(raw.relation, from_clause(self._snapshot, raw), landed_as_of=landed_as_of)
         self.landed = {
-            row[NODE]: NodeProgress((row[NEWEST]["segment"], row[NEWEST]["position"]), row[LANDED])
+            row[NODE]: NodeProgress((row[NEWEST]["segment"], row[NEWEST]["position"]), row[SINCE], row[LANDED])
             for row in self.rows(statements.landed()).to_pylist()
         }
         self.statements = replace(statements, nodes=tuple(sorted(self.landed)))

@@ -17,6 +17,7 @@ from cdc_views.plan.order import WRITTEN
 from cdc_views.storage.relation import Relation
 
 NODES, OWNERS, NODE, COUNT, OLDEST, NEWEST, LANDED = "_nodes", "_owners", "_node", "_count", "_oldest", "_newest", "_landed"
+SINCE, SPAN, DELAY = "_since", "_span", "_delay"
 
 
 def field_name(field: str) -> str:
@@ -57,9 +58,10 @@ class Statements:
     landed_as_of: int | None = None
 
     def landed(self) -> str:
-        """Return one row per node: its newest place, and when it last landed (µs)."""
+        """Return one row per node: its newest place, and when it first and last landed (µs)."""
+        first, last = (f"epoch_us({fold}({names.LANDED}))" for fold in ("min", "max"))
         return (
-            f"SELECT {_NODE_OF} AS {NODE}, max({_PLACE_OF}) AS {NEWEST}, epoch_us(max({names.LANDED})) AS {LANDED} "
+            f"SELECT {_NODE_OF} AS {NODE}, max({_PLACE_OF}) AS {NEWEST}, {first} AS {SINCE}, {last} AS {LANDED} "
             f"FROM {self.table} WHERE {self._in_time()} GROUP BY {_NODE_OF} ORDER BY {_NODE_OF}"
         )
 
@@ -69,6 +71,17 @@ class Statements:
         return (
             f"SELECT {_as_digits(sets)}, count(*) AS {COUNT}, min({written}) AS {OLDEST}, max({written}) AS {NEWEST} "
             f"FROM ({self._owned(place, with_owners=with_owners)}) AS _owned GROUP BY {_listed(sets)}"
+        )
+
+    def arrivals(self, place: CellStructs, *, since: int, step: int) -> str:
+        """Return one row per node and span of `step` µs of landing from `since` on: its number, how many copies of facts landed
+        then, and the sum of the µs from the write of each to its landing.
+        """
+        at = f"epoch_us({names.LANDED})"
+        return (
+            f"SELECT {NODE}, ({at} - {since}) // {step} AS {SPAN}, count(*) AS {COUNT}, "
+            f"CAST(sum(CAST({at} AS HUGEINT) - {field_name(WRITTEN)}) AS VARCHAR) AS {DELAY} "
+            f"FROM ({self._copies(place)}) AS _copies GROUP BY ALL"
         )
 
     def first(self, place: CellStructs, behind: list[Behind], *, with_owners: bool) -> str:
@@ -121,11 +134,11 @@ class Statements:
         schema = self.relation.schema
         keys = _listed([*place.keys(schema), *place.shown(schema)])
         inner = (
-            f"SELECT {keys}, {_NODE_OF} AS {NODE}, {_PLACE_OF} AS _at, {copy} AS _copy FROM {self.table} WHERE "
+            f"SELECT {keys}, {names.LANDED}, {_NODE_OF} AS {NODE}, {_PLACE_OF} AS _at, {copy} AS _copy FROM {self.table} WHERE "
             f"{names.KIND} = '{place.kind.value}' AND {quoted(place.steps[0])} IS NOT NULL AND {self._in_time()}"
         )
         fields = ", ".join(f"struct_extract(_copy, {literal(field)}) AS {field_name(field)}" for field in place.fields)
-        return f"SELECT {keys}, {NODE}, _at, {fields} FROM ({inner}) AS _copies WHERE _copy IS NOT NULL"
+        return f"SELECT {keys}, {names.LANDED}, {NODE}, _at, {fields} FROM ({inner}) AS _copies WHERE _copy IS NOT NULL"
 
     def _facts(self, place: CellStructs, *, witnesses: tuple[str, ...] = ()) -> str:
         """Return one row per cell fact, with its first place in each witness's log; null if the witness has not shown it."""

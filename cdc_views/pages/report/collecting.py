@@ -27,7 +27,8 @@ from cdc_views.pages.cells import page_of as page_of_explanation
 from cdc_views.pages.checking import Outcomes, conditions_of, lines_of
 from cdc_views.pages.columns import columns_page
 from cdc_views.pages.home import line_with
-from cdc_views.pages.landings import landings_page, replicas_of
+from cdc_views.pages.landings import landings_page
+from cdc_views.pages.nodes import NodesPart, nodes_part
 from cdc_views.pages.proving import proof_page
 from cdc_views.pages.report.model import Extent, Landing, RawFigures, RecentRow, Results, RunReport, StateFigures, TableReport
 from cdc_views.pages.texts import Veil, masked_columns
@@ -79,7 +80,7 @@ def collect(
         log = raw_log(table.raw)
         has_landed = log is not None and bool(log.added)
         figures = _landed(table, run) if has_landed else {}
-        counted, no_replicas = replicas_of(table) if has_landed else (None, _NOTHING_LANDED)
+        nodes = nodes_part(table) if has_landed else NodesPart(None, _NOTHING_LANDED)
         checks, no_checks = _tests(table, run, results) if has_landed or results is not None else ((), _NOTHING_LANDED)
         rows, no_recent = _recent(table, run, recent) if has_landed else ((), _NOTHING_LANDED)
         waiting = quarantine(table.raw)
@@ -91,9 +92,7 @@ def collect(
             micros=table.relation.order is WriteOrder.MICROS,
             **_pages(table, run, checks, dialects=dialects),
             quarantined=waiting.broken or 0,
-            first_quarantined="".join(waiting.where),
-            replicas=counted,
-            no_replicas=no_replicas,
+            nodes=nodes,
             checks=checks,
             no_checks=no_checks,
             recent=rows,

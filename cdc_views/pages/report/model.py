@@ -14,6 +14,7 @@ from cdc_views.pages.checking import CheckLine
 from cdc_views.pages.columns import ColumnsPage
 from cdc_views.pages.home import TableLine
 from cdc_views.pages.landings import LandingsPage
+from cdc_views.pages.nodes import UNCOUNTED, NodesPart
 from cdc_views.pages.proving import ProofPage
 from cdc_views.pages.waiting import WaitingPage
 from cdc_views.quality.bookkeeping import Ages
@@ -102,10 +103,10 @@ class TableReport:
     """Everything about one table. If a part is None or empty, the field with `no_` before its name states why.
 
     `raw`, `ages` and `shown` (rows of the view) are None if nothing has landed, `state` and `serving` if there is none,
-    `replicas` if copies cannot be counted. `first_quarantined` is file and line of the first waiting event. `late` counts facts
-    that landed after the lateness horizon. `verified_through` is the newest proof of `verify`. `recent` has the most
-    recently written rows, newest first. With `micros`, write times are µs since the epoch, otherwise log positions. `columns`,
-    `landings`, `waiting`, `proof`, `lines` (of its tests) and `line` (of the first page) are what `cdc-views ui` shows.
+    `replicas` if copies cannot be counted. `late` counts facts that landed after the lateness horizon. `verified_through` is the
+    newest proof of `verify`. `recent` has the most recently written rows, newest first. With `micros`, write times are µs since
+    the epoch, otherwise log positions. `columns`, `landings`, `nodes`, `waiting`, `proof`, `lines` (of its tests) and `line` (of
+    the first page) are what `cdc-views ui` shows.
     """
 
     name: str
@@ -126,10 +127,8 @@ class TableReport:
     state: StateFigures | None = None
     serving: Extent | None = None
     quarantined: int = 0
-    first_quarantined: str = ""
     late: int = 0
-    replicas: ReplicaReport | None = None
-    no_replicas: str = ""
+    nodes: NodesPart = UNCOUNTED
     checks: tuple[Check, ...] = ()
     no_checks: str = ""
     recent: tuple[RecentRow, ...] = ()
@@ -140,6 +139,11 @@ class TableReport:
     def results(self) -> Results:
         """The number of its data tests by outcome."""
         return Results.of(self.checks)
+
+    @property
+    def replicas(self) -> ReplicaReport | None:
+        """The copies of each change by node; None if they cannot be counted."""
+        return self.nodes.replicas
 
     @property
     def sizes(self) -> tuple[tuple[str, int, str], ...]:

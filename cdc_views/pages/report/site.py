@@ -9,7 +9,6 @@ from typing import Any
 from cdc_views.errors import UsageError
 from cdc_views.pages.checking import ChecksPage
 from cdc_views.pages.home import home_page
-from cdc_views.pages.nodes import node_lines
 from cdc_views.pages.rendering import FileLinks, rendered
 from cdc_views.pages.report.model import RunReport, TableReport
 
@@ -50,15 +49,14 @@ def _first(report: RunReport) -> dict[str, Any]:
 def _of_table(table: TableReport, links: FileLinks) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Yield the file, template and facts of each page of a table."""
     shared = {"name": table.name, "slug": table.slug, "quarantined": table.quarantined, "table": table}
-    nodes = {"replicas": table.replicas, "why": table.no_replicas, "nodes": node_lines(table.replicas)}
     tests = ChecksPage(table.lines, None, (), (), (), ())
     facts: dict[str, dict[str, Any]] = {
         "figures": {},
         "columns": {"columns": table.columns},
-        "landings": {"landings": table.landings, **nodes},
+        "landings": {"landings": table.landings, "part": table.nodes},
         "quarantine": {"waiting": table.waiting, "page_size": len(table.waiting.events) or 1, "csrf": "", "done": ""},
         "tests": {"tests": tests, "no_tests": table.no_checks},
-        "proof": {"proof": table.proof, "problem": "", "has_state": table.state is not None, **nodes},
+        "proof": {"proof": table.proof, "problem": "", "has_state": table.state is not None, "part": table.nodes},
     }
     for page in links.tabs:
         yield links.file(table.slug, page), page, {**facts[page], "page": page, **shared}

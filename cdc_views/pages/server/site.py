@@ -24,8 +24,8 @@ from cdc_views.pages.checking import checks_page
 from cdc_views.pages.columns import columns_page, null_counts
 from cdc_views.pages.home import home_page
 from cdc_views.pages.instants import instants_page
-from cdc_views.pages.landings import landings_page, replicas_of
-from cdc_views.pages.nodes import node_lines
+from cdc_views.pages.landings import landings_page
+from cdc_views.pages.nodes import nodes_part
 from cdc_views.pages.proving import proof_page
 from cdc_views.pages.rendering import Links, rendered
 from cdc_views.pages.server.surveying import Survey
@@ -122,8 +122,7 @@ class Site:
     @staticmethod
     def nodes_part(table: TableContext) -> str:
         """Return the part of a page that counts copies by node."""
-        counted, why = replicas_of(table)
-        return rendered("nodes", links=Links(), replicas=counted, why=why, nodes=node_lines(counted))
+        return rendered("nodes", links=Links(), part=nodes_part(table))
 
 
 def _waiting(table: TableContext) -> int:
@@ -180,8 +179,7 @@ def _landings(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:
 
 
 def _nodes(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:
-    counted, why = replicas_of(table)
-    return {"template": "nodes_page", "replicas": counted, "why": why, "nodes": node_lines(counted)}
+    return {"template": "nodes_page", "part": nodes_part(table)}
 
 
 def _quarantine(site: Site, table: TableContext, asked: Asked) -> dict[str, Any]:
