@@ -16,6 +16,7 @@ from typing import Any
 import jwt
 import pytest
 from cdc_producers.http.options import HttpOptions
+from helpers.certificates import self_signed
 from helpers.http_receiver import ENVIRONMENT, PASSWORD, SECRET, USER, Client, in_thread, recorded, wait_for
 from helpers.tiny_project import CQL, event, landed_ids
 
@@ -323,14 +324,9 @@ class TestOptions:
 
 
 def test_tls(project: Path, tmp_path: Path) -> None:
-    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
-    try:
-        subprocess.run([*make, *names], cwd=tmp_path, check=True, capture_output=True, timeout=20)
-    except FileNotFoundError:
-        pytest.skip("no openssl")
-    options = ("--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem"))
-    trusted = ssl.create_default_context(cafile=tmp_path / "cert.pem")
+    certificate, key = self_signed(tmp_path)
+    options = ("--tls-cert", str(certificate), "--tls-key", str(key))
+    trusted = ssl.create_default_context(cafile=certificate)
     with in_thread(project, *options) as (client, _):
         client.trusted = trusted
         client.sign_in()
