@@ -92,6 +92,9 @@ def line_of(table: TableContext, records: Iterable[RunRecord]) -> TableLine:
 
 def line_with(table: TableContext, tests: Outcomes | None) -> TableLine:
     """Return the line of one table whose tests ended so, from logs alone."""
+    if table.project.is_remote:  # it has no logs that could be read for nothing
+        there = TableFinding(Level.WELL, f"in {table.project.engine_plugin.title}", "rows")
+        return TableLine(table.name, table.config.slug, None, (*_of_tests(tests), there), tests)
     try:
         status = status_of(table)
         losses = int(record_of(table).last.get("losses", 0))
@@ -109,14 +112,20 @@ def _findings(status: TableStatus, tests: Outcomes | None, losses: int) -> list[
         found.append(TableFinding(Level.BROKEN, visible(status.problem, most=400), "proof"))
     if losses:
         found.append(TableFinding(Level.FAILED, f"{losses:,} cells lost", "proof"))
-    if tests is not None and tests.failed:
-        found.append(TableFinding(Level.FAILED, f"{tests.failed:,} failed", "tests"))
+    found += _of_tests(tests)
     if status.quarantined:
         found.append(TableFinding(Level.WARNED, f"{status.quarantined:,} in quarantine", "quarantine"))
-    if tests is not None and tests.warnings:
-        found.append(TableFinding(Level.WARNED, counted(tests.warnings, "warning"), "tests"))
     if status.raw_version is None and not status.problem:
         found.append(TableFinding(Level.EMPTY, "nothing landed", "landings"))
+    return found
+
+
+def _of_tests(tests: Outcomes | None) -> list[TableFinding]:
+    found = []
+    if tests is not None and tests.failed:
+        found.append(TableFinding(Level.FAILED, f"{tests.failed:,} failed", "tests"))
+    if tests is not None and tests.warnings:
+        found.append(TableFinding(Level.WARNED, counted(tests.warnings, "warning"), "tests"))
     return found
 
 

@@ -59,7 +59,7 @@ def instants_page(
     table: TableContext, before: Mapping[str, Instant] | None = None, after: Mapping[str, Instant] | None = None
 ) -> InstantsPage:
     """Return the page; `before` and `after` are the instants of `query` to compare, by argument."""
-    log = TableLog.find(table.raw.location)
+    log = None if table.project.is_remote else TableLog.find(table.raw.location)
     first, last = (None, None) if log is None else (committed_at(log, max(0, log.checkpoint_version)), last_landed(log))
     is_micros = table.format.order is WriteOrder.MICROS
     if before is None or after is None:

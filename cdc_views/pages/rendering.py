@@ -34,6 +34,8 @@ PAGES: Mapping[str, str] = {
 """The pages of a table, in the order of its tabs, and what people call them."""
 _EXPORTED = ("columns", "landings", "quarantine", "tests", "proof")
 """Those of them that need no server."""
+OF_LOGS = frozenset({"landings", "nodes", "quarantine", "proof"})
+"""Pages about Delta tables and what is beside them, which a remote warehouse does not have."""
 ASSETS: Mapping[str, str] = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
@@ -44,7 +46,7 @@ class Links:
     """
 
     is_live: ClassVar[bool] = True
-    tabs: ClassVar[Mapping[str, str]] = PAGES
+    tabs: Mapping[str, str] = field(default_factory=lambda: PAGES, kw_only=True)
 
     def home(self, **query: object) -> str:
         """Return the address of the first page."""
@@ -65,7 +67,9 @@ class FileLinks(Links):
 
     stems: Mapping[str, str] = field(default_factory=dict)
     is_live: ClassVar[bool] = False
-    tabs: ClassVar[Mapping[str, str]] = {"figures": "Figures", **{name: PAGES[name] for name in _EXPORTED}}
+    tabs: Mapping[str, str] = field(
+        kw_only=True, default_factory=lambda: {"figures": "Figures", **{name: PAGES[name] for name in _EXPORTED}}
+    )
 
     def home(self, **query: object) -> str:
         return "index.html"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +27,7 @@ from cdc_views.pages.instants import instants_page
 from cdc_views.pages.landings import landings_page
 from cdc_views.pages.nodes import nodes_part
 from cdc_views.pages.proving import proof_page
-from cdc_views.pages.rendering import Links, rendered
+from cdc_views.pages.rendering import OF_LOGS, Links, rendered
 from cdc_views.pages.server.surveying import Survey
 from cdc_views.quality.validating import validate_table
 from cdc_views.rules.codec.times import second_text
@@ -92,9 +92,11 @@ class Site:
 
     def shared(self, asked: Asked) -> dict[str, Any]:
         """Return what every page needs."""
-        project = self.project
+        project, links = self.project, self.links
+        if project.is_remote:
+            links = replace(links, tabs={page: called for page, called in links.tabs.items() if page not in OF_LOGS})
         about = {"project": project.config.name, "engine": project.config.engine, "version": version("cdc-views")}
-        return {**about, "links": self.links, "now": asked.now, "actions": bool(self.form_token)}
+        return {**about, "links": links, "now": asked.now, "actions": bool(self.form_token)}
 
     def home(self, asked: Asked) -> str:
         """Return the first page."""
@@ -108,6 +110,8 @@ class Site:
 
     def page(self, table: TableContext, page: str, asked: Asked, *, more: Mapping[str, Any] | None = None) -> str:
         """Return a page of a table; raises `KeyError` for one that there is not, and what the operations raise."""
+        if page in OF_LOGS:
+            table.project.check_raw_tables_are_local()
         facts = _FACTS[page](self, table, asked)
         return rendered(
             facts.pop("template", page),
