@@ -12,7 +12,7 @@ from helpers.schemas import INT, TEXT, Subject, table
 from cdc_views.engines.base import Read
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.rules.oracle import latest_rows
-from cdc_views.sql.dialects.duckdb import DuckDb
+from cdc_views.sql.dialects.duckdb import MOST_FILTERS
 
 
 def subject(columns: int) -> Subject:
@@ -21,7 +21,7 @@ def subject(columns: int) -> Subject:
     return Subject(table("many", partition={"case": INT}, clustering={"c": INT}, regulars=regulars))
 
 
-@pytest.mark.parametrize(("columns", "filters"), [(DuckDb.most_filters // 2, True), (DuckDb.most_filters + 10, False)])
+@pytest.mark.parametrize(("columns", "filters"), [(MOST_FILTERS // 2, True), (MOST_FILTERS + 10, False)])
 def test_few_of_many_columns(duckdb_engine: DuckDbEngine, tmp_path: Path, columns: int, filters: bool) -> None:
     many = subject(columns)
     made = histories(many, cases=CASES // 4, seed=SEED)

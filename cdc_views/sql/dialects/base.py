@@ -16,7 +16,7 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.model.naming import held_name, physical_name
 from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf, is_reshaped
 from cdc_views.plan import expr as e
-from cdc_views.plan.nodes import Aggregate, Node, OneValue, Scan
+from cdc_views.plan.nodes import Node, OneValue, Scan
 from cdc_views.plan.order import covered_if
 from cdc_views.sql.dialects.lineage import Built, Origins, without_values
 from cdc_views.sql.dialects.macros import MacroDialect
@@ -65,7 +65,7 @@ class Dialect(NamingDialect, ComparingDialect, MacroDialect):
 
     Attributes:
         engine_name: The engine that runs the dialect; empty: the engine with the dialect's name.
-        most_filters: Steps with more aggregates have none with `FILTER (WHERE …)`; 0: the dialect lacks it.
+        has_filter: Aggregates take `FILTER (WHERE …)`.
         runs_by_event: Reads of whole rows are faster by event (`plan.events`) where no event leaves a column out.
         scans_twice: They are also where some do: a second scan costs less than a maximum a column.
         joins_fully: A full join with a small side is as cheap as any other, because no rows move for it.
@@ -75,7 +75,7 @@ class Dialect(NamingDialect, ComparingDialect, MacroDialect):
     name: ClassVar[str]
     sqlglot_name: ClassVar[str]
     engine_name: ClassVar[str] = ""
-    most_filters: ClassVar[int] = 1_000_000
+    has_filter: ClassVar[bool] = True
     runs_by_event: ClassVar[bool] = False
     scans_twice: ClassVar[bool] = False
     joins_fully: ClassVar[bool] = False
@@ -221,8 +221,7 @@ class Dialect(NamingDialect, ComparingDialect, MacroDialect):
         value, name = self.render(node.value), _FOLDS[node.fold]
         if node.where is None or (node.fold is e.Fold.MAX and stored_cell(node.value) is not None):
             return function(name, value)  # an absent cell is null, which no MAX counts
-        assert isinstance(self.node, Aggregate), "only a step that aggregates has aggregates"
-        if len(self.node.folds) <= self.most_filters:
+        if self.has_filter:
             return self.filtered(function(name, value), node)
         return function(name, only_if(self.render(node.where), value))
 

@@ -42,7 +42,7 @@ class BigQuery(BigQueryDocuments, StructDialect):
     """Source: GoogleSQL, Data definition language, CREATE FUNCTION statement."""
     compares_structs = False
     """`=` of STRUCTs gives null if a field is null, like a tombstone's value (reference)."""
-    most_filters = 0
+    has_filter = False
     """A fold skips rows by IF and IGNORE NULLS. Source: GoogleSQL, Aggregate function calls."""
     greatest_skips_null = False
     """GREATEST gives null if any argument is null (reference); MAX over an array skips nulls."""
