@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("table", "view", "change", "raw_version", "raw_rows", "raw_bytes")
 _PRICE = ("read_bytes", "money", "currency", "most_bytes")
 _PRICED = ("table", "view", "change", "raw_rows", "raw_bytes", *_PRICE)
+_DIALECTS = "duckdb, spark, databricks, bigquery, postgres, clickhouse or trino; default: the engine's."
 _APPLY_COLUMNS = ("table", "view", "engine", "state")
 
 
@@ -117,7 +118,7 @@ def demo(
 def generate(
     asked: Request,
     *,
-    dialect: Annotated[str | None, typer.Option(metavar="DIALECT", help="duckdb, spark, …; default: the engine's.")] = None,
+    dialect: Annotated[str | None, typer.Option(metavar="DIALECT", help=_DIALECTS)] = None,
     strategy: StrategyOption = None,
     style: Annotated[
         str, typer.Option(metavar="STYLE", help="plain: one statement. macros: functions hold what repeats, and views call them.")

@@ -20,6 +20,7 @@ from cdc_views.cli.app import app
 from cdc_views.cli.groups import NO_GROUP, group_of, summary_of
 from cdc_views.cli.printing import Appearance, as_json_rows, print_rows
 from cdc_views.cli.shown_examples import EXAMPLES
+from cdc_views.sql.dialects import dialect_names
 
 Captured = pytest.CaptureFixture[str]
 SCRIPT = "import sys; from cdc_views.cli import main; sys.exit(main())"
@@ -59,6 +60,11 @@ def _all_commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
         yield " ".join((*path, name)), command
         if hasattr(command, "list_commands"):
             yield from _all_commands(command, (*path, name))
+
+
+def test_help_of_generate_names_every_dialect(capsys: Captured) -> None:
+    shown = out_of(capsys, "generate", "--help")
+    assert [name for name in dialect_names() if not re.search(rf"\b{name}\b", shown)] == []
 
 
 def test_help_of_every_command_cuts_nothing_and_breaks_no_word(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
