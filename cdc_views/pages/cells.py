@@ -40,6 +40,8 @@ RULES: Mapping[str, str] = {
     "copy": "it is a copy of the winner",
 }
 """Why a candidate does not show, by the rule that decided."""
+_KEEPS = "nothing beat it: the row exists by it"
+"""Of a row marker, which has no value to show."""
 _BEATEN: Mapping[str, str] = {
     "C2.1": "written earlier",
     "C2.2": "written at the same time and plain, without expiry or deletion",
@@ -184,6 +186,10 @@ def _answer(explanation: Explanation, column: str) -> str:
     return f"{told}. It beat {lost}" if beaten else told
 
 
+def _why(rule: str, *, is_marker: bool) -> str:
+    return _KEEPS if is_marker and not rule else RULES.get(rule, rule)
+
+
 def _candidate(row: JsonRow, veil: Veil, *, is_micros: bool) -> CellCandidate:
     texts = {name: "" if text == "null" else str(plain(text)) for name, text in row.items() if name != "value"}
     column, at = texts["column"], int(row["written"])
@@ -201,7 +207,7 @@ def _candidate(row: JsonRow, veil: Veil, *, is_micros: bool) -> CellCandidate:
         deleted="" if deleted is None or not is_micros else second_text(deleted),
         outcome=texts["outcome"],
         rule=texts["rule"],
-        why=RULES.get(texts["rule"], texts["rule"]) if texts["outcome"] else "",
+        why=_why(texts["rule"], is_marker=texts["what"] == "row marker") if texts["outcome"] else "",
         origins=tuple(visible(one, most=120) for one in origins[:12]),
         nodes=tuple(visible(node, most=60) for node in nodes[:12]),
         at=at,

@@ -40,6 +40,11 @@ class NodesPart:
     nodes: tuple[NodeLine, ...] = ()
 
     @property
+    def since(self) -> int | None:
+        """When facts landed first (µs); None if none did."""
+        return min((one.since for node in self.nodes for one in node.arrivals), default=None)
+
+    @property
     def most_facts(self) -> int:
         """The most facts that a node landed in one span of time."""
         return max((one.facts for node in self.nodes for one in node.arrivals), default=0)
