@@ -35,7 +35,7 @@ def relation_of(columns: int) -> Relation:
     """Return a table of one key and some columns: a state, a price, a text, a time, and again."""
     cells = (Column(f"c{n}", _KINDS[n % len(_KINDS)]) for n in range(columns))
     schema = TableSchema("bench", "orders", (Column("id", Scalar(Kind.BIGINT), Role.PARTITION), *cells))
-    return Relation(schema, WriteOrder.LOG_POSITION)
+    return Relation(schema, WriteOrder.LOG_POSITION, is_positioned=True)  # as Debezium's events are
 
 
 def build(folder: Path, *, facts: int, columns: int, percent_absent: int) -> RawTable:

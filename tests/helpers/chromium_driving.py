@@ -37,6 +37,10 @@ _KEYS = {
 }
 
 
+class NavigatedError(AssertionError):
+    """The page went elsewhere before it answered."""
+
+
 @dataclass
 class Page:
     """A tab; `events` are what it told so far, as the protocol has it."""
@@ -53,6 +57,8 @@ class Page:
         while True:
             message = json.loads(self.socket.recv())
             if message.get("id") == self.asked and message.get("sessionId") == self.session:
+                if "navigated" in str(message.get("error")):
+                    raise NavigatedError(f"{method}: {message['error']}")
                 assert "error" not in message, f"{method}: {message['error']}"
                 return message["result"]
             if "method" in message and message.get("sessionId") == self.session:
@@ -78,9 +84,15 @@ class Page:
     def wait_for(self, script: str) -> None:
         """Wait until an expression is true."""
         end = time.monotonic() + _ANSWER
-        while not self.evaluate(script):
+        while not self._is_true(script):
             assert time.monotonic() < end, f"never true: {script}"
             time.sleep(0.02)
+
+    def _is_true(self, script: str) -> bool:
+        try:
+            return bool(self.evaluate(script))
+        except NavigatedError:  # the page that was asked is gone, and the next one is on its way
+            return False
 
     def press(self, key: str) -> None:
         """Press and release a key."""
