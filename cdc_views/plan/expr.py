@@ -217,14 +217,11 @@ class Fold(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Agg(Expr):
-    """A fold of `value` over the group's rows for which `where` is true (None: all rows). `first_decides`: structs whose
-    first fields are equal are copies of one.
-    """
+    """A fold of `value` over the group's rows for which `where` is true (None: all rows)."""
 
     fold: Fold
     value: Expr
     where: Expr | None = None
-    first_decides: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,11 +107,6 @@ class CellColumn:
     is_bare: bool = True
     is_in_each: bool = False
 
-    @property
-    def ties_are_copies(self) -> bool:
-        """Whether cells of one write time are copies (S3); one that is read for its rank alone may be of a Cassandra table."""
-        return self.kind is None and bool(self.payload)
-
 
 @dataclass(frozen=True, slots=True)
 class LatestCells(OfOne):

@@ -150,8 +150,9 @@ def ordered_cell(column: CellColumn) -> Struct:
     parts = dict(precedence_parts(column.cell, column.kind))
     for name in column.payload:
         parts.setdefault(name, column.cell[name])
-    # among copies, a field that is not read decides no tie either
-    is_whole = bool(column.stored) and (column.ties_are_copies or parts.keys() >= {*column.stored})
+    # without a kind, a field that is not read decides no tie either
+    ties_are_copies = column.kind is None and bool(column.payload)
+    is_whole = bool(column.stored) and (ties_are_copies or parts.keys() >= {*column.stored})
     return Struct(tuple(parts.items()), column.cell if is_whole else None, is_alike=is_whole and column.is_bare)
 
 
@@ -162,7 +163,7 @@ def _is_present(column: CellColumn) -> Expr:
 
 def aggregate(node: LatestCells, *, source: Node) -> Node:
     """Reduce by one group-by."""
-    winners = tuple((c.name, Agg(Fold.MAX, ordered_cell(c), _is_present(c), c.ties_are_copies)) for c in node.cells)
+    winners = tuple((c.name, Agg(Fold.MAX, ordered_cell(c), _is_present(c))) for c in node.cells)
     return Aggregate(node.name, node.grain, source, node.keys, (*winners, *node.folds), notes=node.notes)
 
 

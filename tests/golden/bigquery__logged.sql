@@ -7,7 +7,7 @@ WITH latest_rows AS (
     id,
     ARRAY_AGG(_live IGNORE NULLS ORDER BY _live.written DESC, _live.rank DESC LIMIT 1)[SAFE_OFFSET(0)] AS _live,
     ARRAY_AGG(state IGNORE NULLS ORDER BY state.written DESC, state.rank DESC, state.value DESC LIMIT 1)[SAFE_OFFSET(0)] AS state,
-    ARRAY_AGG(price IGNORE NULLS ORDER BY price.written DESC, price.rank DESC, price.value DESC LIMIT 1)[SAFE_OFFSET(0)] AS price,
+    ARRAY_AGG(price IGNORE NULLS ORDER BY price.written DESC, price.rank DESC, price.bytes DESC LIMIT 1)[SAFE_OFFSET(0)] AS price,
     MAX(_deleted.written) AS _deleted
   FROM raw_orders AS _raw
   WHERE _kind IN ('row', 'partition')

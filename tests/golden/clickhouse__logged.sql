@@ -16,8 +16,13 @@ WITH latest_rows AS (
       tupleElement(state, 'written') IS NOT NULL
     ) AS state,
     argMaxIf(
-      tuple(tupleElement(price, 'written'), tupleElement(price, 'rank'), tupleElement(price, 'value')),
-      tuple(tupleElement(price, 'written'), tupleElement(price, 'rank'), tupleElement(price, 'value')),
+      tuple(
+        tupleElement(price, 'written'),
+        tupleElement(price, 'rank'),
+        tupleElement(price, 'bytes'),
+        tupleElement(price, 'value')
+      ),
+      tuple(tupleElement(price, 'written'), tupleElement(price, 'rank'), tupleElement(price, 'bytes')),
       tupleElement(price, 'written') IS NOT NULL
     ) AS price,
     max(tupleElement(_deleted, 'written')) AS _deleted
@@ -37,8 +42,8 @@ SELECT
   CASE WHEN _cutoff IS NULL OR tupleElement(state, 1) > _cutoff THEN tupleElement(state, 3) END AS state,
   CAST(CASE
     WHEN tupleElement(price, 1) <= _cutoff THEN NULL
-    WHEN match(tupleElement(price, 3), '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN tupleElement(price, 3)
-    ELSE tupleElement(price, 3) || ' does not fit decimal(12, 2) of price: update the schema file'
+    WHEN match(tupleElement(price, 4), '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN tupleElement(price, 4)
+    ELSE tupleElement(price, 4) || ' does not fit decimal(12, 2) of price: update the schema file'
   END AS Nullable(Decimal(12, 2))) AS price
 FROM covered_rows
 WHERE (_cutoff IS NULL OR tupleElement(_live, 1) > _cutoff) AND tupleElement(_live, 2) < 0

@@ -7,7 +7,8 @@ WITH latest_rows AS (
     id,
     MAX(_live) AS _live,
     MAX(state) AS state,
-    MAX(price) AS price,
+    MAX(NAMED_STRUCT('written', price.written, 'rank', price.rank, 'bytes', price.bytes, 'value', price.value))
+      FILTER(WHERE price.written IS NOT NULL) AS price,
     GREATEST(MAX(_deleted.written), (SELECT MAX(_deleted.written) FROM raw_orders WHERE _kind = 'table')) AS _cutoff
   FROM raw_orders
   WHERE _kind IN ('row', 'partition')

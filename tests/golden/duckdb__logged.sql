@@ -6,8 +6,9 @@ WITH latest_rows AS (
   SELECT
     id,
     MAX(_live) AS _live,
-    ARG_MAX(state, state.written) AS state,
-    ARG_MAX(price, price.written) AS price,
+    MAX(state) AS state,
+    MAX(STRUCT_PACK(written := price.written, rank := price.rank, bytes := price.bytes, value := price.value))
+      FILTER(WHERE price.written IS NOT NULL) AS price,
     GREATEST(MAX(_deleted.written), (SELECT MAX(_deleted.written) FROM raw_orders WHERE _kind = 'table')) AS _cutoff
   FROM raw_orders
   WHERE _kind IN ('row', 'partition')

@@ -15,9 +15,7 @@ WITH latest_rows AS (
       ) FILTER(WHERE (state).written IS NOT NULL)
     )[1] AS state,
     (
-      ARRAY_AGG(
-        price ORDER BY (price).written DESC NULLS LAST, (price).rank DESC NULLS LAST, ((price).value) COLLATE "C" DESC NULLS LAST
-      ) FILTER(WHERE (price).written IS NOT NULL)
+      ARRAY_AGG(price ORDER BY (price).written DESC NULLS LAST, (price).rank DESC NULLS LAST, (price).bytes DESC NULLS LAST) FILTER(WHERE (price).written IS NOT NULL)
     )[1] AS price,
     GREATEST(MAX((_deleted).written), (SELECT MAX((_deleted).written) FROM raw_orders AS _raw WHERE _kind = 'table')) AS _cutoff
   FROM raw_orders AS _raw

@@ -15,7 +15,9 @@ WITH latest_rows AS (
       1
     ) AS state,
     ELEMENT_AT(
-      ARRAY_AGG(ROW(price.written, price.rank, price.value) ORDER BY price.written DESC, price.rank DESC, price.value DESC) FILTER(WHERE price.written IS NOT NULL),
+      ARRAY_AGG(
+        ROW(price.written, price.rank, price.bytes, price.value) ORDER BY price.written DESC, price.rank DESC, price.bytes DESC
+      ) FILTER(WHERE price.written IS NOT NULL),
       1
     ) AS price,
     MAX(_deleted.written) AS _deleted
@@ -35,8 +37,8 @@ SELECT
   CASE WHEN _cutoff IS NULL OR state[1] > _cutoff THEN state[3] END AS state,
   CAST(CASE
     WHEN price[1] <= _cutoff THEN NULL
-    WHEN REGEXP_LIKE(price[3], '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN price[3]
-    ELSE price[3] || ' does not fit decimal(12, 2) of price: update the schema file'
+    WHEN REGEXP_LIKE(price[4], '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN price[4]
+    ELSE price[4] || ' does not fit decimal(12, 2) of price: update the schema file'
   END AS DECIMAL(12, 2)) AS price
 FROM covered_rows
 WHERE (_cutoff IS NULL OR _live[1] > _cutoff) AND _live[2] < 0

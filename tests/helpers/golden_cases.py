@@ -14,7 +14,7 @@ ADDRESS = (("street", TEXT), ("Zip Code", INT))
 
 def relation(*columns: Column, name: str = "orders", order: WriteOrder = WriteOrder.MICROS) -> Relation:
     """Return the relation of a table of these columns."""
-    return Relation(TableSchema("shop", name, columns), order, is_positioned=order is WriteOrder.LOG_POSITION)
+    return Relation(TableSchema("shop", name, columns), order)
 
 
 def key(name: str, kind: LogicalType, role: Role = Role.PARTITION, *, descending: bool = False) -> Column:
