@@ -139,7 +139,7 @@ def measure(engine: str, folder: Path, *, columns: int, percent_absent: int, fac
             "wall": cost.wall,
             "cpu": cost.cpu,
             "wall_ratio": cost.wall / unit.wall,
-            "cpu_ratio": cost.cpu / unit.cpu,
+            "cpu_ratio": cost.cpu / (unit.cpu or 0.01),  # a tiny run may take no tick of the clock
             "rows": int(answers[name][0]),
             "is_equal": answers[name] == answers["aggregate"],
         }
