@@ -95,6 +95,14 @@ def make_project(folder: Path, **table: Any) -> Path:
     return file
 
 
+def make_project_reaching(folder: Path, options: Mapping[str, str], **more: object) -> Path:
+    """Make the project; its file says how to reach a store, and the environment does not. `more` are keys of the file."""
+    file = make_project(folder)
+    told = json.loads(file.read_text())
+    file.write_text(json.dumps({**told, "storage_options": dict(options), **more}))
+    return file
+
+
 def project_at(folder: Path, warehouse: str, options: Mapping[str, str]) -> Path:
     """Write a project of one table whose warehouse is on a store; return its file."""
     table = {"name": "shop.orders", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
 import pytest
 from helpers.command_line import CommandLine
 from helpers.tiers import often
-from helpers.tiny_project import event, make_project
+from helpers.tiny_project import event, make_project_reaching
 from services.stores import Store
 
 from cdc_views.api import Project
@@ -28,9 +27,7 @@ def run(
 ) -> CommandLine:
     """Two rows in a state, an event in quarantine, and a run of the tests."""
     monkeypatch.chdir(tmp_path)
-    file = make_project(tmp_path)
-    project = json.loads(file.read_text())
-    file.write_text(json.dumps({**project, "warehouse": f"{prefix}/lake", "storage_options": store.options()}))
+    make_project_reaching(tmp_path, store.options(), warehouse=f"{prefix}/lake")
     run = CommandLine(capsys)
     assert run.land(NAME, event(1, state="shipped by sea"), event(2), "{}", format="cassandra-mutation").code == 1
     assert run("materialize").code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.command_line import CommandLine
 from helpers.killed_states import FAST_JVM
-from helpers.tiny_project import event, make_project
+from helpers.tiny_project import event, make_project_reaching
 from services.stores import Store
 
 from cdc_views.errors import UnsupportedError
@@ -34,9 +33,7 @@ def run(
 ) -> CommandLine:
     """Six rows in a project whose warehouse is on the store; its file says how to reach it, and the environment does not."""
     monkeypatch.chdir(tmp_path)
-    file = make_project(tmp_path)
-    project = json.loads(file.read_text())
-    file.write_text(json.dumps({**project, "warehouse": f"{prefix}/lake", "storage_options": store.options()}))
+    make_project_reaching(tmp_path, store.options(), warehouse=f"{prefix}/lake")
     run = CommandLine(capsys)
     assert run.land(NAME, *map(event, ROWS), format="cassandra-mutation").code == 0
     return run
@@ -68,8 +65,7 @@ def test_files_and_tables(run: CommandLine, prefix: str) -> None:
 
 def test_a_local_warehouse_writes_to_a_store(run: CommandLine, prefix: str, store: Store, tmp_path: Path) -> None:
     (tmp_path / "local").mkdir()
-    file = make_project(tmp_path / "local")
-    file.write_text(json.dumps({**json.loads(file.read_text()), "storage_options": store.options()}))
+    file = make_project_reaching(tmp_path / "local", store.options())
     project = ("--project", str(file))
     assert run("land", "cassandra-mutation", "events.jsonl", "--table", NAME, *project).code == 0
     for target in (("--out", f"{prefix}/rows.parquet"), ("--into", f"{prefix}/rows")):
@@ -127,8 +123,7 @@ def test_spark_of_a_local_warehouse_reaches_the_store(
 ) -> None:
     """In a process of its own: a session gets a store's jars when it is opened."""
     (tmp_path / "local").mkdir()
-    file = make_project(tmp_path / "local")
-    file.write_text(json.dumps({**json.loads(file.read_text()), "storage_options": store.options()}))
+    file = make_project_reaching(tmp_path / "local", store.options())
     assert run("land", "cassandra-mutation", "events.jsonl", "--table", NAME, "--project", str(file)).code == 0
     command = [sys.executable, "-m", "cdc_views", "query", NAME, "--project", str(file), "--engine", "spark"]
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", FAST_JVM)
