@@ -14,7 +14,7 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, Role
 from cdc_views.model.style import Style
-from cdc_views.plan.build import Ask
+from cdc_views.plan.build import Ask, of_raw
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import note_on
 from cdc_views.sql import check_names, events_sql, rows_sql, shared_sql
@@ -156,7 +156,7 @@ def rows_query(target: Target, *, source: str = "", most: int = limits.VIEW_CHAR
 @lru_cache(maxsize=4)
 def _rows_text(relation: Relation, strategy: str, table: str, *, is_pretty: bool) -> str:
     """Return the SELECT of all columns; cached, because `plan` needs it three times and 1,000 columns take seconds."""
-    return rows_sql(Ask(relation), dialect_name=DIALECT, strategy=strategy, table=table, clock="", is_pretty=is_pretty)
+    return rows_sql(of_raw(Ask(relation)), dialect_name=DIALECT, strategy=strategy, table=table, clock="", is_pretty=is_pretty)
 
 
 @contextmanager

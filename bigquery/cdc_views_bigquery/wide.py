@@ -13,7 +13,7 @@ from functools import lru_cache
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.schema import Role
 from cdc_views.plan import names
-from cdc_views.plan.build import Ask, Tells, output_names
+from cdc_views.plan.build import Ask, Tells, of_raw, output_names
 from cdc_views.sql import outputs_sql
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import ShownRelation
@@ -50,7 +50,7 @@ def part_query(part: Relation, *, table: str, dialect_name: str, strategy: str) 
     """Return the SELECT of a part: user names, then the row's identity; cached, because `plan` asks for each twice."""
     keys = dict.fromkeys(names.identity(column) for column in part.schema.row_key)
     more = [(_id(number), name) for number, name in enumerate(keys)]
-    ask = Ask(part, tells=Tells.IDENTITY)
+    ask = of_raw(Ask(part, tells=Tells.IDENTITY))
     return outputs_sql(ask, dialect_name=dialect_name, strategy=strategy, table=table, more=more)
 
 

@@ -16,12 +16,11 @@ from cdc_views.model.conditions import Condition
 from cdc_views.model.strategy import Strategy
 from cdc_views.model.style import Style
 from cdc_views.model.user_statements import UserStatement
-from cdc_views.plan.build import Ask
+from cdc_views.plan.build import Ask, of_raw
 from cdc_views.plan.compact import Step
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import FileSet, Part, Parts, Source
 from cdc_views.plan.purge import KnownBy
-from cdc_views.plan.reduction import WholeEvents
 from cdc_views.plan.rewrites import Choice, choose
 from cdc_views.plan.state_and_tail import StateAndTail
 from cdc_views.plan.where import parse_where
@@ -233,14 +232,10 @@ class ViewDefinition:
     owner: str = ""
 
 
-def _are_events(read: Read) -> bool:
-    return read.raw.relation.has_unique_writes and (read.sources is None or read.sources.is_raw)
-
-
 def ask_of(read: Read) -> Ask:
     """Return `read` as an `Ask`."""
     schema = read.raw.relation.shown
-    return Ask(
+    ask = Ask(
         read.raw.relation,
         as_of=read.as_of,
         columns=read.columns,
@@ -252,10 +247,10 @@ def ask_of(read: Read) -> Ask:
         is_ordered=read.is_ordered,
         is_history=read.is_history,
         split=read.sources.split() if read.sources is not None else None,
-        events=WholeEvents() if _are_events(read) else None,
         order_by=read.order_by if read.is_ordered else (),
         offset=read.offset if read.is_ordered else 0,
     )
+    return of_raw(ask) if read.sources is None or read.sources.is_raw else ask
 
 
 _E = TypeVar("_E", bound="Engine")
@@ -297,7 +292,7 @@ class Engine(Protocol):
 
     def choice(self, read: Read) -> Choice:
         """Return the strategy that `read` takes, with the reason."""
-        return choose(read.strategy.value, of_events=_are_events(read))
+        return choose(read.strategy.value)
 
     def write_state(self, write: StateWrite) -> Written:
         """Compact facts into new files of a state, without a commit."""

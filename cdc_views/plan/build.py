@@ -7,7 +7,9 @@ from enum import Flag, auto
 
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
+from cdc_views.model.strategy import Strategy
 from cdc_views.plan import names
+from cdc_views.plan.events import are_events, event_rows
 from cdc_views.plan.expr import Expr, Lit, Named, UserSql, col, cols, columns_used
 from cdc_views.plan.history import versions
 from cdc_views.plan.newer import rows_by_cell, shows_by_cell
@@ -25,6 +27,7 @@ from cdc_views.plan.reduce import (
 )
 from cdc_views.plan.reduction import FactsFrom, Reduction, WholeEvents
 from cdc_views.plan.representation import Representation, exact_key, exact_name
+from cdc_views.plan.rewrites import choose, lowered
 from cdc_views.plan.show import Showing, show
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
@@ -78,6 +81,19 @@ class Ask:
     offset: int = 0
 
 
+def of_raw(ask: Ask) -> Ask:
+    """Return `ask` of nothing but the events of a raw table: what landed, and no facts of a state."""
+    return replace(ask, events=WholeEvents() if ask.relation.has_unique_writes else None)
+
+
+def planned(ask: Ask, *, strategy: str, joins_fully: bool = False) -> Node:
+    """Return the plan of `ask` lowered by a strategy, as renderers and compilers require it; raises like `build` and `choose`."""
+    chosen = choose(strategy).strategy
+    # the other strategies are ways to reduce cells
+    asked = ask if chosen == Strategy.AGGREGATE.value else replace(ask, events=None)
+    return lowered(build(asked, joins_fully=joins_fully), strategy=chosen)
+
+
 def build(ask: Ask, *, joins_fully: bool = False) -> Node:
     """Return the plan; `output_names` lists its output columns. Raises `UnknownColumnError`.
 
@@ -124,6 +140,8 @@ def _tested(ask: Ask) -> tuple[Column, ...]:
 
 def _shown(reduction: Reduction, showing: Showing, *, joins_fully: bool) -> Node:
     split = reduction.split
+    if are_events(reduction):
+        return event_rows(reduction, showing)
     if split is not None and shows_by_cell(showing, reduction, joins_fully=joins_fully):
         without_fresh = replace(reduction, split=split.without(*Source.FRESH.value))
         telling = replace(showing, tells_parts=True)

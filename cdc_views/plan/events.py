@@ -1,27 +1,23 @@
-"""The latest cells of whole rows (rules S1 to S4), for engines that run a plan at once: as fast as the latest *event*.
+"""The rows of events that each write a whole row (rules S1 to S6), from nothing but their newest events.
 
-Almost every event writes its whole row, so its cells win together. One window finds each key's newest event that tells all
-columns, or deletes; a group-by reduces the few events that leave a column out (S4), and a join lays their newer cells over it.
-A maximum a column, as `rewrites.aggregate` has, compares every cell of every event.
-
-An older deletion may go: the event that is kept has every column, and is newer (D1).
+A deletion tells every column: that it is null (D1). A truncate leaves out all that is older (S6). So the newest event that tells
+a column decides what it shows, and no cell is compared with another, nor with a deletion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
-    Agg,
-    Case,
-    Col,
+    TRUE,
+    Call,
     Expr,
-    Field,
-    Fold,
+    Friendly,
     Lit,
     Named,
+    Newest,
+    Op,
     RowNumber,
     Struct,
     both,
@@ -30,136 +26,114 @@ from cdc_views.plan.expr import (
     cols,
     either,
     equal,
-    is_null,
-    largest,
-    maxima,
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Aggregate, CellColumn, Join, JoinKind, LatestCells, Node, Scan, Select, in_order, noted
-from cdc_views.plan.order import RANK, WRITTEN
-from cdc_views.rules.cells import RANK_FLOOR
+from cdc_views.plan.nodes import Aggregate, Node, Select, beside, noted
+from cdc_views.plan.order import RANK, VALUE, WRITTEN, is_eternal, shows_null
+from cdc_views.plan.reduce import display_folds, reduce_table, stored_keys
+from cdc_views.plan.reduction import Reduction
+from cdc_views.plan.show import Showing, shown_keys
 
-Reads = frozenset[tuple[str, str]]
-"""The fields of cells that a plan reads, as (cell, field)."""
-
-_NEWEST, _GONE = "_newest", "_gone"
-"""Of an event: 1 for the newest of its key; whether it is a deletion, which is as good as its time, and shorter to move."""
-_MARKER_RANK = Lit(RANK_FLOOR + 1)
-"""The rank of every marker of an event: it never expires (S1)."""
-_WHOLE = "the newest event that tells every column, or deletes (S1)"
-_PARTIAL = "the latest cell of each column in events that leave one out (S4)"
-_LAID_OVER = "newer cells of such events lie over it (C2)"
-
-
-def reads_of(root: Node) -> Reads:
-    """Return the fields of columns that the plan reads."""
-    parts = (part for node in in_order(root) for expression in node.expressions() for part in _parts(expression))
-    return frozenset((part.base.name, part.name) for part in parts if isinstance(part, Field) and isinstance(part.base, Col))
+_GONE, _NEWEST = "_gone", "_newest"
+"""Of an event: whether it deletes its row; 1 for the newest of its row."""
+_POSITION = "_event is its position in the source's log (S2), _gone whether it deletes the row"
+_SINCE_TRUNCATE = "none before the last truncate counts (S6)"
+_LATEST = "each column as the newest event says that has its cell (S4), or that deletes the row (D1)"
+_LAST = "the newest event of each row, which tells every column (S1)"
+_EXISTS = "a row exists if its newest event is no deletion (S1)"
 
 
-def is_by_event(node: LatestCells) -> bool:
-    """Return whether `by_event` can reduce the node: nothing but cells, their marker and deletions, read from one scan."""
-    cells = [cell.name for cell in node.cells]
-    is_simple = cells[:1] == [names.LIVE] and len(cells) > 1 and node.folds == maxima(names.DELETED)
-    return node.is_of_events and is_simple and isinstance(node.source, Scan)
+def are_events(request: Reduction) -> bool:
+    """Return whether `event_rows` reads the facts: events of rows that have single cells only."""
+    schema = request.schema
+    has_scopes = bool(schema.clustering or schema.statics)
+    is_simple = not has_scopes and not any(column.type.is_multicell for column in schema.regulars)
+    return is_simple and request.events is not None and request.split is None
 
 
-def by_event(node: LatestCells, *, source: Node, reads: Reads) -> Node:
-    """Reduce by a window over whole events, and a group-by of the others, if there can be any."""
-    newest, written, gone = _newest_events(node, source, reads), col(names.EVENT), col(_GONE)
-    if not _tested(node):
-        # a row whose newest event deletes it does not exist, whatever else covers it
-        kept = ((cell.name, _whole(cell, reads)) for cell in node.cells[1:])
-        columns = (*cols(node.keys), (names.LIVE, _marker(written)), (names.DELETED, Lit(None)), *kept)
-        return Select(node.name, node.grain, newest, columns, ~gone)
-    ours, theirs, gone = col(names.EVENT, "l"), col(names.EVENT, "r"), col(_GONE, "l")
-    keys = tuple((key, coalesce(col(key, "l"), col(key, "r"))) for key in node.keys)
-    live = _marker(largest(theirs, when(~gone, ours)))
-    cells = ((cell.name, _later(cell, reads)) for cell in node.cells[1:])
-    columns = (*keys, (names.LIVE, live), (names.DELETED, when(gone, ours)), *cells)
-    partial = _partial_events(node, source, reads)
-    # keys of facts are never null, and a full join on equality needs no sort after the window
-    return Join(node.name, node.grain, newest, partial, JoinKind.FULL, node.keys, columns, notes=noted(_LAID_OVER))
+def event_rows(request: Reduction, showing: Showing) -> Select:
+    """Return the visible rows, of facts that `are_events`."""
+    rows = _last(request) if _tells_all(request) else _latest(request)
+    values = (entry for c in showing.shown(request.schema.regulars) for entry in _value(request, showing, c))
+    never = ((names.SOONEST, Lit(None)),) * showing.tells_expiry
+    columns = (*shown_keys(request.schema.row_key), *values, (names.IS_ROW, TRUE), *never)
+    return Select("visible_rows", "visible row", rows, columns, ~col(_GONE), notes=noted(_EXISTS))
 
 
-def _marker(written: Expr) -> Expr:
-    return Struct(((WRITTEN, written), (RANK, _MARKER_RANK)))
+def _events(request: Reduction, told: Named, *, is_ranked: bool) -> Select:
+    """One row an event, with `told`: what it tells of its row; `is_ranked` by a window, which wants positions as they are."""
+    live, deleted, keys = col(names.LIVE), col(names.DELETED), stored_keys(request.row_keys(), request.schema.row_key)
+    stored = cols((names.LIVE, names.DELETED, *(physical_name(c.name) for c in _columns(request))))
+    facts: Node = request.facts("row_facts", kinds=request.row_kinds, columns=(*keys, *stored))
+    written, since = coalesce(live[WRITTEN], deleted[WRITTEN]), None
+    if request.events is None or request.events.have_truncates:
+        facts = beside("facts_and_table", facts, reduce_table(request), ())
+        since = coalesce(written > col(names.TABLE_DELETED), TRUE)
+    own = ((names.EVENT, written if is_ranked else Call(Op.POSITION, (written,))), (_GONE, not_null(deleted[WRITTEN])))
+    columns, counts = (*cols(name for name, _ in keys), *told, *own), both(request.in_time(written), since)
+    notes = noted(_POSITION, _SINCE_TRUNCATE if since is not None else "")
+    return Select("events", "event", facts, columns, counts, notes=notes)
 
 
-def _whole(cell: CellColumn, reads: Reads, *, side: str = "") -> Expr:
-    """The cell of a whole event."""
-    fields = ((name, col(_field_of(cell, name), side)) for name in _fields(cell, reads))
-    return Struct(((WRITTEN, col(names.EVENT, side)), *fields))
+def _latest(request: Reduction) -> Aggregate:
+    """One row per row key: each column as the newest event that tells it says, and whether the newest of all deletes the row."""
+    newest, columns = col(names.EVENT), _columns(request)
+    events = _events(request, cols(physical_name(c.name) for c in columns), is_ranked=False)
+    folds: list[tuple[str, Expr]] = [*display_folds(request.schema.row_key, request.row_keys())]
+    folds.append((_GONE, Newest(col(_GONE), newest)))
+    for column in columns:
+        test, cell = _tells(request, column), col(physical_name(column.name))
+        where = None if test is None else either(col(_GONE), test)
+        folds += [(_said(column, name), Newest(cell[name], newest, where)) for name in _fields(request, column)]
+    return Aggregate("latest_rows", "row key", events, request.row_keys(), tuple(folds), notes=noted(_LATEST))
 
 
-def _field_of(cell: CellColumn, field: str) -> str:
-    """The column of one field of a cell: Spark moves structs at twice the cost."""
-    return f"_{field}_of_{cell.name}"
-
-
-def _later(cell: CellColumn, reads: Reads) -> Expr:
-    """The cell of a later partial event, else of the whole one, which may be a deletion."""
-    written, theirs = col(names.EVENT, "l"), col(cell.name, "r")
-    partial = Struct(((WRITTEN, theirs[WRITTEN]), *((name, theirs[name]) for name in _fields(cell, reads))))
-    is_later = either(theirs[WRITTEN] > written, is_null(written))
-    return Case(((is_later, partial),), when(~col(_GONE, "l"), _whole(cell, reads, side="l")))
-
-
-def _newest_events(node: LatestCells, source: Node, reads: Reads) -> Node:
-    """The newest whole event or deletion of each key; of equal write times the deletion (D1)."""
-    marker, *cells = node.cells
-    deleted = col(names.DELETED)
-    written, gone = coalesce(marker.cell[WRITTEN], deleted), not_null(deleted)
-    values = tuple((_field_of(cell, name), cell.cell[name]) for cell in cells for name in _fields(cell, reads))
-    kept: Named = (*cols(node.keys), (names.EVENT, written), (_GONE, gone), *values)
-    events, columns = Select("whole_events", "event", source, kept, either(gone, _has_all(node))), cols(name for name, _ in kept)
+def _last(request: Reduction) -> Select:
+    """The newest event of each row."""
+    # Spark moves structs at twice the cost of their fields
+    told = ((_said(c, name), col(physical_name(c.name))[name]) for c in _columns(request) for name in _fields(request, c))
+    events = _events(request, tuple(told), is_ranked=True)
     # Spark would sort, and move, what a window orders by beside the column of the same content
-    number = RowNumber(tuple(map(col, node.keys)), (col(names.EVENT), col(_GONE)))
-    numbered = Select("numbered_events", "event", events, (*columns, (_NEWEST, number)))
-    return Select("newest_events", node.grain, numbered, columns, equal(col(_NEWEST), 1), notes=noted(_WHOLE))
+    number = RowNumber(tuple(map(col, request.row_keys())), (col(names.EVENT), col(_GONE)))
+    numbered = Select("numbered_events", "event", events, (*cols(events.output()), (_NEWEST, number)))
+    return Select("latest_rows", "row key", numbered, cols(events.output()), equal(col(_NEWEST), 1), notes=noted(_LAST))
 
 
-def _partial_events(node: LatestCells, source: Node, reads: Reads) -> Node:
-    marker, *cells = node.cells
-    written = marker.cell[WRITTEN]
-    folds: list[tuple[str, Expr]] = [(names.EVENT, Agg(Fold.MAX, written))]
-    for cell in cells:
-        # S1: the marker's write time is the cell's, and is read once
-        parts = ((WRITTEN, written), *((name, cell.cell[name]) for name in _fields(cell, reads)))
-        folds.append((cell.name, Agg(Fold.MAX, Struct(parts), _is_present(cell))))
-    # a scan of its own: an engine would keep all facts for two readers of one
-    facts = replace(source, name="partial_event_facts")
-    return Aggregate(
-        "partial_events", node.grain, facts, node.keys, tuple(folds), _wrote(node) & ~_has_all(node), notes=noted(_PARTIAL)
-    )
+def _tells_all(request: Reduction) -> bool:
+    """Whether every event is known to tell every column, so that one event has the whole row; and its key's only spelling."""
+    has_spellings = bool(display_folds(request.schema.row_key, request.row_keys()))
+    return not has_spellings and all(_tells(request, column) is None for column in _columns(request))
 
 
-def _fields(cell: CellColumn, reads: Reads) -> tuple[str, ...]:
-    """The fields of a cell that the plan reads, but for its write time."""
-    return tuple(name for name in (RANK, *cell.payload) if (cell.name, name) in reads)
+def _columns(request: Reduction) -> list[Column]:
+    return request.reducible(request.schema.regulars)
 
 
-def _wrote(node: LatestCells) -> Expr:
-    return not_null(node.cells[0].cell[WRITTEN])
+def _tells(request: Reduction, column: Column) -> Expr | None:
+    """Whether an event that writes the row tells the column; None if every event does."""
+    partial, dropped_at = None if request.events is None else request.events.partial, request.drop_time(column)
+    # the rank is the smallest field of a cell: it has few values
+    is_told = not_null(col(physical_name(column.name))[RANK]) if partial is None or column.name in partial else None
+    return both(is_told, col(names.EVENT) > dropped_at if dropped_at is not None else None)
 
 
-def _tested(node: LatestCells) -> list[CellColumn]:
-    """The cells that an event may leave out."""
-    return [cell for cell in node.cells[1:] if not cell.is_in_each]
+def _fields(request: Reduction, column: Column) -> tuple[str, ...]:
+    """The fields of a cell that show it; without a value, its rank tells whether it has one."""
+    payload = request.payload(column.type)
+    return payload if VALUE in payload else (RANK, *payload)
 
 
-def _has_all(node: LatestCells) -> Expr:
-    """Whether an event tells every column."""
-    return both(_wrote(node), *map(_is_present, _tested(node))) or _wrote(node)
+def _said(column: Column, field: str) -> str:
+    name = physical_name(column.name)
+    return name if field == VALUE else f"_{field}_of_{name}"
 
 
-def _is_present(cell: CellColumn) -> Expr:
-    """Whether an event has the cell. Tests the rank, the smallest field: it has few values."""
-    return not_null(cell.cell[RANK])
-
-
-def _parts(expression: Expr) -> Iterator[Expr]:
-    yield expression
-    for child in expression.children():
-        yield from _parts(child)
+def _value(request: Reduction, showing: Showing, column: Column) -> Named:
+    """The forms of a column's value."""
+    cell = Struct(tuple((name, col(_said(column, name))) for name in _fields(request, column)))
+    values = showing.representation.of_cell(column, cell)
+    if shows_null(column.type) and all(value == Friendly(cell[VALUE], column.type) for _, value in values):
+        return values
+    has_value = not_null(cell[VALUE]) if VALUE in dict(cell.parts) else is_eternal(cell[RANK])
+    return tuple((name, when(has_value, value)) for name, value in values)

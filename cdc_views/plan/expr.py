@@ -35,6 +35,8 @@ class Op(str, Enum):
     CONCAT = "||"
     GREATEST = "greatest"
     """The largest argument that is not null; null if all are."""
+    POSITION = "position"
+    """The argument, a write time, in the type that the engine compares fastest."""
     NOW = "now"
     """Whole UTC seconds since the epoch when the query runs (rule M3)."""
 
@@ -52,7 +54,7 @@ class Expr:
         for field in fields(self):
             yield from expressions_in(getattr(self, field.name))
 
-    def __getitem__(self, name: str) -> Field:
+    def __getitem__(self, name: str) -> Expr:
         return Field(self, name)
 
     def __and__(self, other: Expr) -> Call:
@@ -158,6 +160,13 @@ class Struct(Expr):
     stored: Expr | None = None
     is_alike: bool = False
 
+    def __getitem__(self, name: str) -> Expr:
+        """Return the part itself, which no engine has to take out of a struct."""
+        for part, value in self.parts:
+            if part == name:
+                return value
+        return Field(self, name)
+
 
 @dataclass(frozen=True, slots=True)
 class Keep(Expr):
@@ -221,6 +230,18 @@ class Agg(Expr):
 
     fold: Fold
     value: Expr
+    where: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Newest(Expr):
+    """The `value`, which may be null, of the group's row with the largest `by`, of those for which `where` is true (None: all).
+
+    Null without such a row. Rows with one `by` are copies of one event.
+    """
+
+    value: Expr
+    by: Expr
     where: Expr | None = None
 
 

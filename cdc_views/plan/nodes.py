@@ -95,8 +95,7 @@ class CellColumn:
     row marker), and where only copies of one event tie (S3).
 
     `payload` names the fields (`value`, `bytes`) that the plan reads afterwards besides `written` and `rank`. `stored` names the
-    fields of the cell in the raw table; `is_bare`: it has no others, as an element has its path. `is_in_each`: each event that
-    writes a row has the cell.
+    fields of the cell in the raw table; `is_bare`: it has no others, as an element has its path.
     """
 
     name: str
@@ -105,21 +104,15 @@ class CellColumn:
     payload: tuple[str, ...] = ("value",)
     stored: tuple[str, ...] = ()
     is_bare: bool = True
-    is_in_each: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LatestCells(OfOne):
-    """The winner of each cell column by rule C2, again as a cell (rule M1); `folds` are further aggregates of the groups.
-
-    `is_of_events`: each fact is an event of a whole-row source (S1), so that its cells and its marker have one write time, and a
-    deletion has neither. Facts of a state are not: each column's cell may be of another event.
-    """
+    """The winner of each cell column by rule C2, again as a cell (rule M1); `folds` are further aggregates of the groups."""
 
     keys: tuple[str, ...]
     cells: tuple[CellColumn, ...]
     folds: Named = ()
-    is_of_events: bool = False
 
     def output(self) -> tuple[str, ...]:
         return self.keys + tuple(c.name for c in self.cells) + tuple(name for name, _ in self.folds)

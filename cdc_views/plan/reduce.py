@@ -66,7 +66,7 @@ def reduce_single_cells(request: Reduction) -> LatestCells:
     # D2: the largest deletion counts
     folds = (*display_folds(schema.row_key, keys), *maxima(names.DELETED), *simple.folds)
     cells = (live, *simple.cells)
-    return LatestCells("latest_rows", "row key", source, keys, cells, folds, request.events is not None, notes=noted(_LATEST))
+    return LatestCells("latest_rows", "row key", source, keys, cells, folds, notes=noted(_LATEST))
 
 
 def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node | None:

@@ -160,7 +160,8 @@ class Reduction:
         """Return the facts of some kinds in one source."""
         wanted = tuple(kinds)
         kind_is: Expr | None = None
-        if not source.is_plain or FactKind.ROW not in wanted:  # a filter that all rows pass misleads optimizers
+        are_all_rows = source.is_plain or (self.events is not None and not self.events.have_truncates)
+        if not are_all_rows or FactKind.ROW not in wanted:  # a filter that all rows pass misleads optimizers
             kind = col(names.KIND)
             several = Call(Op.IN, (kind, *(Lit(each.value) for each in wanted)))
             kind_is = equal(kind, wanted[0].value) if len(wanted) == 1 else several
@@ -187,12 +188,9 @@ class Reduction:
 
     def reduced(self, name: str, column: Column, *, cell: Expr, kind: LogicalType | None) -> CellColumn:
         """Return a cell of `column` to reduce; an unwanted one needs no value, since C2.6 never decides whether a cell shows."""
-        partial = None if self.events is None else self.events.partial
-        is_in_each = partial is not None and column.name not in partial and self.drop_time(column) is None
         if kind is None or not self.is_wanted(column):
-            return CellColumn(name, cell, None, (), is_in_each=is_in_each)
-        decides = None if self.relation.has_unique_writes else kind
-        return CellColumn(name, cell, decides, self.payload(kind), is_in_each=is_in_each)
+            return CellColumn(name, cell, None, ())
+        return CellColumn(name, cell, None if self.relation.has_unique_writes else kind, self.payload(kind))
 
     def drop_time(self, column: Column) -> int | None:
         """Return the instant up to which the column's cells do not count (rule W6)."""

@@ -6,7 +6,7 @@ Three strategies give equal rows, and a fourth, `kernel`, is no rewrite: an engi
 - `window`: rank each column's cells within the key, then gather the first ones.
 - `self_join`: find each column's latest order key and join back on it, as WePay's view did (there on time alone).
 
-What an engine runs at once may also be reduced `by_event` (`plan.events`). That is faster for whole rows, and longer to read.
+Whole rows (`plan.events`) have no cells to reduce; `window` and `self_join` reduce theirs all the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dataclasses import dataclass, fields, replace
 
 from cdc_views.errors import UnsupportedError, choose_one
 from cdc_views.model.strategy import Strategy
-from cdc_views.plan.events import by_event, is_by_event, reads_of
 from cdc_views.plan.expr import Agg, Expr, Fold, RowNumber, Struct, col, cols, columns_used, equal, not_null
 from cdc_views.plan.nodes import (
     Aggregate,
@@ -47,15 +46,10 @@ class Choice:
 
 _BELOW = frozenset({"source", "left", "right", "parts"})
 """The fields of nodes that hold other nodes."""
-BY_EVENT = "by_event"
-"""What `auto` takes for events of whole rows; no name that a user can ask for."""
 
 
-def choose(strategy: str, *, of_events: bool = False) -> Choice:
-    """Return the strategy of a plan or view to use; with `auto`, the fastest one. Raises `UnsupportedError`.
-
-    `of_events`: an engine runs the plan at once, over events of whole rows; nobody needs to read its text.
-    """
+def choose(strategy: str) -> Choice:
+    """Return the strategy of a plan or view to use; with `auto`, the fastest one. Raises `UnsupportedError`."""
     if strategy != Strategy.AUTO.value:
         known = [Strategy.AUTO.value, *LOWERINGS]
         if strategy == Strategy.KERNEL.value:
@@ -66,9 +60,6 @@ def choose(strategy: str, *, of_events: bool = False) -> Choice:
         if strategy not in LOWERINGS:
             raise UnsupportedError(f"there is no strategy {strategy!r}", remedy=choose_one(strategy, known))
         return Choice(strategy, f"strategy {strategy}, as asked for")
-    if of_events:
-        why = "a window for the newest whole row of each key, and a group-by of events that leave a column out (S1, S4)"
-        return Choice(BY_EVENT, f"strategy {BY_EVENT}: {why}")
     return Choice("aggregate", "strategy aggregate: one scan and one group-by, the fastest exact one on every engine measured")
 
 
@@ -79,13 +70,10 @@ def note_on(strategy: str) -> str:
 
 def lower(root: Node, *, strategy: str) -> Node:
     """Return the plan with every `LatestCells` computed by `strategy`; shared nodes stay shared."""
-    reads = reads_of(root) if strategy == BY_EVENT else frozenset()
 
     def lowered_node(_: Node, new: Node) -> Node:
         if not isinstance(new, LatestCells):
             return new
-        if strategy == BY_EVENT and is_by_event(new):
-            return by_event(new, source=new.source, reads=reads)
         return LOWERINGS.get(strategy, aggregate)(new, source=new.source)
 
     return rebuilt(root, lowered_node)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.style import Style
-from cdc_views.plan.build import Ask, build, output_names
+from cdc_views.plan.build import Ask, of_raw, output_names, planned
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Parts, Source
-from cdc_views.plan.rewrites import choose, lowered, note_on, prune
+from cdc_views.plan.rewrites import note_on, prune
 from cdc_views.plan.state_and_tail import RAW, STATE, StateAndTail, over_both
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.dialects.writing import identifier
@@ -40,9 +40,7 @@ def query_sql(
     """
     target = dialect(dialect_name)
     target.holds_any_field = holds_any_field
-    of_events = ask.events is not None and target.runs_by_event and (target.scans_twice or ask.events.partial == frozenset())
-    strategy = choose(strategy, of_events=of_events).strategy
-    plan = lowered(build(ask, joins_fully=target.joins_fully), strategy=strategy)
+    plan = _planned(ask, target, strategy, joins_fully=target.joins_fully)
     return target.printed(Renderer(target, table=table, tables=tables).query(plan), is_pretty=is_pretty)
 
 
@@ -98,7 +96,7 @@ def generate(
     elif state is not None:
         merged = _over_state(ask, target, strategy, table, state)
     else:
-        merged = _query(ask, target, strategy, table, tables)
+        merged = _query(ask if split is not None else of_raw(ask), target, strategy, table, tables)
     query = target.printed(_named(ask, merged, output_names(ask)))
     notes, layout = ((note,), None) if events is not None else ((note_on(strategy), note), LAYOUT_VERSION)
     created = _created(view, target, query, relation=relation, notes=notes, layout=layout, stand_in=stand_in)
@@ -127,7 +125,7 @@ def _created(
 
 
 def _over_state(ask: Ask, target: Dialect, strategy: str, table: str, state: StateSql) -> exp.Select:
-    plan = over_both(lowered(build(ask), strategy=choose(strategy).strategy), ask.relation, state.reads)
+    plan = over_both(planned(ask, strategy=strategy), ask.relation, state.reads)
     return Renderer(target, table=table, tables={STATE: state.table, RAW: table}).query(plan)
 
 
@@ -156,7 +154,7 @@ def shared_sql(
     Otherwise as `rows_sql`, or with `events` as `events_sql`.
     """
     check_names(relation, dialect_name)
-    target, ask = dialect(dialect_name), Ask(relation)
+    target, ask = dialect(dialect_name), of_raw(Ask(relation))
     macros = target.share(schema)
     merged = _query(ask, target, strategy, table) if events is None else _of_events(events, target, table)
     return target.printed(_named(ask, merged, output_names(ask))), macros.statements(target)
@@ -176,8 +174,12 @@ def _rows(
 
 
 def _query(ask: Ask, target: Dialect, strategy: str, table: str, tables: Mapping[Source, str] | None = None) -> exp.Select:
-    plan = lowered(build(ask), strategy=choose(strategy).strategy)
-    return Renderer(target, table=table, tables=tables).query(plan)
+    return Renderer(target, table=table, tables=tables).query(_planned(ask, target, strategy))
+
+
+def _planned(ask: Ask, target: Dialect, strategy: str, *, joins_fully: bool = False) -> Node:
+    asked = ask if target.finds_newest else replace(ask, events=None)
+    return planned(asked, strategy=strategy, joins_fully=joins_fully)
 
 
 def _of_events(events: Node, target: Dialect, table: str) -> exp.Select:

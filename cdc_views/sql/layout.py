@@ -12,7 +12,7 @@ from sqlglot.generator import Generator
 WIDTH = 112
 """The most characters of an expression on a line, without its indent."""
 _WIDER = 180
-"""The most characters of a subquery or an ordered aggregate on a line: they are harder to read in parts."""
+"""The most characters of a subquery (without its table) or an ordered aggregate on a line: they are harder to read in parts."""
 _CALLS = (exp.Anonymous, exp.ArrayAgg, exp.Bracket, exp.Filter, exp.IgnoreNulls, exp.Limit, exp.Max, exp.Min, exp.Order)
 _SPLIT = (*_CALLS, exp.Lambda, exp.Paren, exp.PropertyEQ, exp.Not, exp.Where, exp.Case, exp.Cast, exp.If, exp.Alias)
 """Expressions that are written over several lines; the parts of others stay together."""
@@ -54,7 +54,7 @@ class _Aligned(Generator):
     def case_sql(self, expression: exp.Case) -> str:
         ifs, default = expression.args["ifs"], self.sql(expression, "default")
         are_lines = all(isinstance(part.this, exp.Var) and isinstance(part.args["true"], exp.Var) for part in ifs)
-        if len(ifs) == 1 or not are_lines or not _has_only(expression, "ifs", "default"):
+        if len([*ifs, *filter(None, [default])]) == 1 or not are_lines or not _has_only(expression, "ifs", "default"):
             return super().case_sql(expression)
         branches = [f"WHEN {self.sql(part, 'this')} THEN {self.sql(part, 'true')}" for part in ifs]
         ending = [f"ELSE {default}"] if default else []
@@ -134,7 +134,8 @@ def _fit(value: exp.Expr, text: Text) -> exp.Expr:
         return value
     # a branch is one only within its CASE, and so are the clauses of a call
     is_whole = isinstance(value, exp.ArrayAgg) or value.find(exp.Select, exp.ArrayAgg) is not None
-    if len(line) <= (_WIDER if is_whole else WIDTH) and not isinstance(value, (exp.If, exp.Limit, exp.Order, exp.Where)):
+    tables = sum(len(text(s.this)) for s in value.find_all(exp.From) if s.find(exp.Column) is None) if is_whole else 0
+    if len(line) - tables <= (_WIDER if is_whole else WIDTH) and not isinstance(value, (exp.If, exp.Limit, exp.Order, exp.Where)):
         return exp.Var(this=line)
     if isinstance(value, exp.Filter) and len(text(value.expression)) <= WIDTH:
         call, where = text(value.this), text(value.expression)

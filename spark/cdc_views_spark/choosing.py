@@ -114,11 +114,6 @@ class Facts:
         return facts_by_part(self.session, self.sources)
 
 
-def is_by_event(ask: Ask) -> bool:
-    """Return whether Spark reads by event: only where none leaves a column out, or a second scan costs what the first saves."""
-    return ask.events is not None and ask.events.partial == frozenset()
-
-
 def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int, ask: Ask) -> Choice:
     """Return the strategy of a read of `ask`, with the reason.
 
@@ -132,7 +127,7 @@ def chosen(facts: Facts, strategy: Strategy, *, kernel_bytes: int, ask: Ask) -> 
         return Choice(Strategy.KERNEL.value, f"strategy kernel: DuckDB's SQL in {_where(facts)}, {how}")
     if strategy is Strategy.KERNEL:
         raise UnsupportedError(f"strategy kernel cannot run: {no_kernel}", remedy="install it there, or choose auto")
-    plan = choose(strategy.value, of_events=is_by_event(ask))
+    plan = choose(strategy.value)
     return Choice(plan.strategy, f"{plan.why}; not the kernel, since {no_kernel}")
 
 

@@ -32,16 +32,16 @@ from cdc_views.engines.view_text import view_statement
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.model.catalog_names import CatalogName, quoted
 from cdc_views.model.strategy import Strategy
-from cdc_views.plan.build import Ask, build, output_names
+from cdc_views.plan.build import Ask, output_names, planned
 from cdc_views.plan.nodes import Node
-from cdc_views.plan.rewrites import Choice, choose, lowered
+from cdc_views.plan.rewrites import Choice, lowered
 from cdc_views.sql import query_sql
 from cdc_views.sql.dialects.spark import Spark
 from cdc_views.storage.places import Place
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.shown_relation import casts_of
 from cdc_views_spark import catalogs
-from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, is_by_event, spread_of, tasks_of
+from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, spread_of, tasks_of
 from cdc_views_spark.compile import Compiler, named
 from cdc_views_spark.config import SparkConfig
 from cdc_views_spark.executors import has_arrow
@@ -90,7 +90,7 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine, CatalogEngine):
                 return InPlace(read, facts.files).dataframe(self._session, spread_of(facts))
             return Kernel(read).dataframe(facts.as_one(), tasks=tasks_of(facts))
         compiler = Compiler(facts.by_source(), dialect=for_form(Spark(), read.form))
-        return compiler.dataframe(lowered(build(ask), strategy=choice.strategy))
+        return compiler.dataframe(planned(ask, strategy=choice.strategy))
 
     def choice(self, read: Read) -> Choice:
         return self._choice(Facts.of(self._session, read), read)
@@ -105,7 +105,7 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine, CatalogEngine):
         if read.strategy is Strategy.KERNEL:
             shown = self._kernel_frame(facts, read, ask)
         else:  # `auto` too: Spark pushes filters and columns of a frame into a plan
-            plan = lowered(build(ask), strategy=choose(read.strategy.value, of_events=is_by_event(ask)).strategy)
+            plan = planned(ask, strategy=read.strategy.value)
             shown = Compiler(facts.by_source()).dataframe(plan)
         casts = {user: kind.sql(dialect="spark") for user, kind in casts_of(read.raw.relation).items()}
         return shown.selectExpr(*(named(name, user, cast=casts.get(user)) for user, name in output_names(ask)))

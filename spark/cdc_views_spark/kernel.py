@@ -27,11 +27,10 @@ from cdc_views.engines.state_plan import in_time
 from cdc_views.errors import EngineError
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan import names
-from cdc_views.plan.build import build
+from cdc_views.plan.build import planned
 from cdc_views.plan.expr import columns_used
 from cdc_views.plan.nodes import Node, Ordered, Scan, in_order
 from cdc_views.plan.parts import Part, Source
-from cdc_views.plan.rewrites import choose, lowered
 from cdc_views.rules.facts import FactKind
 from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer
@@ -59,8 +58,7 @@ class Kernel:
     def _plan(self) -> Node:
         limit = None if self.read.limit is None else self.read.limit + self.read.offset
         ask = ask_of(replace(self.read, limit=limit, offset=0))  # what to leave out shows once the tasks' rows are together
-        strategy = choose(Strategy.AUTO.value, of_events=ask.events is not None).strategy
-        return lowered(build(ask, joins_fully=DuckDb.joins_fully), strategy=strategy)
+        return planned(ask, strategy=Strategy.AUTO.value, joins_fully=DuckDb.joins_fully)
 
     @cached_property
     def _tables(self) -> dict[Source, str]:

@@ -23,8 +23,7 @@ from subjects import RUNNERS, TOTALS
 from cdc_views.engines.footers import with_footers
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.model.types import Kind, Scalar
-from cdc_views.plan.build import Ask
-from cdc_views.plan.reduction import WholeEvents
+from cdc_views.plan.build import Ask, of_raw
 from cdc_views.sql import query_sql
 from cdc_views.storage.relation import RawTable
 
@@ -111,7 +110,7 @@ class ByHand:
 
 def queries(engine: str, raw: RawTable, table: str) -> dict[str, str]:
     """Return the text of each subject."""
-    ask, by_hand = Ask(raw.relation, events=WholeEvents()), ByHand(engine, raw, table)
+    ask, by_hand = of_raw(Ask(raw.relation)), ByHand(engine, raw, table)
     asked = {"auto": with_footers(ask, snapshot_of(raw).files), "aggregate": ask}
     read, view = (query_sql(asked[how], dialect_name=engine, strategy=how, table=table) for how in asked)
     found = {"read": read, "aggregate": view, **{name: getattr(by_hand, name)() for name in BY_HAND}}

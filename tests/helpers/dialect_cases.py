@@ -14,7 +14,7 @@ from cdc_views.formats.base import SourceLine
 from cdc_views.formats.registry import raw_format
 from cdc_views.model.naming import physical_name
 from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
-from cdc_views.plan.build import Ask, output_names
+from cdc_views.plan.build import Ask, of_raw, output_names
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.schemas import read_schema
@@ -82,7 +82,9 @@ class _Column:
 def assert_exact(table: Table, run: Run, *, dialect: str, strategy: str, source: str) -> None:
     """Run the plan of exact values and compare every value with the oracle's."""
     for now in table.instants:
-        sql = query_sql(Ask(table.relation, as_of=now, is_exact=True), dialect_name=dialect, strategy=strategy, table=source)
+        sql = query_sql(
+            of_raw(Ask(table.relation, as_of=now, is_exact=True)), dialect_name=dialect, strategy=strategy, table=source
+        )
         found = list(rows_of(table.relation, (), Answer(run(sql))))  # type: ignore[arg-type]
         assert_same(table.expected(now), found)
 
@@ -100,7 +102,7 @@ def assert_shown(table: Table, run: Run, friendly: Friendly, *, dialect: str, st
     """Run the plan of friendly values at the table's instants and compare them with the oracle's."""
     schema = table.relation.schema
     for now in table.instants:
-        ask = Ask(table.relation, as_of=now)
+        ask = of_raw(Ask(table.relation, as_of=now))
         found = run(query_sql(ask, dialect_name=dialect, strategy=strategy, table=source))
         outputs = dict(output_names(ask))
         expected = [{c.name: friendly(c.type, row[c.name]) for c in schema.columns} for row in table.expected(now)]

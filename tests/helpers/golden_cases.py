@@ -12,9 +12,11 @@ PRICE = Scalar(Kind.DECIMAL, 2, 12)
 ADDRESS = (("street", TEXT), ("Zip Code", INT))
 
 
-def relation(*columns: Column, name: str = "orders", order: WriteOrder = WriteOrder.MICROS) -> Relation:
+def relation(
+    *columns: Column, name: str = "orders", order: WriteOrder = WriteOrder.MICROS, is_positioned: bool = False
+) -> Relation:
     """Return the relation of a table of these columns."""
-    return Relation(TableSchema("shop", name, columns), order)
+    return Relation(TableSchema("shop", name, columns), order, is_positioned=is_positioned)
 
 
 def key(name: str, kind: LogicalType, role: Role = Role.PARTITION, *, descending: bool = False) -> Column:
@@ -35,6 +37,9 @@ CASES = {
         key("id", INT), Column("lines", ListOf(INT, frozen=False)), Column("prices", MapOf(TEXT, DECIMAL, frozen=False))
     ),
     "fields": relation(key("id", INT), Column("home", Udt("shop", "address", ADDRESS, frozen=False))),
+    "events": relation(
+        key("id", INT), Column("state", TEXT), Column("price", PRICE), order=WriteOrder.LOG_POSITION, is_positioned=True
+    ),
     "logged": relation(key("id", INT), Column("state", TEXT), Column("price", PRICE), order=WriteOrder.LOG_POSITION),
 }
 

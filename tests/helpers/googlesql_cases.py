@@ -17,7 +17,7 @@ from cdc_views.engines.base import Read, Strategy, ask_of
 from cdc_views.engines.exact import rows_of
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.schema import TableSchema
-from cdc_views.plan.build import Ask, output_names
+from cdc_views.plan.build import Ask, of_raw, output_names
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.sql import query_sql
@@ -107,7 +107,7 @@ def _exact_sql(relation: Relation, now: int, strategy: Strategy) -> str:
 
 @cache
 def _view_sql(relation: Relation, now: int, strategy: Strategy) -> tuple[str, dict[str, str]]:
-    ask = Ask(relation, as_of=now)
+    ask = of_raw(Ask(relation, as_of=now))
     return query_sql(ask, dialect_name="bigquery", strategy=strategy.value, table=RAW), dict(output_names(ask))
 
 

@@ -16,11 +16,11 @@ from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.engines.footers import Told, told_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.formats.base import order_key
-from cdc_views.plan.build import build
+from cdc_views.plan.build import planned
+from cdc_views.plan.expr import Field, Newest
 from cdc_views.plan.nodes import Aggregate, Node, in_order
 from cdc_views.plan.parts import FileSet, Part, Parts
 from cdc_views.plan.reduction import WholeEvents
-from cdc_views.plan.rewrites import choose, lowered
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.storage.relation import RawTable
@@ -94,13 +94,25 @@ def test_spark_shows_what_the_oracle_shows(spark_engine: SparkEngine, trial: tup
 
 def reduced(partial: frozenset[str] | None) -> Node:
     ask = replace(ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW)), events=WholeEvents(partial))
-    return lowered(build(ask), strategy=choose("auto", of_events=ask.events is not None).strategy)
+    return planned(ask, strategy="auto")
 
 
-@pytest.mark.parametrize(("partial", "scans"), [(frozenset(), 0), (frozenset({"r_text"}), 1), (None, 1)])
-def test_events_are_grouped_only_where_one_may_leave_a_column_out(partial: frozenset[str] | None, scans: int) -> None:
+@pytest.mark.parametrize(
+    ("partial", "tested"), [(frozenset(), None), (frozenset({"r_text"}), {"r_text"}), (None, COLUMNS)], ids=["none", "one", "any"]
+)
+def test_only_a_column_that_an_event_may_leave_out_is_tested(partial: frozenset[str] | None, tested: set[str] | None) -> None:
     grouped = [node for node in in_order(reduced(partial)) if isinstance(node, Aggregate) and node.keys]
-    assert len(grouped) == scans
+    newest = [fold for node in grouped for _, fold in node.folds if isinstance(fold, Newest)]
+    assert len(grouped) == (tested is not None), "events that tell every column need no group-by"
+    names = {part.base.name for fold in newest if fold.where is not None for part in [fold.value] if isinstance(part, Field)}
+    assert names == (tested or set())
+
+
+@pytest.mark.parametrize("strategy", ["window", "self_join"])
+def test_other_strategies_reduce_cells(strategy: str) -> None:
+    ask = ask_of(Read(RawTable("", LOGGED.relation), as_of=NOW))
+    assert planned(ask, strategy=strategy) == planned(replace(ask, events=None), strategy=strategy)
+    assert planned(ask, strategy="aggregate") != planned(replace(ask, events=None), strategy="aggregate")
 
 
 def test_facts_of_a_state_are_no_events() -> None:
@@ -112,4 +124,3 @@ def test_facts_of_a_state_are_no_events() -> None:
 def test_events_of_one_write_time_are_reduced_cell_by_cell() -> None:
     ask = ask_of(Read(RawTable("", replace(LOGGED, is_positioned=False).relation), as_of=NOW))
     assert ask.events is None
-    assert choose("auto", of_events=ask.events is not None).strategy == "aggregate"

@@ -16,7 +16,7 @@ from cdc_views.export.exporting import ROLES, Exported, grain, is_marked, mark_o
 from cdc_views.model.naming import physical_name
 from cdc_views.model.severity import Severity
 from cdc_views.operations.raw_files import plain_name, raw_variable
-from cdc_views.plan.build import Ask
+from cdc_views.plan.build import Ask, of_raw
 from cdc_views.quality.conditions import condition_of, never_null
 from cdc_views.rules.oracle import compares_as_keys
 from cdc_views.sql import rows_sql
@@ -67,7 +67,7 @@ def model_sql(table: Table, *, mark: str) -> str:
     schema = table.schema
     raw = f"READ_PARQUET(GETVARIABLE('{raw_variable(table.name)}'), union_by_name = TRUE)"
     query = rows_sql(
-        Ask(table.relation), dialect_name="duckdb", strategy=table.config.view.strategy.value, table=raw, clock=_CLOCK
+        of_raw(Ask(table.relation)), dialect_name="duckdb", strategy=table.config.view.strategy.value, table=raw, clock=_CLOCK
     )
     schedule = table.config.materialize.schedule
     described = [f"{quoted(column.name)} = {literal(f'{ROLES[column.role]}, {column.type}')}" for column in schema.columns]

@@ -18,6 +18,7 @@ from cdc_views.model.types import Kind, Scalar
 from cdc_views.plan import expr as e
 from cdc_views.plan import names
 from cdc_views.plan.nodes import Join, Node
+from cdc_views.plan.order import VALUE
 from cdc_views.sql.dialects.base import first_field
 from cdc_views.sql.dialects.documents import BigQueryDocuments
 from cdc_views.sql.dialects.lineage import Built, Raw
@@ -42,6 +43,7 @@ class BigQuery(BigQueryDocuments, StructDialect):
     """Source: GoogleSQL, Data definition language, CREATE FUNCTION statement."""
     compares_structs = False
     """`=` of STRUCTs gives null if a field is null, like a tombstone's value (reference)."""
+    finds_newest = True
     has_filter = False
     """A fold skips rows by IF and IGNORE NULLS. Source: GoogleSQL, Aggregate function calls."""
     greatest_skips_null = False
@@ -110,6 +112,11 @@ class BigQuery(BigQueryDocuments, StructDialect):
         if node.fold is e.Fold.MIN and not isinstance(self.lineage.kind(origin), Scalar):
             return self._least(node.value)
         return super().visit_agg(node, item)
+
+    def visit_newest(self, node: e.Newest, item: Sql | None) -> Sql:
+        # MAX_BY skips nulls, so the value is inside a struct
+        said = e.Agg(e.Fold.ANY, e.Struct(((VALUE, node.value),)), node.where)
+        return exp.Dot(this=self._first(said, [descending(self.render(node.by))]), expression=identifier(VALUE))
 
     def _first(self, node: e.Agg, order: list[exp.Ordered]) -> Sql:
         """The first value of the group by `order`; skips nulls, which mark rows that do not count."""

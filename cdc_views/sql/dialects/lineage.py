@@ -81,7 +81,7 @@ class Origins:
                 return Built(value, node, item)
             case e.Case(branches=((_, shown),)):
                 return self.of(shown, node, item)
-            case e.Agg():
+            case e.Agg() | e.Newest():
                 return self.of(value.value, node, item)
             case e.Keep():
                 return self.of(value.array, node, item)

@@ -32,7 +32,7 @@ class Spark(SparkDocuments, WindowDialect):
         within_lambdas=False,
     )
     """Source: Spark 4.2 refuses a SQL function inside a lambda, and an aggregate inside a SQL function."""
-    runs_by_event = True
+    finds_newest = True
     column_name = re.compile(r"(?s)(?!.*\$\{).+\Z")
     """Spark replaces `${…}` anywhere in SQL text before it parses it. Source: Spark 4.2, `spark.sql.variable.substitute`."""
 
@@ -57,6 +57,10 @@ class Spark(SparkDocuments, WindowDialect):
 
     def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
         return function("named_struct", *(arg for name, part in parts for arg in (text(name), part)))
+
+    def visit_newest(self, node: e.Newest, item: Sql | None) -> Sql:
+        """Return MAX_BY, which also gives nulls."""
+        return self.filtered(function("MAX_BY", self.render(node.value), self.render(node.by)), node)
 
     def collect(self, node: e.Agg) -> Sql:
         # structs compare by their first field first
