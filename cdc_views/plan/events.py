@@ -55,9 +55,9 @@ def are_events(request: Reduction) -> bool:
 def event_rows(request: Reduction, showing: Showing) -> Select:
     """Return the visible rows, of facts that `are_events`."""
     rows = _last(request) if _tells_all(request) else _latest(request)
-    values = (entry for c in showing.shown(request.schema.regulars) for entry in _value(request, showing, c))
+    values = (entry for c in showing.shown(showing.schema.regulars) for entry in _value(request, showing, c))
     never = ((names.SOONEST, Lit(None)),) * showing.tells_expiry
-    columns = (*shown_keys(request.schema.row_key), *values, (names.IS_ROW, TRUE), *never)
+    columns = (*shown_keys(showing.schema.row_key), *values, (names.IS_ROW, TRUE), *never)
     return Select("visible_rows", "visible row", rows, columns, ~col(_GONE), notes=noted(_EXISTS))
 
 
@@ -130,10 +130,11 @@ def _said(column: Column, field: str) -> str:
 
 
 def _value(request: Reduction, showing: Showing, column: Column) -> Named:
-    """The forms of a column's value."""
-    cell = Struct(tuple((name, col(_said(column, name))) for name in _fields(request, column)))
+    """The forms of a column's value; `column` has the type that the view shows."""
+    fields = _fields(request, request.schema.column(column.name))
+    cell = Struct(tuple((name, col(_said(column, name))) for name in fields))
     values = showing.representation.of_cell(column, cell)
     if shows_null(column.type) and all(value == Friendly(cell[VALUE], column.type) for _, value in values):
         return values
-    has_value = not_null(cell[VALUE]) if VALUE in dict(cell.parts) else is_eternal(cell[RANK])
+    has_value = not_null(cell[VALUE]) if VALUE in fields else is_eternal(cell[RANK])
     return tuple((name, when(has_value, value)) for name, value in values)

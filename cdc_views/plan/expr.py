@@ -162,10 +162,7 @@ class Struct(Expr):
 
     def __getitem__(self, name: str) -> Expr:
         """Return the part itself, which no engine has to take out of a struct."""
-        for part, value in self.parts:
-            if part == name:
-                return value
-        return Field(self, name)
+        return dict(self.parts).get(name) or Field(self, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -40,7 +40,7 @@ def query_sql(
     """
     target = dialect(dialect_name)
     target.holds_any_field = holds_any_field
-    plan = _planned(ask, target, strategy, joins_fully=target.joins_fully)
+    plan = planned(ask, strategy=strategy, joins_fully=target.joins_fully)
     return target.printed(Renderer(target, table=table, tables=tables).query(plan), is_pretty=is_pretty)
 
 
@@ -174,12 +174,7 @@ def _rows(
 
 
 def _query(ask: Ask, target: Dialect, strategy: str, table: str, tables: Mapping[Source, str] | None = None) -> exp.Select:
-    return Renderer(target, table=table, tables=tables).query(_planned(ask, target, strategy))
-
-
-def _planned(ask: Ask, target: Dialect, strategy: str, *, joins_fully: bool = False) -> Node:
-    asked = ask if target.finds_newest else replace(ask, events=None)
-    return planned(asked, strategy=strategy, joins_fully=joins_fully)
+    return Renderer(target, table=table, tables=tables).query(planned(ask, strategy=strategy))
 
 
 def _of_events(events: Node, target: Dialect, table: str) -> exp.Select:

@@ -1,45 +1,33 @@
 -- shop.orders: the latest cell of every column, one row per (id); by cdc-views, rules (C2, D1, ...) in docs/reference/semantics.md, raw layout 1
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
-WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
+WITH events AS (
+  /* one row per event: _event is its position in the source's log (S2), _gone whether it deletes the row; none before the last truncate counts (S6) */
+  SELECT
+    id, state, price,
+    COALESCE(tupleElement(_live, 'written'), tupleElement(_deleted, 'written')) AS _event,
+    tupleElement(_deleted, 'written') IS NOT NULL AS _gone
+  FROM raw_orders AS _raw
+  WHERE
+    _kind IN ('row', 'partition')
+    AND COALESCE(COALESCE(tupleElement(_live, 'written'), tupleElement(_deleted, 'written')) > (SELECT max(tupleElement(_deleted, 'written')) FROM raw_orders AS _raw WHERE _kind = 'table'), TRUE)
+), latest_rows AS (
+  /* one row per row key: each column as the newest event says that has its cell (S4), or that deletes the row (D1) */
   SELECT
     id,
-    argMaxIf(
-      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
-      tuple(tupleElement(_live, 'written'), tupleElement(_live, 'rank')),
-      tupleElement(_live, 'written') IS NOT NULL
-    ) AS _live,
-    argMaxIf(
-      tuple(tupleElement(state, 'written'), tupleElement(state, 'rank'), tupleElement(state, 'value')),
-      tuple(tupleElement(state, 'written'), tupleElement(state, 'rank'), tupleElement(state, 'value')),
-      tupleElement(state, 'written') IS NOT NULL
-    ) AS state,
-    argMaxIf(
-      tuple(tupleElement(price, 'written'), tupleElement(price, 'rank'), tupleElement(price, 'value')),
-      tuple(tupleElement(price, 'written'), tupleElement(price, 'rank'), tupleElement(price, 'value')),
-      tupleElement(price, 'written') IS NOT NULL
-    ) AS price,
-    max(tupleElement(_deleted, 'written')) AS _deleted
-  FROM raw_orders AS _raw
-  WHERE _kind IN ('row', 'partition')
+    tupleElement(argMax(tuple(_gone), _event), 1) AS _gone,
+    tupleElement(argMaxIf(tuple(tupleElement(state, 'value')), _event, _gone OR tupleElement(state, 'rank') IS NOT NULL), 1) AS state,
+    tupleElement(argMaxIf(tuple(tupleElement(price, 'value')), _event, _gone OR tupleElement(price, 'rank') IS NOT NULL), 1) AS price
+  FROM events
   GROUP BY id
-), covered_rows AS (
-  /* one row per row key: _cutoff is when it was last deleted or truncated (D2, S6) */
-  SELECT
-    id, _live, state, price,
-    arrayReduce('max', [_deleted, (SELECT max(tupleElement(_deleted, 'written')) FROM raw_orders AS _raw WHERE _kind = 'table')]) AS _cutoff
-  FROM latest_rows
 )
-/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1) */
+/* one row per row of the view: a row exists if its newest event is no deletion (S1) */
 SELECT
-  id,
-  CASE WHEN _cutoff IS NULL OR tupleElement(state, 1) > _cutoff THEN tupleElement(state, 3) END AS state,
+  id, state,
   CAST(CASE
-    WHEN tupleElement(price, 1) <= _cutoff THEN NULL
-    WHEN match(tupleElement(price, 3), '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN tupleElement(price, 3)
-    ELSE tupleElement(price, 3) || ' does not fit decimal(12, 2) of price: update the schema file'
+    WHEN match(price, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN price
+    ELSE price || ' does not fit decimal(12, 2) of price: update the schema file'
   END AS Nullable(Decimal(12, 2))) AS price
-FROM covered_rows
-WHERE (_cutoff IS NULL OR tupleElement(_live, 1) > _cutoff) AND tupleElement(_live, 2) < 0
+FROM latest_rows
+WHERE NOT _gone
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

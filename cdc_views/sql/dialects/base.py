@@ -66,7 +66,6 @@ class Dialect(NamingDialect, ComparingDialect, MacroDialect):
     Attributes:
         engine_name: The engine that runs the dialect; empty: the engine with the dialect's name.
         has_filter: Aggregates take `FILTER (WHERE …)`.
-        finds_newest: An aggregate finds the value of the newest event (`plan.events`).
         joins_fully: A full join with a small side is as cheap as any other, because no rows move for it.
         clock: SQL that replaces the engine's clock, in seconds since the epoch; empty for the engine's clock.
     """
@@ -75,7 +74,6 @@ class Dialect(NamingDialect, ComparingDialect, MacroDialect):
     sqlglot_name: ClassVar[str]
     engine_name: ClassVar[str] = ""
     has_filter: ClassVar[bool] = True
-    finds_newest: ClassVar[bool] = False
     joins_fully: ClassVar[bool] = False
     _functions: ClassVar[Mapping[str, str]] = {}
     """The engine's functions for `keep` and `each` (with a lambda), `array_max`, `array_size`, `map_from`, `collect` (with an
@@ -225,8 +223,8 @@ class Dialect(NamingDialect, ComparingDialect, MacroDialect):
         return function(name, only_if(self.render(node.where), value))
 
     def visit_newest(self, node: e.Newest, item: Sql | None) -> Sql:
-        """Return a filtered MAX_BY, which gives a null value for an event that says null."""
-        raise NotImplementedError
+        """Return what the newest event says, which may be null: aggregates by an order differ in whether they skip nulls."""
+        raise NotImplementedError(self.name)
 
     def filtered(self, call: Sql, node: e.Agg | e.Newest) -> Sql:
         """Return the aggregate over the rows that fulfil its condition, by FILTER."""

@@ -43,7 +43,6 @@ class BigQuery(BigQueryDocuments, StructDialect):
     """Source: GoogleSQL, Data definition language, CREATE FUNCTION statement."""
     compares_structs = False
     """`=` of STRUCTs gives null if a field is null, like a tombstone's value (reference)."""
-    finds_newest = True
     has_filter = False
     """A fold skips rows by IF and IGNORE NULLS. Source: GoogleSQL, Aggregate function calls."""
     greatest_skips_null = False

@@ -99,7 +99,12 @@ class ClickHouse(StructDialect):
             name, arguments = "argMax", [*arguments, order]
         return self._counted(name, arguments, node)
 
-    def _counted(self, name: str, arguments: list[Sql], node: e.Agg) -> Sql:
+    def visit_newest(self, node: e.Newest, item: Sql | None) -> Sql:
+        # argMax skips nulls, and no tuple is one
+        said = function("tuple", self.render(node.value))
+        return function("tupleElement", self._counted("argMax", [said, self.render(node.by)], node), number(1))
+
+    def _counted(self, name: str, arguments: list[Sql], node: e.Agg | e.Newest) -> Sql:
         if node.where is None:
             return function(name, *arguments)
         return function(f"{name}If", *arguments, self.render(node.where))

@@ -28,7 +28,6 @@ class DuckDb(DuckDbDocuments, WindowDialect):
     name = "duckdb"
     sqlglot_name = "duckdb"
     macro_form = MacroForm("CREATE OR REPLACE MACRO", " AS\n", aggregates=True)
-    finds_newest = True
     joins_fully = True
     _functions: ClassVar = {
         "keep": "list_filter",

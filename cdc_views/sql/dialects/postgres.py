@@ -151,6 +151,14 @@ class Postgres(StructDialect):
         name = "MIN" if node.fold is e.Fold.MIN else "MAX"  # MAX also for ANY: any_value is new in 16, and the values are equal
         return self.filtered(function(name, self._by_bytes(node.value)), node)
 
+    def visit_newest(self, node: e.Newest, item: Sql | None) -> Sql:
+        # the whole cell, and then its field: an array of arrays would have two dimensions
+        field = node.value if isinstance(node.value, e.Field) else None
+        value = self.render(node.value if field is None else field.base)
+        listed = function("array_agg", ordered(value, [descending(self.render(node.by))]))
+        first = _first(self.filtered(listed, node))
+        return first if field is None else exp.Dot(this=exp.paren(first), expression=identifier(field.name))
+
     def collect(self, node: e.Agg) -> Sql:
         return self._listed(node, [first_field(node.value)], is_down=False)
 

@@ -32,7 +32,6 @@ class Spark(SparkDocuments, WindowDialect):
         within_lambdas=False,
     )
     """Source: Spark 4.2 refuses a SQL function inside a lambda, and an aggregate inside a SQL function."""
-    finds_newest = True
     column_name = re.compile(r"(?s)(?!.*\$\{).+\Z")
     """Spark replaces `${…}` anywhere in SQL text before it parses it. Source: Spark 4.2, `spark.sql.variable.substitute`."""
 
