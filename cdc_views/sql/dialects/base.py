@@ -223,8 +223,8 @@ class Dialect(NamingDialect, ComparingDialect, MacroDialect):
         return function(name, only_if(self.render(node.where), value))
 
     def visit_newest(self, node: e.Newest, item: Sql | None) -> Sql:
-        """Return what the newest event says, which may be null: aggregates by an order differ in whether they skip nulls."""
-        raise NotImplementedError(self.name)
+        """Return MAX_BY, which also gives nulls, as not every engine's does."""
+        return self.filtered(function("MAX_BY", self.render(node.value), self.render(node.by)), node)
 
     def filtered(self, call: Sql, node: e.Agg | e.Newest) -> Sql:
         """Return the aggregate over the rows that fulfil its condition, by FILTER."""

@@ -57,10 +57,6 @@ class Spark(SparkDocuments, WindowDialect):
     def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
         return function("named_struct", *(arg for name, part in parts for arg in (text(name), part)))
 
-    def visit_newest(self, node: e.Newest, item: Sql | None) -> Sql:
-        """Return MAX_BY, which also gives nulls."""
-        return self.filtered(function("MAX_BY", self.render(node.value), self.render(node.by)), node)
-
     def collect(self, node: e.Agg) -> Sql:
         # structs compare by their first field first
         listed = self.filtered(function("collect_list", self.render(node.value)), node)

@@ -82,9 +82,6 @@ class Trino(StructDialect):
         listed = self.filtered(function("array_agg", ordered(self.render(node.value), order)), node)
         return function("element_at", listed, number(1))
 
-    def visit_newest(self, node: e.Newest, item: Sql | None) -> Sql:
-        return self.filtered(function("max_by", self.render(node.value), self.render(node.by)), node)
-
     def _as_json(self, base: Sql, kind: LogicalType) -> Sql:
         """A stored value of which each part has a cast to JSON."""
         match kind:
