@@ -117,11 +117,11 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
         events=ask.events,
         facts_from=ask.facts_from,
     )
-    now: Expr = col(names.CLOCK) if ask.as_of is None else Lit(ask.as_of)
+    now: Expr = col(names.NOW_RANK) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation, needed, now, representation, tells_expiry=Tells.EXPIRY in ask.tells)
     if ask.is_history:
         assert ask.as_of is not None, "a history ends at an instant"
-        shown = versions(Timeline.of(reduction, as_of=ask.as_of), replace(showing, now=col(names.CLOCK)))
+        shown = versions(Timeline.of(reduction, as_of=ask.as_of), replace(showing, now=col(names.NOW_RANK)))
     else:
         shown = _shown(reduction, showing, joins_fully=joins_fully and ask.where is None)
     return _finished(ask, shown, asked=asked)

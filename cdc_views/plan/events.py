@@ -6,6 +6,9 @@ a column decides what it shows, and no cell is compared with another, nor with a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
@@ -35,13 +38,13 @@ from cdc_views.plan.reduce import display_folds, reduce_table, stored_keys
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.show import Showing, shown_keys
 
-_GONE, _NEWEST = "_gone", "_newest"
+GONE, _NEWEST = "_gone", "_newest"
 """Of an event: whether it deletes its row; 1 for the newest of its row."""
-_POSITION = "_event is its position in the source's log (S2), _gone whether it deletes the row"
-_SINCE_TRUNCATE = "none before the last truncate counts (S6)"
-_LATEST = "each column as the newest event says that has its cell (S4), or that deletes the row (D1)"
+_POSITION = "_log_position orders a row's events (S2); _gone: the event deletes the row"
+SINCE_TRUNCATE = "none before the last truncate counts (S6)"
+_LATEST = "each column from the newest event that has it (S4); a deletion clears all (D1)"
 _LAST = "the newest event of each row, which tells every column (S1)"
-_EXISTS = "a row exists if its newest event is no deletion (S1)"
+EXISTS = "a row exists if its newest event is no deletion (S1)"
 
 
 def are_events(request: Reduction) -> bool:
@@ -52,17 +55,70 @@ def are_events(request: Reduction) -> bool:
     return is_simple and request.events is not None and request.split is None
 
 
+@dataclass(frozen=True, slots=True)
+class EventColumn:
+    """A column that events tell: its name in their step, its value there, and which events tell it (None: all).
+
+    A deletion tells every column, and has no value of one that other events may leave out.
+    """
+
+    name: str
+    value: Expr
+    where: Expr | None = None
+
+
+def newest_of(events: Node, keys: Sequence[str], told: Sequence[EventColumn], *, position: str, folds: Named = ()) -> Node:
+    """Return one row per key: what is told, by the newest event that tells it, and `GONE` by the newest of all.
+
+    `events` has the columns `keys`, `GONE` and `position`, their order. `folds` are further aggregates of a key's events.
+    """
+    if tell_all(told, folds):
+        return _last(events, keys, position)
+    newest: list[tuple[str, Expr]] = [(GONE, Newest(col(GONE), col(position)))]
+    for one in told:
+        where = None if one.where is None else either(col(GONE), one.where)
+        newest.append((one.name, Newest(one.value, col(position), where)))
+    return Aggregate("latest_rows", "row key", events, tuple(keys), (*folds, *newest), notes=noted(_LATEST))
+
+
+def tell_all(told: Sequence[EventColumn], folds: Named = ()) -> bool:
+    """Whether each event tells all, so that one event has the whole row, with no `folds` of others."""
+    return not folds and all(one.where is None for one in told)
+
+
+def _last(events: Node, keys: Sequence[str], position: str) -> Select:
+    """The newest event of each row."""
+    # Spark would sort, and move, what a window orders by beside the column of the same content
+    number = RowNumber(tuple(map(col, keys)), (col(position), col(GONE)))
+    numbered = Select("numbered_events", "event", events, (*cols(events.output()), (_NEWEST, number)))
+    return Select("latest_rows", "row key", numbered, cols(events.output()), equal(col(_NEWEST), 1), notes=noted(_LAST))
+
+
 def event_rows(request: Reduction, showing: Showing) -> Select:
     """Return the visible rows, of facts that `are_events`."""
-    rows = _last(request) if _tells_all(request) else _latest(request)
+    told, folds = _told(request), display_folds(request.schema.row_key, request.row_keys())
+    # Spark moves structs at twice the cost of their fields, and a window wants positions as they are
+    is_ranked = tell_all(told, folds)
+    cells = tuple((one.name, one.value) for one in told) if is_ranked else cols(physical_name(c.name) for c in _columns(request))
+    events = _events(request, cells, is_ranked=is_ranked)
+    rows = newest_of(events, request.row_keys(), told, position=names.LOG_POSITION, folds=tuple(folds))
     values = (entry for c in showing.shown(showing.schema.regulars) for entry in _value(request, showing, c))
     never = ((names.SOONEST, Lit(None)),) * showing.tells_expiry
     columns = (*shown_keys(showing.schema.row_key), *values, (names.IS_ROW, TRUE), *never)
-    return Select("visible_rows", "visible row", rows, columns, ~col(_GONE), notes=noted(_EXISTS))
+    return Select("visible_rows", "visible row", rows, columns, ~col(GONE), notes=noted(EXISTS))
 
 
-def _events(request: Reduction, told: Named, *, is_ranked: bool) -> Select:
-    """One row an event, with `told`: what it tells of its row; `is_ranked` by a window, which wants positions as they are."""
+def _told(request: Reduction) -> list[EventColumn]:
+    """The fields of cells that show the columns."""
+    told = []
+    for column in _columns(request):
+        test, cell = _tells(request, column), col(physical_name(column.name))
+        told += [EventColumn(_said(column, name), cell[name], test) for name in _fields(request, column)]
+    return told
+
+
+def _events(request: Reduction, cells: Named, *, is_ranked: bool) -> Select:
+    """One row an event, with the `cells` of its row; `is_ranked` by a window."""
     live, deleted, keys = col(names.LIVE), col(names.DELETED), stored_keys(request.row_keys(), request.schema.row_key)
     stored = cols((names.LIVE, names.DELETED, *(physical_name(c.name) for c in _columns(request))))
     facts: Node = request.facts("row_facts", kinds=request.row_kinds, columns=(*keys, *stored))
@@ -70,40 +126,10 @@ def _events(request: Reduction, told: Named, *, is_ranked: bool) -> Select:
     if request.events is None or request.events.have_truncates:
         facts = beside("facts_and_table", facts, reduce_table(request), ())
         since = coalesce(written > col(names.TABLE_DELETED), TRUE)
-    own = ((names.EVENT, written if is_ranked else Call(Op.POSITION, (written,))), (_GONE, not_null(deleted[WRITTEN])))
-    columns, counts = (*cols(name for name, _ in keys), *told, *own), both(request.in_time(written), since)
-    notes = noted(_POSITION, _SINCE_TRUNCATE if since is not None else "")
+    own = ((names.LOG_POSITION, written if is_ranked else Call(Op.POSITION, (written,))), (GONE, not_null(deleted[WRITTEN])))
+    columns, counts = (*cols(name for name, _ in keys), *cells, *own), both(request.in_time(written), since)
+    notes = noted(_POSITION, SINCE_TRUNCATE if since is not None else "")
     return Select("events", "event", facts, columns, counts, notes=notes)
-
-
-def _latest(request: Reduction) -> Aggregate:
-    """One row per row key: each column as the newest event that tells it says, and whether the newest of all deletes the row."""
-    newest, columns = col(names.EVENT), _columns(request)
-    events = _events(request, cols(physical_name(c.name) for c in columns), is_ranked=False)
-    folds: list[tuple[str, Expr]] = [*display_folds(request.schema.row_key, request.row_keys())]
-    folds.append((_GONE, Newest(col(_GONE), newest)))
-    for column in columns:
-        test, cell = _tells(request, column), col(physical_name(column.name))
-        where = None if test is None else either(col(_GONE), test)
-        folds += [(_said(column, name), Newest(cell[name], newest, where)) for name in _fields(request, column)]
-    return Aggregate("latest_rows", "row key", events, request.row_keys(), tuple(folds), notes=noted(_LATEST))
-
-
-def _last(request: Reduction) -> Select:
-    """The newest event of each row."""
-    # Spark moves structs at twice the cost of their fields
-    told = ((_said(c, name), col(physical_name(c.name))[name]) for c in _columns(request) for name in _fields(request, c))
-    events = _events(request, tuple(told), is_ranked=True)
-    # Spark would sort, and move, what a window orders by beside the column of the same content
-    number = RowNumber(tuple(map(col, request.row_keys())), (col(names.EVENT), col(_GONE)))
-    numbered = Select("numbered_events", "event", events, (*cols(events.output()), (_NEWEST, number)))
-    return Select("latest_rows", "row key", numbered, cols(events.output()), equal(col(_NEWEST), 1), notes=noted(_LAST))
-
-
-def _tells_all(request: Reduction) -> bool:
-    """Whether every event is known to tell every column, so that one event has the whole row; and its key's only spelling."""
-    has_spellings = bool(display_folds(request.schema.row_key, request.row_keys()))
-    return not has_spellings and all(_tells(request, column) is None for column in _columns(request))
 
 
 def _columns(request: Reduction) -> list[Column]:
@@ -115,7 +141,7 @@ def _tells(request: Reduction, column: Column) -> Expr | None:
     partial, dropped_at = None if request.events is None else request.events.partial, request.drop_time(column)
     # the rank is the smallest field of a cell: it has few values
     is_told = not_null(col(physical_name(column.name))[RANK]) if partial is None or column.name in partial else None
-    return both(is_told, col(names.EVENT) > dropped_at if dropped_at is not None else None)
+    return both(is_told, col(names.LOG_POSITION) > dropped_at if dropped_at is not None else None)
 
 
 def _fields(request: Reduction, column: Column) -> tuple[str, ...]:

@@ -32,9 +32,10 @@ def readable(root: Node, *, nests_aggregates: bool = True) -> Node:
     readers = Counter(id(source) for node in in_order(root) for source in node.sources())
 
     def merged(old: Node, new: Node) -> Node:
+        if not isinstance(old, Join) or readers[id(old.right)] == 1:
+            new = _with_scalar(new)
         if any(readers[id(source)] > 1 for source in old.sources()):
             return new
-        new = _with_scalar(new)
         if not isinstance(new, Select) or not isinstance(new.source, Aggregate):
             return _written_once(new)
         return _over_groups(new, new.source) if nests_aggregates and old is not root else new

@@ -69,7 +69,7 @@ _ROW_GRAIN, _PARTITION_GRAIN = "row key and instant", "partition and instant"
 def versions(request: Timeline, showing: Showing) -> Node:
     """Return one row per version: the columns of a view, and the instants that it is valid from and to.
 
-    `showing.now` is the column `names.CLOCK`. `VALID_TO` is null for the versions that a view shows at the last clock.
+    `showing.now` is the column `names.NOW_RANK`. `VALID_TO` is null for the versions that a view shows at the last clock.
     Deletions and statics of a partition change its rows too, so their instants are instants of every row.
     """
     instants = _scope_instants(request) if request.schema.clustering else None
@@ -249,7 +249,7 @@ def _table_instants(request: Timeline) -> Node:
 def _covered_by_instant(request: Timeline, source: Node, *, of_rows: bool) -> Select:
     """`source` (row keys or partitions, and instants) with the largest deletions until then, and the clock."""
     kept = tuple((name, col(name)) for name in source.output() if name != names.DELETED)
-    computed: list[tuple[str, Expr]] = [(names.CLOCK, request.clock_at_instant())]
+    computed: list[tuple[str, Expr]] = [(names.NOW_RANK, request.clock_at_instant())]
     covers: list[Expr] = [col(names.DELETED)] if of_rows else []
     if request.schema.clustering:
         scopes = _scopes(request)

@@ -28,10 +28,9 @@ class Node:
     grain: str
     notes: tuple[StepNote, ...] = field(default=(), kw_only=True)
 
-    @property
-    def comment(self) -> str:
-        """What a reader of the step's text is told."""
-        texts = [note.text for note in self.notes if not note.column or note.column in self.output()]
+    def comment(self, *remarks: str) -> str:
+        """Return what the comment on the step's text says: its grain, its notes, and `remarks` of who writes the text."""
+        texts = [*(note.text for note in self.notes if not note.column or note.column in self.output()), *remarks]
         return f"one row per {self.grain}" + (f": {'; '.join(texts)}" if texts else "")
 
     def sources(self) -> tuple[Node, ...]:

@@ -28,7 +28,7 @@ _SIGNED = frozenset(
 )  # fmt: skip
 """Kinds serialized as two's complement: by unsigned bytes, negatives are above positives (rule C3)."""
 
-WRITTEN, RANK, VALUE, BYTES = "written", "rank", "value", "bytes"
+WRITTEN, RANK, VALUE, BYTES, NEGATIVE = "written", "rank", "value", "bytes", "negative"
 SHIFT = TTL_BITS + 1
 """The number of bits of a rank below its expiry (`cells.rank`)."""
 LAST_EXPIRY = (1 << 32) - 1
@@ -50,7 +50,7 @@ def precedence_parts(cell: Expr, kind: LogicalType | None) -> Named:
     value = cell[VALUE]
     if isinstance(kind, Scalar) and kind.kind in _SIGNED:
         # C3: as unsigned bytes, negatives rank above positives
-        return (*newest, ("negative", value < 0), (VALUE, value))
+        return (*newest, (NEGATIVE, value < 0), (VALUE, value))
     return (*newest, (VALUE, value))
 
 

@@ -52,7 +52,7 @@ from cdc_views.storage.relation import Relation
 
 _COVERED = StepNote("_cutoff is when it was last deleted (D2)", names.SCOPE)
 _COVERED_BY_TRUNCATE = StepNote("_cutoff is when it was last deleted or truncated (D2, S6)", names.SCOPE)
-_CLOCK = StepNote("_clock is the least rank of an expiring cell that still lives (C4)", names.CLOCK)
+_NOW = StepNote("_now_rank is the present as a rank: an expiring cell below it has expired (C4)", names.NOW_RANK)
 _LIVES = "lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones"
 _JUDGED = f"a cell shows if no deletion covers it (D1) and it {_LIVES}"
 _SETTLED = f"a cell shows if it {_LIVES}; the state has applied deletions"
@@ -214,15 +214,15 @@ def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table
     kept = cols(name for name in rows.output() if name not in (names.DELETED, names.RANGES))
     scope = (names.SCOPE, largest(col(names.DELETED), *covers))
     clock = _clock(request, rows)
-    notes = noted(_COVERED if table is None else _COVERED_BY_TRUNCATE, _CLOCK)
+    notes = noted(_COVERED if table is None else _COVERED_BY_TRUNCATE, _NOW)
     return Select("covered_rows", "row key", rows, (*kept, scope, *clock), notes=notes)
 
 
 def _clock(request: Showing, source: Node) -> Named:
     """The column that `Showing.now` reads, unless `source` has it: a view looks at the clock once. Pruned if nothing reads it."""
-    if request.now != col(names.CLOCK) or names.CLOCK in source.output():
+    if request.now != col(names.NOW_RANK) or names.NOW_RANK in source.output():
         return ()
-    return ((names.CLOCK, now_rank(Call(Op.NOW))),)
+    return ((names.NOW_RANK, now_rank(Call(Op.NOW))),)
 
 
 def with_covers(schema: TableSchema, rows: Node, *, partitions: Node | None, table: Node | None) -> tuple[Node, list[Expr]]:
@@ -350,7 +350,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     every = UnionAll("rows_and_static_rows", "visible row or static row", (visible, candidates))
     has_row = AnyOver(col(names.IS_ROW), tuple(col(names.identity(c)) for c in request.schema.partition))
     columns = (*cols(every.output()), (names.HAS_ROW, has_row))
-    told = Select("rows_and_whether_alone", every.grain, every, columns, notes=noted(_STATIC_ONLY))
+    told = Select("marked_rows", every.grain, every, columns, notes=noted(_STATIC_ONLY))
     shown = either(col(names.IS_ROW), ~col(names.HAS_ROW))
     return Select("shown_rows", "row of the view", told, cols(every.output()), shown, notes=noted(_SHOWN_ALONE))
 
@@ -359,7 +359,7 @@ def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) ->
     """Return the row that each partition with live statics shows if it has no other row (W3), in the columns `like`."""
     statics = request.schema.statics
     if clock := _clock(request, partitions):
-        partitions = Select("partitions_now", "partition", partitions, (*cols(partitions.output()), *clock), notes=noted(_CLOCK))
+        partitions = Select("partitions_now", "partition", partitions, (*cols(partitions.output()), *clock), notes=noted(_NOW))
     judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
     live = either(*(_any_shows(c) for c in statics))
     known: dict[str, Expr] = {**dict(shown_keys(request.schema.partition)), **dict(shown_values(request, statics))}

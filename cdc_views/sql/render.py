@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.plan.expr import Col, Expr, Lit, Named
+from cdc_views.plan.expr import Col, Expr, Lit, Named, parts_of
 from cdc_views.plan.folding import readable
 from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Ordered, Scan, Select, UnionAll, in_order
 from cdc_views.plan.parts import Source
 from cdc_views.sql.dialects.base import Dialect
 from cdc_views.sql.dialects.writing import Sql, identifier, number
+from cdc_views.sql.remarks import remarks
 
 
 class Renderer:
@@ -42,7 +43,7 @@ class Renderer:
         self._inlined = {id(node) for node in nodes if self._is_inlined(node, nodes)}
         bodies = {id(node): self._body(node, names) for node in nodes if id(node) not in self._inlined}
         query = _as_select(root, bodies[id(root)])
-        held = _read_by_several(nodes) if self._computes_once else set()
+        held = _read_by_several([*within, *nodes]) if self._computes_once else set()
         for node in nodes[:-1]:
             if id(node) in self._inlined:
                 continue
@@ -64,7 +65,7 @@ class Renderer:
         body = first = visit(node, names)
         while isinstance(first, exp.Union):
             first = first.this
-        first.add_comments([f" {node.comment}"])
+        first.add_comments([f" {node.comment(*remarks(node))}"])
         return body
 
     def _is_inlined(self, node: Node, nodes: list[Node]) -> bool:
@@ -185,11 +186,13 @@ def _as_select(node: Node, query: exp.Query) -> exp.Select:
 
 
 def _scalars(nodes: list[Node]) -> Iterator[OneValue]:
-    """The scalar subqueries of a plan: they stand at most below one function."""
+    """The scalar subqueries of a plan: in columns they stand at most below one function."""
     for node in nodes:
         if isinstance(node, (Select, Aggregate)):
-            for _, value in node.columns if isinstance(node, Select) else node.folds:
-                yield from (part for part in (value, *value.children()) if isinstance(part, OneValue))
+            columns = node.columns if isinstance(node, Select) else node.folds
+            places = (part for _, value in columns for part in (value, *value.children()))
+            conditions = parts_of(node.where) if node.where is not None else ()
+            yield from (part for part in (*places, *conditions) if isinstance(part, OneValue))
 
 
 def _read_by_several(nodes: list[Node]) -> set[int]:

@@ -2,28 +2,29 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH events AS (
-  /* one row per event: _event is its position in the source's log (S2), _gone whether it deletes the row; none before the last truncate counts (S6) */
+  /* one row per event: _log_position orders a row's events (S2); _gone: the event deletes the row; none before the last truncate counts (S6) */
   SELECT
     id, state, price,
-    COALESCE(_live.written, _deleted.written) AS _event,
+    COALESCE(_live.written, _deleted.written) AS _log_position,
     _deleted.written IS NOT NULL AS _gone
   FROM raw_orders AS _raw
   WHERE _kind IN ('row', 'partition') AND COALESCE(COALESCE(_live.written, _deleted.written) > (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table'), TRUE)
 ), latest_rows AS (
-  /* one row per row key: each column as the newest event says that has its cell (S4), or that deletes the row (D1) */
+  /* one row per row key: each column from the newest event that has it (S4); a deletion clears all (D1) */
   SELECT
     id,
-    ARRAY_AGG(STRUCT(_gone AS value) IGNORE NULLS ORDER BY _event DESC LIMIT 1)[SAFE_OFFSET(0)].value AS _gone,
-    ARRAY_AGG(IF(_gone OR state.rank IS NOT NULL, STRUCT(state.value AS value), NULL) IGNORE NULLS ORDER BY _event DESC LIMIT 1)[SAFE_OFFSET(0)].value AS state,
-    ARRAY_AGG(IF(_gone OR price.rank IS NOT NULL, STRUCT(price.value AS value), NULL) IGNORE NULLS ORDER BY _event DESC LIMIT 1)[SAFE_OFFSET(0)].value AS price
+    ARRAY_AGG(STRUCT(_gone AS value) IGNORE NULLS ORDER BY _log_position DESC LIMIT 1)[SAFE_OFFSET(0)].value AS _gone,
+    ARRAY_AGG(IF(_gone OR state.rank IS NOT NULL, STRUCT(state.value AS value), NULL) IGNORE NULLS ORDER BY _log_position DESC LIMIT 1)[SAFE_OFFSET(0)].value AS state,
+    ARRAY_AGG(IF(_gone OR price.rank IS NOT NULL, STRUCT(price.value AS value), NULL) IGNORE NULLS ORDER BY _log_position DESC LIMIT 1)[SAFE_OFFSET(0)].value AS price
   FROM events
   GROUP BY id
 )
-/* one row per row of the view: a row exists if its newest event is no deletion (S1) */
+/* one row per row of the view: a row exists if its newest event is no deletion (S1); a decimal that does not fit its type fails the query, which shows it */
 SELECT
   id, state,
   CAST(CASE
-    WHEN REGEXP_CONTAINS(price, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN price
+    WHEN REGEXP_CONTAINS(price, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|0([.]0+)?E[+-][0-9]+|[0-9]([.][0-9]+)?E[+]([1-9]))$')
+    THEN price
     ELSE price || ' does not fit decimal(12, 2) of price: update the schema file'
   END AS NUMERIC) AS price
 FROM latest_rows

@@ -3,7 +3,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); of equal times and ranks the larger bytes win, and a negative number's are larger (C2) */
   SELECT
     shop, day,
     argMaxIf(
@@ -44,7 +44,7 @@ WITH latest_rows AS (
   FROM raw_orders AS _raw
   WHERE _kind IN ('partition', 'range', 'static')
 ), latest_partitions AS (
-  /* one row per partition: the latest cell of each static column (C2); the time of its last deletion, and its deleted ranges (D2) */
+  /* one row per partition: the latest cell of each static column (C2); the time of its last deletion, and its deleted ranges: a bound of size 0 is open, nulls come first (D2) */
   SELECT
     shop,
     argMaxIf(
@@ -60,7 +60,7 @@ WITH latest_rows AS (
   FROM partition_facts
   GROUP BY shop
 ), covered_rows AS (
-  /* one row per row key: _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _cutoff is when it was last deleted (D2); _now_rank is the present as a rank: an expiring cell below it has expired (C4) */
   SELECT
     l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     arrayReduce(
@@ -105,18 +105,18 @@ WITH latest_rows AS (
         )
       ]
     ) AS _cutoff,
-    toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
+    toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows AS l
   LEFT JOIN latest_partitions AS r
     ON l.shop = r.shop
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    shop, day, _live, total, title, _cutoff, _clock,
+    shop, day, _live, total, title, _cutoff, _now_rank,
     (_cutoff IS NULL OR tupleElement(total, 1) > _cutoff)
-    AND (tupleElement(total, 2) < -9223372036854775806 OR tupleElement(total, 2) BETWEEN _clock AND -1) AS _shows_total,
+    AND (tupleElement(total, 2) < -9223372036854775806 OR tupleElement(total, 2) BETWEEN _now_rank AND -1) AS _shows_total,
     (_partition_deleted IS NULL OR tupleElement(title, 1) > _partition_deleted)
-    AND (tupleElement(title, 2) < -9223372036854775806 OR tupleElement(title, 2) BETWEEN _clock AND -1) AS _shows_title
+    AND (tupleElement(title, 2) < -9223372036854775806 OR tupleElement(title, 2) BETWEEN _now_rank AND -1) AS _shows_title
   FROM covered_rows
 ), visible_rows AS (
   /* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
@@ -129,7 +129,7 @@ WITH latest_rows AS (
   WHERE
     (
       (_cutoff IS NULL OR tupleElement(_live, 1) > _cutoff)
-      AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
+      AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _now_rank AND -1)
     )
     OR _shows_total
 ), judged_partitions AS (
@@ -157,7 +157,7 @@ WITH latest_rows AS (
   UNION ALL
   SELECT shop, _view_shop, NULL AS day, NULL AS _view_day, NULL AS total, title, _is_row
   FROM static_rows
-), rows_and_whether_alone AS (
+), marked_rows AS (
   /* one row per visible row or static row: _has_row tells whether a row of its partition exists (W3) */
   SELECT
     _view_shop, _view_day, total, title, _is_row,
@@ -167,6 +167,6 @@ WITH latest_rows AS (
 /* one row per row of the view: a partition's static columns show alone if it has no row (W3) */
 SELECT
   _view_shop AS shop, _view_day AS day, title, total
-FROM rows_and_whether_alone
+FROM marked_rows
 WHERE _is_row OR NOT _has_row
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

@@ -24,7 +24,7 @@ WITH latest_rows AS (
   FROM raw_orders AS _raw
   WHERE _kind = 'row' AND TRUE
 ), lines_paths AS (
-  /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
+  /* one row per element of a fact: _path_key identifies the element in its row, whatever form its path has (W4, K1) */
   SELECT
     id,
     tupleElement(_element, 'key') AS _path_key,
@@ -32,7 +32,7 @@ WITH latest_rows AS (
     _element
   FROM lines_elements
 ), latest_lines_elements AS (
-  /* one row per row key and path: the latest cell of each element (C2, W4) */
+  /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win, and a negative number's are larger (C2) */
   SELECT
     id, _path_key,
     argMaxIf(
@@ -80,7 +80,7 @@ WITH latest_rows AS (
   /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
   SELECT id, tupleElement(_element, 'path') AS _path_key, _element FROM prices_elements
 ), latest_prices_elements AS (
-  /* one row per row key and path: the latest cell of each element (C2, W4) */
+  /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win (C2) */
   SELECT
     id, _path_key,
     argMaxIf(
@@ -106,10 +106,10 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _now_rank is the present as a rank: an expiring cell below it has expired (C4) */
   SELECT
     l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _cutoff,
-    toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _clock
+    toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
     ON l.id IS NOT DISTINCT FROM r.id
@@ -122,7 +122,7 @@ WITH latest_rows AS (
         COALESCE(GREATEST(_cutoff, _deletion_lines), _cutoff, _deletion_lines) IS NULL
         OR tupleElement(_each, 3) > COALESCE(GREATEST(_cutoff, _deletion_lines), _cutoff, _deletion_lines)
       )
-      AND (tupleElement(_each, 4) < -9223372036854775806 OR tupleElement(_each, 4) BETWEEN _clock AND -1),
+      AND (tupleElement(_each, 4) < -9223372036854775806 OR tupleElement(_each, 4) BETWEEN _now_rank AND -1),
       _cells_lines
     ) AS _cells_lines,
     arrayFilter(
@@ -130,10 +130,10 @@ WITH latest_rows AS (
         COALESCE(GREATEST(_cutoff, _deletion_prices), _cutoff, _deletion_prices) IS NULL
         OR tupleElement(_each, 3) > COALESCE(GREATEST(_cutoff, _deletion_prices), _cutoff, _deletion_prices)
       )
-      AND (tupleElement(_each, 4) < -9223372036854775806 OR tupleElement(_each, 4) BETWEEN _clock AND -1),
+      AND (tupleElement(_each, 4) < -9223372036854775806 OR tupleElement(_each, 4) BETWEEN _now_rank AND -1),
       _cells_prices
     ) AS _cells_prices,
-    _cutoff, _clock
+    _cutoff, _now_rank
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -161,7 +161,7 @@ FROM judged_rows
 WHERE
   (
     (_cutoff IS NULL OR tupleElement(_live, 1) > _cutoff)
-    AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _clock AND -1)
+    AND (tupleElement(_live, 2) < -9223372036854775806 OR tupleElement(_live, 2) BETWEEN _now_rank AND -1)
   )
   OR COALESCE(length(_cells_lines), 0) <> 0
   OR COALESCE(length(_cells_prices), 0) <> 0

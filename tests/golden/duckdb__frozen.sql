@@ -2,7 +2,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _cutoff is when it was last deleted (D2); _now_rank is the present as a rank: an expiring cell below it has expired (C4); of equal times and ranks the larger bytes win (C2) */
   SELECT
     id,
     MAX(_live) AS _live,
@@ -11,18 +11,18 @@ WITH latest_rows AS (
     MAX(STRUCT_PACK(written := home.written, rank := home.rank, bytes := home.bytes, value := home.value))
       FILTER(WHERE home.written IS NOT NULL) AS home,
     MAX(_deleted.written) AS _cutoff,
-    CAST(FLOOR(EPOCH(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+    CAST(FLOOR(EPOCH(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _now_rank
   FROM raw_orders
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    id, _live, tags, home, _cutoff, _clock,
+    id, _live, tags, home, _cutoff, _now_rank,
     (_cutoff IS NULL OR tags.written > _cutoff)
-    AND (tags.rank < -9223372036854775806 OR tags.rank BETWEEN _clock AND -1) AS _shows_tags,
+    AND (tags.rank < -9223372036854775806 OR tags.rank BETWEEN _now_rank AND -1) AS _shows_tags,
     (_cutoff IS NULL OR home.written > _cutoff)
-    AND (home.rank < -9223372036854775806 OR home.rank BETWEEN _clock AND -1) AS _shows_home
+    AND (home.rank < -9223372036854775806 OR home.rank BETWEEN _now_rank AND -1) AS _shows_home
   FROM latest_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -37,7 +37,7 @@ FROM judged_rows
 WHERE
   (
     (_cutoff IS NULL OR _live.written > _cutoff)
-    AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
+    AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _now_rank AND -1)
   )
   OR _shows_tags
   OR _shows_home

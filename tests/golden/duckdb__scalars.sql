@@ -2,7 +2,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _key_id: bytes that identify keys of more than one form (K1); of equal times and ranks the larger bytes win, and a negative number's are larger (C2) */
   SELECT
     id, _key_id,
     MAX(_live) AS _live,
@@ -16,21 +16,21 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id, _key_id
 ), covered_rows AS (
-  /* one row per row key: _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _cutoff is when it was last deleted (D2); _now_rank is the present as a rank: an expiring cell below it has expired (C4) */
   SELECT
     id, _live, state, amount, "at", _deleted AS _cutoff,
-    CAST(FLOOR(EPOCH(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+    CAST(FLOOR(EPOCH(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    id, _live, state, amount, "at", _cutoff, _clock,
+    id, _live, state, amount, "at", _cutoff, _now_rank,
     (_cutoff IS NULL OR state.written > _cutoff)
-    AND (state.rank < -9223372036854775806 OR state.rank BETWEEN _clock AND -1) AS _shows_state,
+    AND (state.rank < -9223372036854775806 OR state.rank BETWEEN _now_rank AND -1) AS _shows_state,
     (_cutoff IS NULL OR amount.written > _cutoff)
-    AND (amount.rank < -9223372036854775806 OR amount.rank BETWEEN _clock AND -1) AS _shows_amount,
+    AND (amount.rank < -9223372036854775806 OR amount.rank BETWEEN _now_rank AND -1) AS _shows_amount,
     (_cutoff IS NULL OR "at".written > _cutoff)
-    AND ("at".rank < -9223372036854775806 OR "at".rank BETWEEN _clock AND -1) AS _shows_at
+    AND ("at".rank < -9223372036854775806 OR "at".rank BETWEEN _now_rank AND -1) AS _shows_at
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -46,7 +46,7 @@ FROM judged_rows
 WHERE
   (
     (_cutoff IS NULL OR _live.written > _cutoff)
-    AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
+    AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _now_rank AND -1)
   )
   OR _shows_state
   OR _shows_amount

@@ -24,7 +24,7 @@ WITH latest_rows AS (
   ).cells) AS _element
   WHERE _kind = 'row' AND TRUE
 ), lines_paths AS (
-  /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
+  /* one row per element of a fact: _path_key identifies the element in its row, whatever form its path has (W4, K1) */
   SELECT
     id,
     (_element).key AS _path_key,
@@ -32,7 +32,7 @@ WITH latest_rows AS (
     _element
   FROM lines_elements
 ), latest_lines_elements AS (
-  /* one row per row key and path: the latest cell of each element (C2, W4) */
+  /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win, and a negative number's are larger (C2) */
   SELECT
     id, _path_key,
     (
@@ -70,7 +70,7 @@ WITH latest_rows AS (
   /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
   SELECT id, (_element).path AS _path_key, _element FROM prices_elements
 ), latest_prices_elements AS (
-  /* one row per row key and path: the latest cell of each element (C2, W4) */
+  /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win (C2) */
   SELECT
     id, _path_key,
     (
@@ -90,10 +90,10 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _now_rank is the present as a rank: an expiring cell below it has expired (C4) */
   SELECT
     l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _cutoff,
-    CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+    CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
     ON l.id IS NOT DISTINCT FROM r.id
@@ -111,7 +111,7 @@ WITH latest_rows AS (
         )
         AND (
           CAST((_each ->> 'rank') AS BIGINT) < -9223372036854775806
-          OR CAST((_each ->> 'rank') AS BIGINT) BETWEEN _clock AND -1
+          OR CAST((_each ->> 'rank') AS BIGINT) BETWEEN _now_rank AND -1
         )
       ORDER BY _offset
     ) AS _cells_lines,
@@ -125,11 +125,11 @@ WITH latest_rows AS (
         )
         AND (
           CAST((_each ->> 'rank') AS BIGINT) < -9223372036854775806
-          OR CAST((_each ->> 'rank') AS BIGINT) BETWEEN _clock AND -1
+          OR CAST((_each ->> 'rank') AS BIGINT) BETWEEN _now_rank AND -1
         )
       ORDER BY _offset
     ) AS _cells_prices,
-    _cutoff, _clock
+    _cutoff, _now_rank
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -151,7 +151,7 @@ FROM judged_rows
 WHERE
   (
     (_cutoff IS NULL OR (_live).written > _cutoff)
-    AND ((_live).rank < -9223372036854775806 OR (_live).rank BETWEEN _clock AND -1)
+    AND ((_live).rank < -9223372036854775806 OR (_live).rank BETWEEN _now_rank AND -1)
   )
   OR COALESCE(CARDINALITY(_cells_lines), 0) <> 0
   OR COALESCE(CARDINALITY(_cells_prices), 0) <> 0

@@ -16,7 +16,7 @@ WITH latest_rows AS (
   /* one row per element of a fact (W4) */
   SELECT id, EXPLODE(lines.cells) AS _element FROM raw_orders WHERE _kind = 'row' AND lines IS NOT NULL
 ), lines_paths AS (
-  /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
+  /* one row per element of a fact: _path_key identifies the element in its row, whatever form its path has (W4, K1) */
   SELECT
     id,
     _element.key AS _path_key,
@@ -24,7 +24,7 @@ WITH latest_rows AS (
     _element
   FROM lines_elements
 ), latest_lines_elements AS (
-  /* one row per row key and path: the latest cell of each element (C2, W4) */
+  /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win, and a negative number's are larger (C2) */
   SELECT
     id, _path_key,
     MAX(
@@ -57,7 +57,7 @@ WITH latest_rows AS (
   /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
   SELECT id, _element.path AS _path_key, _element FROM prices_elements
 ), latest_prices_elements AS (
-  /* one row per row key and path: the latest cell of each element (C2, W4) */
+  /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win (C2) */
   SELECT
     id, _path_key,
     MAX(
@@ -77,10 +77,10 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _now_rank is the present as a rank: an expiring cell below it has expired (C4) */
   SELECT
     l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _cutoff,
-    UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AS _clock
+    UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
     ON l.id IS NOT DISTINCT FROM r.id
@@ -91,14 +91,14 @@ WITH latest_rows AS (
     FILTER(
       _cells_lines,
       _each -> (GREATEST(_cutoff, _deletion_lines) IS NULL OR _each.written > GREATEST(_cutoff, _deletion_lines))
-      AND (_each.rank < -9223372036854775806 OR _each.rank BETWEEN _clock AND -1)
+      AND (_each.rank < -9223372036854775806 OR _each.rank BETWEEN _now_rank AND -1)
     ) AS _cells_lines,
     FILTER(
       _cells_prices,
       _each -> (GREATEST(_cutoff, _deletion_prices) IS NULL OR _each.written > GREATEST(_cutoff, _deletion_prices))
-      AND (_each.rank < -9223372036854775806 OR _each.rank BETWEEN _clock AND -1)
+      AND (_each.rank < -9223372036854775806 OR _each.rank BETWEEN _now_rank AND -1)
     ) AS _cells_prices,
-    _cutoff, _clock
+    _cutoff, _now_rank
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -113,7 +113,7 @@ FROM judged_rows
 WHERE
   (
     (_cutoff IS NULL OR _live.written > _cutoff)
-    AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _clock AND -1)
+    AND (_live.rank < -9223372036854775806 OR _live.rank BETWEEN _now_rank AND -1)
   )
   OR COALESCE(ARRAY_SIZE(_cells_lines), 0) <> 0
   OR COALESCE(ARRAY_SIZE(_cells_prices), 0) <> 0

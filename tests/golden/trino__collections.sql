@@ -23,7 +23,7 @@ WITH latest_rows AS (
   CROSS JOIN UNNEST(TRANSFORM(lines.cells, _each -> ROW(_each))) AS _elements(_element)
   WHERE _kind = 'row' AND lines IS NOT NULL
 ), lines_paths AS (
-  /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
+  /* one row per element of a fact: _path_key identifies the element in its row, whatever form its path has (W4, K1) */
   SELECT
     id,
     _element.key AS _path_key,
@@ -31,7 +31,7 @@ WITH latest_rows AS (
     _element
   FROM lines_elements
 ), latest_lines_elements AS (
-  /* one row per row key and path: the latest cell of each element (C2, W4) */
+  /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win, and a negative number's are larger (C2) */
   SELECT
     id, _path_key,
     ELEMENT_AT(
@@ -66,7 +66,7 @@ WITH latest_rows AS (
   /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
   SELECT id, _element.path AS _path_key, _element FROM prices_elements
 ), latest_prices_elements AS (
-  /* one row per row key and path: the latest cell of each element (C2, W4) */
+  /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win (C2) */
   SELECT
     id, _path_key,
     ELEMENT_AT(
@@ -85,10 +85,10 @@ WITH latest_rows AS (
   FROM latest_prices_elements
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: with the elements of prices (W4); _cutoff is when it was last deleted (D2); _now_rank is the present as a rank: an expiring cell below it has expired (C4) */
   SELECT
     l.id, l._live, l._deletion_lines, l._deletion_prices, l._cells_lines, r._cells_prices, l._deleted AS _cutoff,
-    CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+    CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows_with_lines AS l
   LEFT JOIN cells_prices AS r
     ON l.id IS NOT DISTINCT FROM r.id
@@ -102,7 +102,7 @@ WITH latest_rows AS (
         ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_lines], _each -> _each IS NOT NULL)) IS NULL
         OR _each[3] > ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_lines], _each -> _each IS NOT NULL))
       )
-      AND (_each[4] < -9223372036854775806 OR _each[4] BETWEEN _clock AND -1)
+      AND (_each[4] < -9223372036854775806 OR _each[4] BETWEEN _now_rank AND -1)
     ) AS _cells_lines,
     FILTER(
       _cells_prices,
@@ -110,9 +110,9 @@ WITH latest_rows AS (
         ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_prices], _each -> _each IS NOT NULL)) IS NULL
         OR _each[3] > ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_prices], _each -> _each IS NOT NULL))
       )
-      AND (_each[4] < -9223372036854775806 OR _each[4] BETWEEN _clock AND -1)
+      AND (_each[4] < -9223372036854775806 OR _each[4] BETWEEN _now_rank AND -1)
     ) AS _cells_prices,
-    _cutoff, _clock
+    _cutoff, _now_rank
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -126,7 +126,8 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_cutoff IS NULL OR _live[1] > _cutoff) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1)
+    (_cutoff IS NULL OR _live[1] > _cutoff)
+    AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _now_rank AND -1)
   )
   OR COALESCE(CARDINALITY(_cells_lines), 0) <> 0
   OR COALESCE(CARDINALITY(_cells_prices), 0) <> 0

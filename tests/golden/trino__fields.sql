@@ -2,7 +2,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); of equal times and ranks the larger bytes win, and a negative number's are larger (C2) */
   SELECT
     id,
     ELEMENT_AT(
@@ -33,25 +33,25 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), covered_rows AS (
-  /* one row per row key: _cutoff is when it was last deleted (D2); _clock is the least rank of an expiring cell that still lives (C4) */
+  /* one row per row key: _cutoff is when it was last deleted (D2); _now_rank is the present as a rank: an expiring cell below it has expired (C4) */
   SELECT
     id, _live, _field_home_0, _field_home_1, _deletion_home, _deleted AS _cutoff,
-    CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _clock
+    CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows
 ), judged_rows AS (
   /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
-    id, _live, _field_home_0, _field_home_1, _cutoff, _clock,
+    id, _live, _field_home_0, _field_home_1, _cutoff, _now_rank,
     (
       ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_home], _each -> _each IS NOT NULL)) IS NULL
       OR _field_home_0[1] > ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_home], _each -> _each IS NOT NULL))
     )
-    AND (_field_home_0[2] < -9223372036854775806 OR _field_home_0[2] BETWEEN _clock AND -1) AS _shows__field_home_0,
+    AND (_field_home_0[2] < -9223372036854775806 OR _field_home_0[2] BETWEEN _now_rank AND -1) AS _shows__field_home_0,
     (
       ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_home], _each -> _each IS NOT NULL)) IS NULL
       OR _field_home_1[1] > ARRAY_MAX(FILTER(ARRAY[_cutoff, _deletion_home], _each -> _each IS NOT NULL))
     )
-    AND (_field_home_1[2] < -9223372036854775806 OR _field_home_1[2] BETWEEN _clock AND -1) AS _shows__field_home_1
+    AND (_field_home_1[2] < -9223372036854775806 OR _field_home_1[2] BETWEEN _now_rank AND -1) AS _shows__field_home_1
   FROM covered_rows
 )
 /* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
@@ -64,7 +64,8 @@ SELECT
 FROM judged_rows
 WHERE
   (
-    (_cutoff IS NULL OR _live[1] > _cutoff) AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _clock AND -1)
+    (_cutoff IS NULL OR _live[1] > _cutoff)
+    AND (_live[2] < -9223372036854775806 OR _live[2] BETWEEN _now_rank AND -1)
   )
   OR _shows__field_home_0
   OR _shows__field_home_1

@@ -2,7 +2,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); of equal times and ranks the larger bytes win (C2) */
   SELECT
     id,
     ELEMENT_AT(
@@ -31,13 +31,13 @@ WITH latest_rows AS (
     ARRAY_MAX(FILTER(ARRAY[_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')], _each -> _each IS NOT NULL)) AS _cutoff
   FROM latest_rows
 )
-/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1) */
+/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1); a decimal that does not fit its type fails the query, which shows it */
 SELECT
   id,
   CASE WHEN _cutoff IS NULL OR state[1] > _cutoff THEN state[3] END AS state,
   CAST(CASE
     WHEN price[1] <= _cutoff THEN NULL
-    WHEN REGEXP_LIKE(price[4], '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$') THEN price[4]
+    WHEN REGEXP_LIKE(price[4], '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|0([.]0+)?E[+-][0-9]+|[0-9]([.][0-9]+)?E[+]([1-9]))$') THEN price[4]
     ELSE price[4] || ' does not fit decimal(12, 2) of price: update the schema file'
   END AS DECIMAL(12, 2)) AS price
 FROM covered_rows

@@ -164,7 +164,7 @@ LOGGED = Subject(
     table(
         "logged",
         partition={"case": INT, "id": BIGINT, "num": DECIMAL},
-        regulars={f"r_{kind.value}": scalar(kind) for kind in RELATIONAL_KINDS},
+        regulars={**{f"r_{kind.value}": scalar(kind) for kind in RELATIONAL_KINDS}, "r_array": ListOf(INT)},
     ),
     WriteOrder.LOG_POSITION,
     is_positioned=True,

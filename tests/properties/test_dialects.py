@@ -227,6 +227,7 @@ def test_databricks_text_is_sparks_but_for_one_function() -> None:
         spark, databricks = (
             query_sql(Ask(relation), dialect_name=name, strategy=strategy, table="raw_t") for name in ("spark", "databricks")
         )
-        assert matches.sub(r"\1 RLIKE \2", databricks) == spark
+        # the longer text may have more lines
+        assert matches.sub(r"\1 RLIKE \2", databricks).split() == spark.split()
         met += len(matches.findall(databricks))
     assert met

@@ -140,7 +140,7 @@ def test_random_events_of_cassandra() -> None:
 
 def test_a_source_whose_events_have_every_column_takes_a_window() -> None:
     text = random_events(Random(5), count=3, is_typed=True, of="mysql").check("duckdb", on_duckdb)
-    assert "ROW_NUMBER() OVER (PARTITION BY id ORDER BY _position DESC)" in text
+    assert "ROW_NUMBER() OVER (PARTITION BY id ORDER BY _log_position DESC, _gone DESC)" in text
     assert "MAX(STRUCT_PACK" not in text
 
 

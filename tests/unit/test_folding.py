@@ -127,15 +127,15 @@ def test_one_value_beside_each_row_becomes_a_subquery_of_the_groups() -> None:
     groups = found.source
     assert isinstance(groups, Aggregate)
     assert groups.folds == (("most", Call(Op.GREATEST, (Agg(Fold.MAX, col("c")), OneValue(ONE)))),)
-    assert groups.comment == "one row per key: first; second"
+    assert groups.comment() == "one row per key: first; second"
 
 
 def test_a_note_about_a_column_goes_with_it() -> None:
     notes = noted("of the step", StepNote("c: a cell", "c"), StepNote("d: another", "d"), "of the step")
     step = Select("step", "row", SCAN, (("k", col("k")), ("c", col("cell"))), notes=notes)
-    assert step.comment == "one row per row: of the step; c: a cell"
+    assert step.comment() == "one row per row: of the step; c: a cell"
     (narrowed,) = prune(Select("root", "row", step, (("k", col("k")),))).sources()
-    assert narrowed.comment == "one row per row: of the step"
+    assert narrowed.comment() == "one row per row: of the step"
 
 
 def test_equal_steps_are_one() -> None:

@@ -18,14 +18,23 @@ _LEAST_EXPONENT = 7
 def fitting(precision: int, scale: int) -> str:
     """Return the regular expression of texts that fit DECIMAL(precision, scale).
 
-    With `E+` all digits are before the point, and every engine refuses too many. Avoids backslashes: dialects escape them
-    differently.
+    Not every engine's type refuses too many digits before the point. Avoids backslashes: dialects escape them differently.
     """
-    forms = [f"0*[0-9]{{0,{precision - scale}}}([.][0-9]{{0,{scale}}}0*)?", "[0-9.]+E[+][0-9]+", "0([.]0+)?E-[0-9]+"]
+    whole = precision - scale
+    forms = [f"0*[0-9]{{0,{whole}}}([.][0-9]{{0,{scale}}}0*)?", "0([.]0+)?E[+-][0-9]+"]
+    if whole > 1:
+        forms.append(f"[0-9]([.][0-9]+)?E[+]{_up_to(whole - 1)}")
     for exponent in range(_LEAST_EXPONENT, scale + 1):
         more = f"([.][0-9]{{1,{scale - exponent}}})?" if scale > exponent else ""
         forms.append(f"[0-9]{more}E-{exponent}")
     return f"^-?({'|'.join(forms)})$"
+
+
+def _up_to(most: int) -> str:
+    """The regular expression of the numbers from 1 to `most`, which has at most two digits."""
+    tens, ones = divmod(most, 10)
+    forms = [f"[1-{min(most, 9)}]", *([f"[1-{tens - 1}][0-9]"] if tens > 1 else []), *([f"{tens}[0-{ones}]"] if tens else [])]
+    return f"({'|'.join(forms)})"
 
 
 def refusal(text: Sql, *, precision: int, scale: int) -> Sql:

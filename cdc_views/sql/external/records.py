@@ -17,6 +17,7 @@ from cdc_views.plan.expr import Call, Case, Col, Expr, Lit, Named, Op, Struct, c
 from cdc_views.plan.nodes import Scan, noted
 from cdc_views.sql.external.relational import (
     NO_POSITION,
+    ORDERED,
     Events,
     in_transaction,
     is_of_table,
@@ -28,8 +29,7 @@ from cdc_views.sql.external.values import MEMBER, Found, Members, NotInSqlError
 from cdc_views.sql.external.whole_rows import DELETE, OP, POSITION, WholeRows
 
 _WRITE = "u"
-_ORDERED = "_position: its place in the source's log; a higher one is newer (S2, S3)"
-_BY_OFFSET = "_position is the place in the topic, which orders the writes of a key (S2)"
+_BY_OFFSET = "_log_position is the place in the topic, which orders the writes of a key (S2)"
 _KEY, _EVENT = "_record_key", "_event"
 _OFFSETS = 1 << 32
 
@@ -53,7 +53,7 @@ def unwrapped(schema: TableSchema, shown: TableSchema, events: Events, options: 
     return WholeRows(
         schema,
         shown,
-        events.select("events", "change of a row", columns, is_of_table(schema, metadata), notes=noted(_ORDERED)),
+        events.select("events", "change of a row", columns, is_of_table(schema, metadata), notes=noted(ORDERED)),
         events.event,
         options_hints(options, is_mysql="lsn" not in places),
         marks="lsn" in places,

@@ -41,7 +41,7 @@ _ORDINALS = 1 << 32
 _OPS = ("c", "u", "r", DELETE, TRUNCATE)
 _EVENT, _OLD, _KEY = "_event", "_old", "_key"
 _OBJECTS = ("source", "before", "after", "transaction")
-_ORDERED = "_position: its place in the source's log; a higher one is newer (S2, S3)"
+ORDERED = "_log_position orders a row's changes (S2, S3); some tests stand twice, as engines may compute before they filter"
 _FALSE = ("false", "")
 _OF_NOTICES = ("ts_ms", "source")
 _NO_EVENT = "a message is no change event of Debezium: set `raw: {reading: copy}`"
@@ -158,7 +158,7 @@ def envelope(schema: TableSchema, shown: TableSchema, events: Events, options: D
     return WholeRows(
         schema,
         shown,
-        events.select("events", "change", columns, both(is_change, is_ours), notes=noted(_ORDERED)),
+        events.select("events", "change", columns, both(is_change, is_ours), notes=noted(ORDERED)),
         Members(col(ROW), after.kind),
         options_hints(options, is_mysql=is_mysql, is_known=is_known),
         marks=not is_mysql,

@@ -16,44 +16,39 @@ from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar, carries_comparable
 from cdc_views.plan import names
 from cdc_views.plan.documents import As, Differs, Failure, Member, Physical
+from cdc_views.plan.events import EXISTS, GONE, SINCE_TRUNCATE, EventColumn, newest_of
 from cdc_views.plan.expr import (
     TRUE,
     Agg,
+    Col,
     Expr,
     Fold,
     Friendly,
     Lit,
     Named,
-    RowNumber,
-    Struct,
     both,
     coalesce,
     col,
     either,
     equal,
     is_null,
-    largest,
     not_null,
     when,
 )
 from cdc_views.plan.nodes import Aggregate, Node, Scan, Select, StepNote, beside, noted
-from cdc_views.plan.order import VALUE, WRITTEN, shows_null, survives
+from cdc_views.plan.order import shows_null
 from cdc_views.sql.external.decimals import is_exact_number, shown_number, unscaled
 from cdc_views.sql.external.values import Found, Members, NotInSqlError, is_unit_guessed, is_uuid, physical_of, stored_value
 
-OP, POSITION, ROW = "_op", "_position", "_row"
+OP, POSITION, ROW = "_op", names.LOG_POSITION, "_row"
 """Columns of an event: `DELETE`, `TRUNCATE` or another letter if it writes its row; its write time, an order in the source's
 log (S2); the row, as written or as deleted."""
 DELETE, TRUNCATE = "d", "t"
 _MARKED = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON, Kind.BLOB, Kind.DECIMAL})
 """Kinds of values that PostgreSQL may store out of line; Debezium does not send them if they stay (rule S4)."""
 _TEXTS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
-_EXISTS = "a row exists if its last write is newer than _cutoff (S1)"
-_OLDER = "values that were written before _cutoff become null (D1)"
-_GUESSED = "{} counts ms where it is below 10^14, else µs (S1): `units` of the project file says which"
-_NOT_DELETED = "keys whose last change is no deletion"
-_COVERED = "_cutoff is when it was last deleted or truncated (D2, S6)"
-_NEWEST = "_newest"
+_GUESSED = "{} counts ms if below 10^14 or one of a few known limits, else µs (S1): `units` of the project file says which"
+_LAST_TRUNCATE = "the last truncate (S6)"
 _MOVES = "an event has no value of key column {name}, or moves its row to another key: set `raw: {{reading: copy}}`"
 
 
@@ -87,30 +82,39 @@ class WholeRows:
 
     def plan(self) -> Node:
         """Return the view's rows, with the output names of `plan.build`. Raises `NotInSqlError`."""
-        keyed = self._keyed()
-        rows = self._latest(keyed) if self._single else self._newest(keyed)
-        covered = self._covered(rows) if self.has_truncates else _renamed(rows)
-        return Select("result", "visible row", self._read(covered), self._shown(), notes=self._notes)
+        keys = [physical_name(column.name) for column in self.schema.row_key]
+        rows = newest_of(self._keyed(), keys, self._told(), position=POSITION)
+        return Select("result", "visible row", self._read(rows), self._shown(), notes=self._notes)
 
-    def _covered(self, rows: Node) -> Node:
-        """The rows with the largest deletion that covers each."""
+    def _keyed(self) -> Select:
+        """The changes of rows, with their keys, since the last truncation."""
+        keys = ((physical_name(column.name), self._key(column)) for column in self.schema.row_key)
+        own = ((POSITION, col(POSITION)), (GONE, equal(col(OP), DELETE)))
+        columns = (*keys, *self._row(), *own)
+        if not self.has_truncates:
+            return Select("changes", "change of a row", self.events, columns)
         is_truncate, last = equal(col(OP), TRUNCATE), (names.TABLE_DELETED, Agg(Fold.MAX, col(POSITION)))
-        table = Aggregate("latest_table", "table", self.events, (), (last,), is_truncate, notes=noted("the last truncate (S6)"))
-        kept = tuple((name, col(name)) for name in rows.output() if name != names.DELETED)
-        own = (col(names.DELETED),) if names.DELETED in rows.output() else ()
-        scope = (names.SCOPE, largest(*own, col(names.TABLE_DELETED)))
-        note = _COVERED if own else "_cutoff is the last truncate (S6)"
-        return Select("covered_rows", "row key", beside("rows_and_table", rows, table, ()), (*kept, scope), notes=noted(note))
+        table = Aggregate("latest_table", "table", self.events, (), (last,), is_truncate, notes=noted(_LAST_TRUNCATE))
+        both_sides = beside("events_and_table", self.events, table, ())
+        counts = both(~is_truncate, coalesce(col(POSITION) > col(names.TABLE_DELETED), TRUE))
+        return Select("changes", "change of a row", both_sides, columns, counts, notes=noted(SINCE_TRUNCATE))
 
-    @property
-    def _whole(self) -> list[Column]:
-        """The columns that every event has."""
-        return [c for c in self.schema.regulars if self._is_sent(c) is None]
+    def _row(self) -> Named:
+        """What holds the row: one column with its members, or a column of each."""
+        row: Named = tuple((physical_name(column.name), self._found(column).value) for column in self.schema.regulars)
+        if isinstance(self.row.of, Col):
+            row = ((self.row.of.name, self.row.of),)
+        # some deletions have the row as it was before
+        return tuple((name, when(~equal(col(OP), DELETE), value)) for name, value in row)
 
-    @property
-    def _single(self) -> list[Column]:
-        """The columns that an event may lack."""
-        return [c for c in self.schema.regulars if self._is_sent(c) is not None]
+    def _told(self) -> list[EventColumn]:
+        """The row, and what events may leave out on its own."""
+        told = {name: EventColumn(name, col(name)) for name, _ in self._row()}
+        for column in self.schema.regulars:
+            sent, name = self._is_sent(column), physical_name(column.name)
+            if sent is not None:
+                told[name] = EventColumn(name, self._place(column).value, sent)
+        return list(told.values())
 
     @property
     def _notes(self) -> tuple[StepNote, ...]:
@@ -121,57 +125,16 @@ class WholeRows:
         # metadata of an unwrapped row begins so
         return self.schema.has(name) or self.schema.drop_time(name) is not None or name.startswith("__")
 
-    def _keyed(self) -> Select:
-        """The events with their keys, without truncations."""
-        keys = tuple((physical_name(column.name), self._key(column)) for column in self.schema.row_key)
-        columns = {**{name: col(name) for name in self.events.output()}, **dict(keys)}
-        is_row = ~equal(col(OP), TRUNCATE) if self.has_truncates else None
-        return Select("keyed", "change of a row", self.events, tuple(columns.items()), is_row)
-
-    def _latest(self, events: Node) -> Aggregate:
-        is_write, written = ~equal(col(OP), DELETE), (WRITTEN, col(POSITION))
-        keys = tuple(physical_name(column.name) for column in self.schema.row_key)
-        whole = tuple((physical_name(column.name), self._found(column).value) for column in self._whole)
-        folds: list[tuple[str, Expr]] = [(names.LIVE, Agg(Fold.MAX, Struct((written, *whole)), is_write))]
-        for column in self._single:
-            cell = Struct((written, (VALUE, self._found(column).value)))
-            folds.append((physical_name(column.name), Agg(Fold.MAX, cell, both(is_write, self._is_sent(column)))))
-        folds.append((names.DELETED, Agg(Fold.MAX, col(POSITION), equal(col(OP), DELETE))))
-        note = "_live: the latest event that writes the row (S1)"
-        return Aggregate("latest_rows", "row key", events, keys, tuple(folds), notes=noted(note))
-
-    def _newest(self, events: Node) -> Select:
-        """The newest event of each key, if it is no deletion: it has every column."""
-        keys = [col(physical_name(column.name)) for column in self.schema.row_key]
-        columns = tuple((name, col(name)) for name in events.output())
-        number = (_NEWEST, RowNumber(tuple(keys), (col(POSITION),)))
-        last = "_newest: 1 for the last change of a row (S1)"
-        numbered = Select("numbered", "change of a row", events, (*columns, number), notes=noted(last))
-        whole = ((physical_name(column.name), self._found(column).value) for column in self._whole)
-        is_there = both(equal(col(_NEWEST), 1), ~equal(col(OP), DELETE))
-        shown: list[tuple[str, Expr]] = [*((key.name, key) for key in keys), (POSITION, col(POSITION)), *whole]
-        return Select("newest_rows", "row key", numbered, tuple(shown), is_there, notes=noted(_NOT_DELETED))
-
-    def _read(self, covered: Node) -> Select:
+    def _read(self, rows: Node) -> Select:
         """The rows that exist, with stored values."""
         columns: dict[str, Expr] = {name: col(name) for name in (physical_name(c.name) for c in self.schema.row_key)}
-        singles = {column.name for column in self._single}
         for column in self.schema.regulars:
-            name, is_single = physical_name(column.name), column.name in singles
-            place = col(name)[VALUE] if is_single else col(names.LIVE)[name] if singles else col(name)
-            value = self._value(column, replace(self._found(column), value=place))
-            columns[name] = when(survives(col(name)[WRITTEN], col(names.SCOPE)), value) if is_single else value
-        is_covered = names.SCOPE in covered.output()
-        last = col(names.LIVE)[WRITTEN] if singles else col(POSITION)
-        written = survives(last, col(names.SCOPE)) if is_covered else None
+            name, found = physical_name(column.name), self._place(column)
+            columns[name] = self._value(column, found if self._is_sent(column) is None else replace(found, value=col(name)))
         regulars = self.schema.regulars
         guessed = [c.name for c in regulars if is_unit_guessed(c.type, self._found(c), self.hints_of(c))]
-        notes = noted(
-            _EXISTS if is_covered else "",
-            _OLDER if singles and is_covered else "",
-            _GUESSED.format(", ".join(guessed)) if guessed else "",
-        )
-        return Select("read_rows", "visible row", covered, tuple(columns.items()), written, notes=notes)
+        notes = noted(EXISTS, _GUESSED.format(", ".join(guessed)) if guessed else "")
+        return Select("read_rows", "visible row", rows, tuple(columns.items()), ~col(GONE), notes=notes)
 
     def _shown(self) -> Named:
         # a value is written twice in some friendly forms: so it has a column first, unless that is all it is
@@ -196,9 +159,14 @@ class WholeRows:
             return replace(found, value=replace(found.value, is_scalar=False))
         return unscaled(column.type, found, self._kind(column), self.hints_of(column))
 
+    def _place(self, column: Column) -> Found:
+        """Where a change has the column's value."""
+        found = self._found(column)
+        return found if isinstance(self.row.of, Col) else replace(found, value=col(physical_name(column.name)))
+
     def _is_sent(self, column: Column) -> Expr | None:
         """Whether an event that writes the row has the column's value; None if every event has."""
-        found, kind = self._found(column), column.type
+        found, kind = self._place(column), column.type
         has = self.row.has(column.name)
         sent = None if has == TRUE else has
         if not self.marks or not isinstance(kind, Scalar) or kind.kind not in _MARKED or kind.decimal_size is not None:
@@ -233,9 +201,3 @@ class WholeRows:
             return coalesce(*values, missing)
         stays = either(is_null(former.value), equal(former.value, found[0].value))
         return coalesce(when(stays, values[0]), *values[1:], missing)
-
-
-def _renamed(rows: Node) -> Node:
-    """The rows, of which no deletion covers more than one."""
-    columns = tuple((names.SCOPE if name == names.DELETED else name, col(name)) for name in rows.output())
-    return Select("covered_rows", "row key", rows, columns)
