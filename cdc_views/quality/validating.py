@@ -18,6 +18,7 @@ from cdc_views.engines.warehouses import Sampled
 from cdc_views.errors import ConfigError
 from cdc_views.landing import raw_log
 from cdc_views.landing.spreading import HERE, Tasks
+from cdc_views.model.schema import TableSchema
 from cdc_views.model.severity import Severity
 from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import purged_through, state_of
@@ -155,7 +156,7 @@ def _compared(table: TableContext, *, as_of: int, sampled: Callable[[], Sampled]
         landed = list(facts_of(relation, sample.landed))
         expected = latest_rows(relation.schema, landed, now=as_of)
         shown = [] if sample.shown is None else list(rows_of(relation, (), sample.shown))
-        note = f"{sample.partitions:,} partitions recomputed from all of raw"
+        note = _recomputed_from(relation.schema, sample.partitions, "all")
         check = SAMPLE.found(differences(relation.schema, expected, shown), note=note)
         kept = _kept_deletions(table, landed, list(facts_of(relation, sample.kept)), note=note)
         if not check.broken and not kept.broken:
@@ -267,9 +268,13 @@ def _recomputed(run: _Run, sources: Sources) -> Recomputed:
     return recomputed(sources, size=run.size, seed=run.seed, as_of=run.as_of, without=purged)
 
 
+def _recomputed_from(schema: TableSchema, count: int, of_raw: str) -> str:
+    return f"{count:,} {'partitions' if schema.clustering else 'keys'} recomputed from {of_raw} of raw"
+
+
 def _sampled(run: _Run, drawn: Recomputed) -> Iterator[Check]:
     of_raw = "all" if drawn.landed.is_whole else "the state and some"
-    note = f"{len(drawn.sample.identities):,} partitions recomputed from {of_raw} of raw"
+    note = _recomputed_from(run.raw.relation.schema, len(drawn.sample.identities), of_raw)
     yield SAMPLE.found(drawn.against(run.engine), note=note)
     yield _kept_deletions(run.table, drawn.landed.facts, drawn.kept, note=note)
 
