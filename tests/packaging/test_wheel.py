@@ -22,16 +22,6 @@ HEAVY = ("pyarrow", "duckdb", "deltalake", "pyspark", "typer", "rich", "pandas")
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one wheel and one sdist, built as `pip` and `build` would, without a network."""
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--wheel", "--sdist", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
 def wheel_names(built: Path) -> list[str]:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         return wheel.namelist()
@@ -41,15 +31,6 @@ def wheel_names(built: Path) -> list[str]:
 def sdist_names(built: Path) -> set[str]:
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         return {name.partition("/")[2] for name in sdist.getnames()}
-
-
-@pytest.fixture(scope="module")
-def unpacked(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel's files, as pip would put them into site-packages."""
-    folder = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
-        wheel.extractall(folder)
-    return folder
 
 
 def run(code: str, *, site: Path, cwd: Path) -> str:
