@@ -47,7 +47,7 @@ class LostRows:
 
     def proven(self) -> None:
         """Inject all kinds; assert that each is found and named."""
-        self._with_serving_table()
+        with_serving_table(self.table)
         self.producer.start()
         self.producer.wait_until_said("following")
         self._write()
@@ -59,7 +59,7 @@ class LostRows:
         kept = self._view_files()
         self._lose_in_raw()
         assert self.run("materialize", "--full", "--select", self.table).code == 0
-        self._lose_in_state()
+        lose_in_state(self.table, "v", lambda row: row["b"] or 0)
         self.producer.start()
         self.producer.wait_until_said("following")
         self.execute(f"INSERT INTO {self.table} (a, b) VALUES ('end', 1)")
@@ -73,13 +73,6 @@ class LostRows:
             file.write_bytes(content)
         _, found, said = self.verify(self.table, "--sample", "0", "--wait", "2")
         assert [one["what"] for one in found if one["place"] == "view"] == ["stale view"], said
-
-    def _with_serving_table(self) -> None:
-        project = json.loads(Path("cdc_views.yml").read_text())
-        for entry in project["tables"]:
-            if entry["name"] == self.table:
-                entry["materialize"] = {"serving": True}
-        Path("cdc_views.yml").write_text(json.dumps(project))
 
     def _write(self) -> None:
         rows = ", ".join(f"('a', {number}, 'first', 'T')" for number in range(1, 90))
@@ -117,17 +110,30 @@ class LostRows:
         accepted = self.run("rebuild", self.table, "--accept")
         assert accepted.code == 0, accepted.err
 
-    def _lose_in_state(self) -> None:
-        """Change cells behind `low`, and lose rows ten behind them."""
 
-        def wrong(rows: Rows, low: int, value: Callable[[Any], Any]) -> Rows | None:
-            left = [row for row in rows if not low + 10 < (row["b"] or 0) < low + 14]
-            mine = [row for row in left if low < (row["b"] or 0) < low + 7]
-            for row in mine:
-                row["v"] = value(row["v"])
-            return left if mine or len(left) < len(rows) else None
+def with_serving_table(table: str) -> None:
+    """Give a table of the project file a serving table."""
+    project = json.loads(Path("cdc_views.yml").read_text())
+    for entry in project["tables"]:
+        if entry["name"] == table:
+            entry["materialize"] = {"serving": True}
+    Path("cdc_views.yml").write_text(json.dumps(project))
 
-        table = Project.load().table(self.table)
-        assert table.serving_location is not None
-        assert silently(table.state_location, lambda rows: wrong(rows, 50, lambda cell: {**cell, "value": "state"}), most=999)
-        assert silently(table.serving_location, lambda rows: wrong(rows, 70, lambda _: "serving"), most=999)
+
+def lose_in_state(table: str, column: str, number_of: Callable[[dict[str, Any]], int]) -> None:
+    """In the state, change `column` of rows 51 to 56 and lose rows 61 to 63; in the serving table 71 to 76, and 81 to 83."""
+
+    def wrong(rows: Rows, low: int, value: Callable[[Any], Any]) -> Rows | None:
+        left = [row for row in rows if not low + 10 < number_of(row) < low + 14]
+        mine = [row for row in left if low < number_of(row) < low + 7]
+        for row in mine:
+            row[column] = value(row[column])
+        return left if mine or len(left) < len(rows) else None
+
+    def of_state(cell: dict[str, Any]) -> dict[str, Any]:
+        return {**cell, "value": "state", **({"bytes": b"state"} if "bytes" in cell else {})}
+
+    kept = Project.load().table(table)
+    assert kept.serving_location is not None
+    assert silently(kept.state_location, lambda rows: wrong(rows, 50, of_state), most=999)
+    assert silently(kept.serving_location, lambda rows: wrong(rows, 70, lambda _: "serving"), most=999)

@@ -17,6 +17,7 @@ from helpers.cassandra_workload import TABLES, Workload
 from helpers.command_line import CommandLine
 from helpers.comparing import raw_location
 from helpers.corrupting import silently
+from helpers.lost_rows import lose_in_state, with_serving_table
 from helpers.producing import repeating
 from helpers.verified import Verifying
 
@@ -47,10 +48,16 @@ def test_no_false_alarm_while_cells_are_written_deleted_and_expire(trial: Trial,
     verify.stays_quiet(tables, trial.loaded(pause=0.05), trial.check)
 
 
-def test_fifty_losses_on_all_replicas_are_named(trial: Trial, verify: Verifying) -> None:
+def number_of(row: dict[str, Any]) -> int:
+    key = row["k"] or ""
+    return int(key[1:]) if key[:1] == "k" else 0
+
+
+def test_losses_in_raw_state_and_serving_table_are_named(trial: Trial, verify: Verifying) -> None:
     session, place = trial.session, f"{trial.keyspace}.simple"
+    with_serving_table(place)
     trial.start()
-    for number in range(60):
+    for number in range(90):
         session.execute(f"INSERT INTO {place} (k, a, b) VALUES ('k{number:02}', {number}, 'first')")
     for number in range(10):
         session.execute(f"INSERT INTO {place} (k, a, b) VALUES ('lost{number}', 1, 'row')")
@@ -79,14 +86,16 @@ def test_fifty_losses_on_all_replicas_are_named(trial: Trial, verify: Verifying)
     assert silently(raw_location(place), lost, most=999)
     assert silently(raw_location(place), false, most=999)
     assert trial.run("rebuild", place, "--accept").code == 0
+    assert trial.run("materialize", "--full", "--select", place).code == 0
+    lose_in_state(place, "b", number_of)
     trial.start()
     numbers = iter(range(1000, 9000))
     with repeating(lambda: mark(session, trial.keyspace, next(numbers), tables=("pairs",)), pause=0.5):
         code, found, said = verify(f"{trial.keyspace}.simple", "--sample", "0")
     assert code == 1, said
     told = Counter((one["place"], one["what"]) for one in found if one["verdict"] == "loss")
-    assert told == {("raw", "missing row"): 10, ("raw", "missing write"): 10 + 10, ("raw", "lost deletion"): 10 + 10}, (
-        told,
-        said,
-    )
+    in_raw = {("raw", "missing row"): 10, ("raw", "missing write"): 10 + 10, ("raw", "lost deletion"): 10 + 10}
+    behind = {("state", "wrong state"): 6 + 3, ("serving", "wrong serving table"): 6 + 3}
+    assert told == {**in_raw, **behind}, (told, said)
+    assert all(one["remedy"] for one in found)
     assert all(one["replica"].count(",") == 2 for one in found if one["column"] and one["what"] == "missing write"), found[:3]
