@@ -1,26 +1,28 @@
-"""A certificate for servers on this machine, which is its own authority."""
+"""Certificates of an authority and of a server, made with openssl."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
-from ipaddress import ip_address
+import subprocess
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+STORE_PASSWORD = "cassandra"
 
 
-def self_signed(folder: Path) -> tuple[Path, Path]:
-    """Write certificate and key of 127.0.0.1, valid for a day, as PEM files; return their paths."""
-    own, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(timezone.utc)
-    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    asked = x509.CertificateBuilder(who, who, own.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
-    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    certificate, key = folder / "cert.pem", folder / "key.pem"
-    signed = asked.add_extension(here, critical=False).sign(own, hashes.SHA256())
-    certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    key.write_bytes(own.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
-    return certificate, key
+def make_certificates(folder: Path, *, address: str = "127.0.0.1") -> Path:
+    """Make them for a server at an address, for anybody to read; return the authority's certificate.
+
+    Beside `ca.pem` are `cert.pem` and `key.pem` of the server, and both in `store.p12`.
+    """
+    commands = (
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca.pem",
+        "req -newkey rsa:2048 -nodes -subj /CN=server -keyout key.pem -out request.pem",
+        "x509 -req -in request.pem -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile names -out cert.pem",
+        f"pkcs12 -export -in cert.pem -inkey key.pem -out store.p12 -passout pass:{STORE_PASSWORD}",
+    )
+    folder.mkdir(exist_ok=True)
+    (folder / "names").write_text(f"subjectAltName=IP:{address}")
+    for command in commands:
+        subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True, timeout=60)
+    for file in folder.iterdir():
+        file.chmod(0o644)
+    return folder / "ca.pem"

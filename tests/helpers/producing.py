@@ -125,3 +125,10 @@ class Producer:
         wanted = [f'{label}="{value}"' for label, value in labels.items()]
         lines = [line for line in self.get("/metrics")[1].splitlines() if line.startswith(f"cdc_views_{name}{{")]
         return sum(float(line.rpartition(" ")[2]) for line in lines if all(part in line for part in wanted))
+
+
+def ended(producer: Producer, code: int, *, within: float = 150) -> str:
+    """What a producer that ends by itself with this code has said."""
+    assert producer.running is not None
+    assert producer.running.wait(within) == code, producer.log.read_text()
+    return producer.log.read_text()

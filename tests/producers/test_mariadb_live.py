@@ -6,17 +6,17 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.certificates import make_certificates
 from helpers.command_line import CommandLine
 from helpers.mariadb_tables import DDL, TABLES, Workload, project, statements
 from helpers.mariadb_views import differences, landed_twice, raw_location, wait_until_landed
-from helpers.producing import Producer, eventually
+from helpers.producing import Producer, ended, eventually
 from services.mariadb import PASSWORD, USER, MariaDb, running
 
 from cdc_views.api import Project
@@ -27,13 +27,6 @@ KILLS = int(os.environ.get("CDC_VIEWS_KILLS", "20"))
 SEED = int(os.environ.get("CDC_VIEWS_SEED", "7"))
 TYPES, KEYS = TABLES
 FOLLOWING = "following the binlog"
-
-
-def ended(producer: Producer, code: int, *, within: float = 40) -> str:
-    """What a producer that ends by itself with this code has said."""
-    assert producer.running is not None
-    assert producer.running.wait(within) == code, producer.log.read_text()
-    return producer.log.read_text()
 
 
 def test_many_kills_and_columns_that_come_and_go(
@@ -328,21 +321,7 @@ def certificates() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="cdc-views-tls-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        _make_certificates(folder)
-        yield folder / "ca.pem"
-
-
-def _make_certificates(folder: Path) -> None:
-    commands = (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca.pem",
-        "req -newkey rsa:2048 -nodes -subj /CN=server -keyout key.pem -out request.pem",
-        "x509 -req -in request.pem -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile names -out cert.pem",
-    )
-    (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
-    for command in commands:
-        subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True, timeout=60)
-    for file in folder.iterdir():
-        file.chmod(0o644)
+        yield make_certificates(folder)
 
 
 def test_xa_transactions_land_when_prepared_and_a_rollback_is_not_passed_over(

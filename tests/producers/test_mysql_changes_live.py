@@ -15,7 +15,7 @@ pytest.importorskip("pymysql")
 from helpers.command_line import CommandLine
 from helpers.mysql_tables import TABLES, MySqlWorkload, ddl, project, statements
 from helpers.mysql_views import differences, wait_until_landed
-from helpers.producing import Producer, eventually
+from helpers.producing import Producer, ended, eventually
 from services.mysql import PASSWORD, USER, running
 
 if TYPE_CHECKING:
@@ -31,13 +31,6 @@ BOTH = pytest.mark.parametrize("mysql_server", ["9.7", "5.6"], indirect=True)
 def follow(producer: Producer, *options: str) -> Producer:
     producer.start(*options).wait_until_said(FOLLOWING, within=150)
     return producer
-
-
-def ended(producer: Producer, code: int, *, within: float = 150) -> str:
-    """What a producer that ends by itself with this code has said."""
-    assert producer.running is not None
-    assert producer.running.wait(within) == code, producer.log.read_text()
-    return producer.log.read_text()
 
 
 class Documents:

@@ -12,10 +12,11 @@ import secrets
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,6 +184,8 @@ class CassandraCluster:
     lib: Path
     nodes: list[Node]
     settings: dict[str, Any]
+    tls: ssl.SSLContext | None = None
+    """How the tests' own sessions are encrypted."""
     _clusters: list[Cluster] = field(default_factory=list)
 
     @property
@@ -208,6 +211,7 @@ class CassandraCluster:
         cluster = Cluster(
             addresses,
             port=self.port,
+            ssl_context=self.tls,
             protocol_version=ProtocolVersion.V5,
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
             connect_timeout=20,
@@ -286,8 +290,8 @@ class CassandraCluster:
                 node.launch()
 
 
-def _loopback(count: int, ports: tuple[int, ...]) -> list[str]:
-    """Addresses of a range that nobody uses, as far as can be seen."""
+def loopback(count: int, ports: tuple[int, ...] = ()) -> list[str]:
+    """Addresses of a range that nobody uses, as far as can be seen on these ports."""
     for _ in range(50):
         first, second = 16 + secrets.randbelow(200), secrets.randbelow(250)
         addresses = [f"127.{first}.{second}.{last}" for last in range(1, count + 1)]
@@ -331,13 +335,18 @@ def _node(
 
 
 @contextmanager
-def running(nodes: int = 3, *, heap: str = "384m", release: Release = CURRENT, **settings: Any) -> Iterator[CassandraCluster]:
-    """A cluster of 1 or 3 nodes without a keyspace of ours, gone at the end; `settings` are of cassandra.yaml."""
+def running(
+    nodes: int = 3, *, heap: str = "384m", release: Release = CURRENT, at: Sequence[str] = (), **settings: Any
+) -> Iterator[CassandraCluster]:
+    """A cluster of 1 or 3 nodes without a keyspace of ours, gone at the end, at free addresses or at these.
+
+    `settings` are of cassandra.yaml.
+    """
     assert nodes in (1, 3), "RF 3 or none"
     folder = Path(tempfile.mkdtemp(prefix="cdc-views-cassandra-"))
     try:
         ports = (free_port(), free_port())
-        addresses = _loopback(nodes, ports)
+        addresses = [*at] or loopback(nodes, ports)
         made = [_node(folder, addresses, i, settings=settings, ports=ports, heap=heap, release=release) for i in range(nodes)]
         cluster = CassandraCluster(folder, release.jars(), made, settings)
         try:

@@ -13,6 +13,7 @@ import pymysql
 from pymysql.constants import CR, ER
 from pymysql.converters import conversions
 
+from cdc_producers.tls import tls_of_environment
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
 DEFAULT_PORT = 3306
@@ -71,7 +72,7 @@ class Access:
         hosts = tuple(given.host(name, port) for name in names)
         if not hosts:
             raise UsageError(f"{given.prefix}HOST names no host; db.example or db1:3306,db2:3306 was expected")
-        return cls(flavour, hosts, given("USER") or "cdc_views", given("PASSWORD"), given.tls())
+        return cls(flavour, hosts, given("USER") or "cdc_views", given("PASSWORD"), tls_of_environment(flavour.prefix))
 
     def turned(self) -> Access:
         """Return the same access, but with the first host last."""
@@ -98,25 +99,6 @@ class _Given:
             return name, self.port(rest[1:]) if rest else port
         name, colon, number = text.partition(":")
         return (name, self.port(number)) if colon and ":" not in number else (text, port)
-
-    def tls(self) -> ssl.SSLContext | None:
-        """Read `TLS`: off (default), on (encrypted, server not checked), or verify (its certificate and name are checked)."""
-        mode, authority = self("TLS").lower() or "off", self("TLS_CA")
-        if mode not in ("off", "on", "verify"):
-            raise UsageError(f"{self.prefix}TLS is {mode!r}; off, on or verify was expected")
-        if mode == "off":
-            if authority:
-                raise UsageError(f"{self.prefix}TLS_CA is set, and {self.prefix}TLS is off; set it to verify")
-            return None
-        try:
-            context = ssl.create_default_context(cafile=authority or None)
-            if certificate := self("TLS_CERT"):
-                context.load_cert_chain(certificate, self("TLS_KEY") or None)
-        except (OSError, ssl.SSLError) as error:
-            raise UsageError(f"{self.prefix}TLS_CA, _TLS_CERT or _TLS_KEY cannot be read: {error}") from error
-        if mode == "on":
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return context
 
 
 def connect(access: Access, *, read_timeout: float | None = None) -> Any:

@@ -34,7 +34,8 @@ PRODUCER = Producer(
     CassandraOptions,
     """Cassandra by its commit log (CDC): what one node received, mutation by mutation, with every write time and deletion.
 
-    Run one beside each node. User and password come from CDC_VIEWS_CASSANDRA_USER and CDC_VIEWS_CASSANDRA_PASSWORD.
+    Run one beside each node. The environment gives CDC_VIEWS_CASSANDRA_USER and _PASSWORD, and _TLS (off, on, verify)
+    with _TLS_CA, _TLS_CERT and _TLS_KEY.
     """,
     raw_format="cassandra-mutation",
 )

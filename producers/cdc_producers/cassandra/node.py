@@ -22,11 +22,13 @@ from cassandra.policies import WhiteListRoundRobinPolicy
 from cassandra.query import dict_factory
 
 from cdc_producers.cassandra.node_schema import Logged, NodeColumn, NodeDrop, NodeSchema, NodeTable, NodeType, quoted, schema_of
-from cdc_views.errors import TransientError
+from cdc_producers.tls import tls_of_environment
+from cdc_views.errors import TransientError, UsageError
 
 AWAY = (NoHostAvailable, DriverException, ConnectionException, OSError)
 """The driver's errors for a node that does not answer."""
-USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
+_PREFIX = "CDC_VIEWS_CASSANDRA_"
+USER, PASSWORD, TLS = f"{_PREFIX}USER", f"{_PREFIX}PASSWORD", f"{_PREFIX}TLS"
 _TIMEOUT = 10.0
 _OWN_KEYSPACES = {
     "system", "system_auth", "system_cluster_metadata", "system_distributed", "system_metrics", "system_schema", "system_traces",
@@ -195,14 +197,17 @@ class Node:
             yield
         except AWAY as error:
             self.close()
-            raise TransientError(
-                f"the node at {self.host}:{self.port} does not answer: {message_of(error)}; is it up, are host, port and "
-                f"{USER} right?"
+            raise (
+                refused_by_tls(f"{self.host}:{self.port}", error)
+                or TransientError(
+                    f"the node at {self.host}:{self.port} does not answer: {message_of(error)}; is it up, are host, port, "
+                    f"{USER} and {TLS} right?"
+                )
             ) from error
 
 
 def cluster_at(host: str, port: int, profile: ExecutionProfile, **more: Any) -> Cluster:
-    """Return a cluster to connect to, with the account from the environment."""
+    """Return a cluster to connect to, with the account and TLS from the environment; raises `UsageError` for wrong values."""
     driver = logging.getLogger("cassandra")
     if driver.level == logging.NOTSET:
         driver.setLevel(logging.CRITICAL)  # what it logs of a node that does not answer, it also raises
@@ -211,11 +216,22 @@ def cluster_at(host: str, port: int, profile: ExecutionProfile, **more: Any) -> 
         [host],
         port=port,
         auth_provider=PlainTextAuthProvider(user, os.environ.get(PASSWORD, "")) if user else None,
+        ssl_context=tls_of_environment(_PREFIX),
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         connect_timeout=profile.request_timeout,
         schema_metadata_enabled=False,
         **more,
     )
+
+
+def refused_by_tls(where: str, error: Exception) -> UsageError | None:
+    """Return the error of a TLS that waiting does not mend; None for any other."""
+    said = message_of(error)
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return UsageError(f"{where}: {said}; set {TLS}_CA to the certificate of who signed the node's")
+    if "SSL" in said or "CERTIFICATE" in said:
+        return UsageError(f"{where}: {said}; do {TLS}, {TLS}_CERT and {TLS}_KEY fit the node's client_encryption_options?")
+    return None
 
 
 def message_of(error: Exception) -> str:

@@ -17,7 +17,7 @@ from cassandra.protocol import ProtocolHandler, ResultMessage, read_int
 from cassandra.query import SimpleStatement, tuple_factory
 
 from cdc_producers.cassandra.lists import SETTLES_AFTER, ListRow, lists_of
-from cdc_producers.cassandra.node import AWAY, PASSWORD, USER, cluster_at, message_of
+from cdc_producers.cassandra.node import AWAY, PASSWORD, TLS, USER, cluster_at, message_of, refused_by_tls
 from cdc_producers.cassandra.node_schema import quoted
 from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_events import Moment, event_of, replaced_list
@@ -205,7 +205,9 @@ def cassandra_errors(options: SnapshotOptions, doing: str) -> Iterator[None]:
         # the project's schema will soon have a column that was just dropped or added
         raise TransientError(f"{where}: {doing}: {error}; does the project's schema match the cluster's?") from error
     except AWAY as error:
-        raise TransientError(f"{where}: {doing} at {options.consistency}: {message_of(error)}") from error
+        hint = f"; is it up, are host, port and {TLS} right?" if doing == "connecting" else ""
+        away = TransientError(f"{where}: {doing} at {options.consistency}: {message_of(error)}{hint}")
+        raise (refused_by_tls(f"{where}: {doing}", error) or away) from error
 
 
 def list_event(reader: SnapshotReader, table: TableSchema, key: ListRow, *, node: str, position: Position) -> tuple[bytes, int]:
