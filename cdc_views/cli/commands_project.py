@@ -111,7 +111,7 @@ def demo(
     found = write_example(example, folder)
     asked.print(("file", "bytes", "lines"), (fields_of(one, ("file", "bytes", "lines")) for one in found))
     schema = next(one.file for one in found if one.file.stem == "schema").as_posix()
-    log.info(f"{EXAMPLES[example]}; next: cdc-views init --from {schema}")
+    log.info(f"{EXAMPLES[example]}; next: cdc-views init --from {schema} --name shop")
 
 
 @shared("project", "select", "format")
@@ -198,5 +198,8 @@ def apply(
             log.warning(f"{table.name}: {done.note}; the tables are registered, and `cdc-views query` reads the rows")
         for name in done.tables:
             log.info(f"{table.name}: {name} is registered")
-        warn_of_quarantine(table)
+        if done.warning:
+            log.warning(f"{table.name}: {done.warning}")
+        else:
+            warn_of_quarantine(table)
     asked.print(_APPLY_COLUMNS, records)

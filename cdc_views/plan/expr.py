@@ -94,13 +94,6 @@ def expressions_in(value: object) -> Iterator[Expr]:
             yield from expressions_in(item)
 
 
-def parts_of(expression: Expr) -> Iterator[Expr]:
-    """Yield an expression and all within it."""
-    yield expression
-    for child in expression.children():
-        yield from parts_of(child)
-
-
 @dataclass(frozen=True, slots=True)
 class Col(Expr):
     """A column of the node's source; `of` is the side (`l` or `r`) inside a join."""

@@ -40,7 +40,8 @@ from cdc_views.storage.relation import cell_fields, element_value_type
 
 _LATEST = "the latest cell of each column by write time, rank and value (C2)"
 _LATEST_STATICS = "the latest cell of each static column (C2)"
-_COVERS = "the time of its last deletion, and its deleted ranges: a bound of size 0 is open, nulls come first (D2)"
+_COVERS = "the time of its last deletion, and its deleted ranges (D2)"
+_DELETIONS = "the latest marker and deletions (W1, D1)"
 _LATEST_ELEMENT = "the latest cell of each element (C2, W4)"
 _GATHERED = "the elements in the order of their paths (W4)"
 
@@ -66,7 +67,15 @@ def reduce_single_cells(request: Reduction) -> LatestCells:
     # D2: the largest deletion counts
     folds = (*display_folds(schema.row_key, keys), *maxima(names.DELETED), *simple.folds)
     cells = (live, *simple.cells)
-    return LatestCells("latest_rows", "row key", source, keys, cells, folds, notes=noted(_LATEST, identified(schema.row_key)))
+    return LatestCells(
+        "latest_rows",
+        "row key",
+        source,
+        keys,
+        cells,
+        folds,
+        notes=noted(_LATEST if simple.cells else _DELETIONS, identified(schema.row_key)),
+    )
 
 
 def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node | None:
@@ -130,7 +139,7 @@ def display_folds(columns: tuple[Column, ...], keys: tuple[str, ...]) -> Named:
 def identified(columns: tuple[Column, ...]) -> str:
     """Return what a comment says of the bytes that identify keys; empty if their values do."""
     found = [names.identity(c) for c in columns if names.identity(c) != physical_name(c.name)]
-    return f"{', '.join(found)}: bytes that identify keys of more than one form (K1)" if found else ""
+    return f"{', '.join(found)}: bytes that are equal exactly where keys are (K1)" if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +214,7 @@ def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...
         "element of a fact",
         exploded,
         columns,
-        notes=noted(f"_path_key identifies the element in its row{', whatever form its path has' if paths else ''} (W4, K1)"),
+        notes=noted(f"_path_key identifies and orders a row's elements{', _path shows them' if paths else ''} (W4, K1)"),
     )
     value = element_value_type(column.type)
     fields = cell_fields(value) if value is not None else (WRITTEN, RANK)

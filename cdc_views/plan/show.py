@@ -51,13 +51,17 @@ from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
 _COVERED = StepNote("_cutoff is when it was last deleted (D2)", names.SCOPE)
+_BOUNDS = StepNote("bounds of ranges compare in clustering order, one of size 0 is open (D2)", names.SCOPE)
 _COVERED_BY_TRUNCATE = StepNote("_cutoff is when it was last deleted or truncated (D2, S6)", names.SCOPE)
 _NOW = StepNote("_now_rank is the present as a rank: an expiring cell below it has expired (C4)", names.NOW_RANK)
-_LIVES = "lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones"
+_LIVES = (
+    "lives (C4); of ranks, which encode C2.2 to C2.5, the two lowest never expire, other negative ones are expiry times, those "
+    "from 0 on are tombstones"
+)
 _JUDGED = f"a cell shows if no deletion covers it (D1) and it {_LIVES}"
 _SETTLED = f"a cell shows if it {_LIVES}; the state has applied deletions"
 _SETTLED_ELEMENTS = f"an element shows if it {_LIVES}; the state has applied deletions"
-_EXISTS = "a row exists if its marker _live or any cell shows (W2)"
+_EXISTS = "a row exists if its marker _live or any regular cell shows (W2)"
 _EXISTS_BY_MARKER = "a row exists if its last write is newer than _cutoff (S1); older cells become null (D1)"
 _STATIC_ONLY = "_has_row tells whether a row of its partition exists (W3)"
 _SHOWN_ALONE = "a partition's static columns show alone if it has no row (W3)"
@@ -214,7 +218,9 @@ def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table
     kept = cols(name for name in rows.output() if name not in (names.DELETED, names.RANGES))
     scope = (names.SCOPE, largest(col(names.DELETED), *covers))
     clock = _clock(request, rows)
-    notes = noted(_COVERED if table is None else _COVERED_BY_TRUNCATE, _NOW)
+    has_ranges = partitions is not None and names.RANGES in partitions.output()
+    covered = _COVERED if table is None else _COVERED_BY_TRUNCATE
+    notes = noted(covered, _BOUNDS if has_ranges else "", _NOW)
     return Select("covered_rows", "row key", rows, (*kept, scope, *clock), notes=notes)
 
 
@@ -350,7 +356,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     every = UnionAll("rows_and_static_rows", "visible row or static row", (visible, candidates))
     has_row = AnyOver(col(names.IS_ROW), tuple(col(names.identity(c)) for c in request.schema.partition))
     columns = (*cols(every.output()), (names.HAS_ROW, has_row))
-    told = Select("marked_rows", every.grain, every, columns, notes=noted(_STATIC_ONLY))
+    told = Select("rows_with_has_row", every.grain, every, columns, notes=noted(_STATIC_ONLY))
     shown = either(col(names.IS_ROW), ~col(names.HAS_ROW))
     return Select("shown_rows", "row of the view", told, cols(every.output()), shown, notes=noted(_SHOWN_ALONE))
 

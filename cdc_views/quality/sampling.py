@@ -1,6 +1,7 @@
-"""Compares some partitions, which the oracle recomputes from raw, with what state and tail show. `seed` draws the first digits of
-their keys' digests, so that each run takes other partitions and reads only the state's files of that bucket. Keys come from raw
-and from the state, so that a partition that only one of them has is noticed.
+"""Compares some partitions, which the oracle recomputes from raw, with what an engine shows of state and tail, or of raw alone.
+
+`seed` draws the first digits of their keys' digests, so that each run takes other partitions and reads only the state's files
+of that bucket. Keys come from raw and from the state, so that a partition that only one of them has is noticed.
 """
 
 from __future__ import annotations
@@ -305,12 +306,14 @@ class Recomputed:
         return differences(self.sample.sources.raw.relation.schema, self.expected, shown)
 
 
-def recomputed(sources: Sources, *, size: int, seed: int, as_of: int, without: frozenset[Identity] = frozenset()) -> Recomputed:
+def recomputed(
+    sources: Sources, *, size: int, seed: int, as_of: int, without: frozenset[Identity] = frozenset(), most: int = MOST_FACTS
+) -> Recomputed:
     """Draw at most `size` partitions, none of `without`, and let the oracle compute rows from their facts. If raw is read only in
-    part, the state's facts replace the rest, since compacting is closed (M1).
+    part, because it has more facts than `most`, the state's facts replace the rest, since compacting is closed (M1).
     """
     sample = draw(sources, size=size, seed=seed)
     sample = replace(sample, identities=sample.identities - without)
-    part, kept = landed(sample, seed=seed), kept_facts(sample)
+    part, kept = landed(sample, seed=seed, most=most), kept_facts(sample)
     facts = part.facts if part.is_whole else part.facts + kept
     return Recomputed(sample, part, kept, expected_rows(sample, facts, as_of=as_of), as_of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -208,12 +209,10 @@ def _landed(run: _Run) -> Iterator[Check]:
 def _read(run: _Run, sources: Sources | None) -> Iterator[Check]:
     """Yield the counts, and the sample, which is read from files while the engine counts."""
     why = _DROPPED if _lacks_events(run) else ""
-    if sources is None or run.state is None:
-        why = "there is no state: the view is computed from raw each time"
     facts = sources or Sources(run.raw, TableLog.open(run.raw.location).version, is_raw=True)
     wanted, unreadable = _conditions(run.table)
     with ThreadPoolExecutor(1, "sample") as beside:
-        drawn = beside.submit(_recomputed, run, sources) if sources is not None and not why else None
+        drawn = None if why else beside.submit(_recomputed, run, facts)
         counted = counts_apart(run.engine, facts, as_of=run.as_of, wanted=wanted)
     yield from counted
     yield from unreadable
@@ -263,7 +262,8 @@ def _lacks_events(run: _Run) -> bool:
 
 
 def _recomputed(run: _Run, sources: Sources) -> Recomputed:
-    assert run.state is not None
+    if run.state is None:
+        return recomputed(sources, size=run.size, seed=run.seed, as_of=run.as_of, most=sys.maxsize)
     purged = frozenset(purged_through(run.raw.relation, run.state))
     return recomputed(sources, size=run.size, seed=run.seed, as_of=run.as_of, without=purged)
 
@@ -276,7 +276,10 @@ def _sampled(run: _Run, drawn: Recomputed) -> Iterator[Check]:
     of_raw = "all" if drawn.landed.is_whole else "the state and some"
     note = _recomputed_from(run.raw.relation.schema, len(drawn.sample.identities), of_raw)
     yield SAMPLE.found(drawn.against(run.engine), note=note)
-    yield _kept_deletions(run.table, drawn.landed.facts, drawn.kept, note=note)
+    if run.state is None:
+        yield DELETIONS.skipped("there is no state, which alone could lose them")
+    else:
+        yield _kept_deletions(run.table, drawn.landed.facts, drawn.kept, note=note)
 
 
 def _served(run: _Run) -> Iterator[Check]:

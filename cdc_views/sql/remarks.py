@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdc_views.model.types import Scalar
-from cdc_views.plan.expr import Agg, Expr, Fold, Friendly, Struct, parts_of
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.plan.expr import Agg, Expr, Fold, Friendly, Struct
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.order import BYTES, NEGATIVE
 
 _TIES = "of equal times and ranks the larger bytes win (C2)"
 _NEGATIVES = "of equal times and ranks the larger bytes win, and a negative number's are larger (C2)"
-_UNFIT = "a decimal that does not fit its type fails the query, which shows it"
+_UNFIT = "a decimal that does not fit its type fails the query; the error shows it"
+_UNHELD = "times that the engine cannot hold are null"
+_TIMES = frozenset({Kind.TIMESTAMP, Kind.DATETIME, Kind.INSTANT, Kind.DATE})
 
 
 def remarks(node: Node) -> tuple[str, ...]:
     """Return what to say about a step's expressions, each once."""
     found = {remark for expression in node.expressions() for part in parts_of(expression) for remark in _of(part)}
     return tuple(
-        remark for remark in (_NEGATIVES, _TIES, _UNFIT) if remark in found and not (remark == _TIES and _NEGATIVES in found)
+        remark
+        for remark in (_NEGATIVES, _TIES, _UNFIT, _UNHELD)
+        if remark in found and not (remark == _TIES and _NEGATIVES in found)
     )
+
+
+def parts_of(expression: Expr) -> Iterator[Expr]:
+    """Yield an expression and all within it."""
+    yield expression
+    for child in expression.children():
+        yield from parts_of(child)
 
 
 def _of(part: Expr) -> Iterator[str]:
@@ -29,3 +40,5 @@ def _of(part: Expr) -> Iterator[str]:
             yield from ([_NEGATIVES] if NEGATIVE in names else [_TIES] if BYTES in names else [])
         case Friendly(_, Scalar(decimal_size=(_, _))):
             yield _UNFIT
+        case Friendly(_, Scalar(kind)) if kind in _TIMES:
+            yield _UNHELD

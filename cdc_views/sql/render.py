@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.plan.expr import Col, Expr, Lit, Named, parts_of
+from cdc_views.plan.expr import Col, Expr, Lit, Named
 from cdc_views.plan.folding import readable
 from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Ordered, Scan, Select, UnionAll, in_order
 from cdc_views.plan.parts import Source
 from cdc_views.sql.dialects.base import Dialect
 from cdc_views.sql.dialects.writing import Sql, identifier, number
-from cdc_views.sql.remarks import remarks
+from cdc_views.sql.remarks import parts_of, remarks
 
 
 class Renderer:

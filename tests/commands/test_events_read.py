@@ -130,6 +130,10 @@ def test_a_message_that_is_no_event_fails_the_query_and_goes_to_quarantine_as_a_
     run("apply")
     with pytest.raises(duckdb.Error, match=reason):
         ids()
+    assert "1 rows in quarantine" in run("query", NAME).err
+    warned = run("apply")
+    assert "events in quarantine: 1" in warned.err, "the view fails, and the copy knows why"
+    assert "set `raw: {reading: copy}`" in warned.err
     write(reading="copy")
     assert "1 rows in quarantine" in run("apply").err + run("query", NAME).err
     assert ids() == [1, 2, 3]

@@ -14,6 +14,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from helpers.command_line import CommandLine, table, write_project
 
+from cdc_views.plan import order
+from cdc_views.plan.expr import TRUE
+
 CQL = "CREATE TABLE shop.orders (id int PRIMARY KEY, state text, note text);\n"
 SECRET = "a value that nobody is to read"
 
@@ -46,7 +49,19 @@ def test_it_needs_no_state(run: CommandLine) -> None:
     assert answer.code == 0, answer.err
     found = {row["check"]: row["status"] for row in map(json.loads, answer.out.splitlines())}
     assert found["one_row_per_key"] == "passed"
-    assert found["sample_equals_oracle"] == "skipped"
+    assert (found["sample_equals_oracle"], found["deletions_are_kept"]) == ("passed", "skipped")
+
+
+def test_without_a_state_an_engine_that_forgets_deletions_is_found(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = json.loads(mutation(1))
+    event["position"], event["rows"] = 99, [{"kind": "row", "clustering": {}, "deletion": {"written": 5, "deleted_at": 1}}]
+    assert run.land("shop.orders", json.dumps(event), format="cassandra-mutation").code == 0
+    assert run("validate", "--no-docs").code == 0
+    monkeypatch.setattr(order, "survives", lambda *_: TRUE)
+    answer = run("validate", "--no-docs", "--format", "jsonl")
+    (found,) = (row for row in map(json.loads, answer.out.splitlines()) if row["check"] == "sample_equals_oracle")
+    assert (answer.code, found["status"]) == (1, "failed"), answer.out
+    assert "the row is not expected" in found["result"]
 
 
 def test_a_failure_says_what_and_exits_1(run: CommandLine) -> None:

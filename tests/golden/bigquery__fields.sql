@@ -23,7 +23,7 @@ WITH latest_rows AS (
     UNIX_SECONDS(CURRENT_TIMESTAMP()) * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4); of ranks, which encode C2.2 to C2.5, the two lowest never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     id, _live, _field_home_0, _field_home_1, _cutoff, _now_rank,
     (
@@ -38,7 +38,7 @@ WITH latest_rows AS (
     AND (_field_home_1.rank < -9223372036854775806 OR _field_home_1.rank BETWEEN _now_rank AND -1) AS _shows__field_home_1
   FROM covered_rows
 )
-/* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
+/* one row per row of the view: a row exists if its marker _live or any regular cell shows (W2) */
 SELECT
   id,
   CASE

@@ -44,7 +44,7 @@ WITH latest_rows AS (
   FROM raw_orders AS _raw
   WHERE _kind IN ('partition', 'range', 'static')
 ), latest_partitions AS (
-  /* one row per partition: the latest cell of each static column (C2); the time of its last deletion, and its deleted ranges: a bound of size 0 is open, nulls come first (D2) */
+  /* one row per partition: the latest cell of each static column (C2); the time of its last deletion, and its deleted ranges (D2) */
   SELECT
     shop,
     argMaxIf(
@@ -60,7 +60,7 @@ WITH latest_rows AS (
   FROM partition_facts
   GROUP BY shop
 ), covered_rows AS (
-  /* one row per row key: _cutoff is when it was last deleted (D2); _now_rank is the present as a rank: an expiring cell below it has expired (C4) */
+  /* one row per row key: _cutoff is when it was last deleted (D2); bounds of ranges compare in clustering order, one of size 0 is open (D2); _now_rank is the present as a rank: an expiring cell below it has expired (C4) */
   SELECT
     l.shop, l.day, l._live, l.total, r.title, r._partition_deleted,
     arrayReduce(
@@ -110,7 +110,7 @@ WITH latest_rows AS (
   LEFT JOIN latest_partitions AS r
     ON l.shop = r.shop
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4); of ranks, which encode C2.2 to C2.5, the two lowest never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     shop, day, _live, total, title, _cutoff, _now_rank,
     (_cutoff IS NULL OR tupleElement(total, 1) > _cutoff)
@@ -119,7 +119,7 @@ WITH latest_rows AS (
     AND (tupleElement(title, 2) < -9223372036854775806 OR tupleElement(title, 2) BETWEEN _now_rank AND -1) AS _shows_title
   FROM covered_rows
 ), visible_rows AS (
-  /* one row per visible row: a row exists if its marker _live or any cell shows (W2) */
+  /* one row per visible row: a row exists if its marker _live or any regular cell shows (W2) */
   SELECT
     shop, shop AS _view_shop, day, day AS _view_day,
     CASE WHEN _shows_total THEN tupleElement(total, 4) END AS total,
@@ -133,7 +133,7 @@ WITH latest_rows AS (
     )
     OR _shows_total
 ), judged_partitions AS (
-  /* one row per partition: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
+  /* one row per partition: a cell shows if no deletion covers it (D1) and it lives (C4); of ranks, which encode C2.2 to C2.5, the two lowest never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     shop, title,
     (_partition_deleted IS NULL OR tupleElement(title, 1) > _partition_deleted)
@@ -157,7 +157,7 @@ WITH latest_rows AS (
   UNION ALL
   SELECT shop, _view_shop, NULL AS day, NULL AS _view_day, NULL AS total, title, _is_row
   FROM static_rows
-), marked_rows AS (
+), rows_with_has_row AS (
   /* one row per visible row or static row: _has_row tells whether a row of its partition exists (W3) */
   SELECT
     _view_shop, _view_day, total, title, _is_row,
@@ -167,6 +167,6 @@ WITH latest_rows AS (
 /* one row per row of the view: a partition's static columns show alone if it has no row (W3) */
 SELECT
   _view_shop AS shop, _view_day AS day, title, total
-FROM marked_rows
+FROM rows_with_has_row
 WHERE _is_row OR NOT _has_row
 SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1

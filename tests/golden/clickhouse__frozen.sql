@@ -31,7 +31,7 @@ WITH latest_rows AS (
     toInt64(toUnixTimestamp(now())) * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4); of ranks, which encode C2.2 to C2.5, the two lowest never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     id, _live, tags, home, _cutoff, _now_rank,
     (_cutoff IS NULL OR tupleElement(tags, 1) > _cutoff)
@@ -40,7 +40,7 @@ WITH latest_rows AS (
     AND (tupleElement(home, 2) < -9223372036854775806 OR tupleElement(home, 2) BETWEEN _now_rank AND -1) AS _shows_home
   FROM covered_rows
 )
-/* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
+/* one row per row of the view: a row exists if its marker _live or any regular cell shows (W2) */
 SELECT
   id,
   if(_shows_tags, tupleElement(tags, 4), defaultValueOfArgumentType(tupleElement(tags, 4))) AS tags,

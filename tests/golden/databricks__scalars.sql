@@ -2,7 +2,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _key_id: bytes that identify keys of more than one form (K1); of equal times and ranks the larger bytes win, and a negative number's are larger (C2) */
+  /* one row per row key: the latest cell of each column by write time, rank and value (C2); _key_id: bytes that are equal exactly where keys are (K1); of equal times and ranks the larger bytes win, and a negative number's are larger (C2) */
   SELECT
     id, _key_id,
     MAX(_live) AS _live,
@@ -22,7 +22,7 @@ WITH latest_rows AS (
     UNIX_TIMESTAMP() * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4); of ranks, which encode C2.2 to C2.5, the two lowest never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     id, _live, state, amount, `at`, _cutoff, _now_rank,
     (_cutoff IS NULL OR state.written > _cutoff)
@@ -33,7 +33,7 @@ WITH latest_rows AS (
     AND (`at`.rank < -9223372036854775806 OR `at`.rank BETWEEN _now_rank AND -1) AS _shows_at
   FROM covered_rows
 )
-/* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
+/* one row per row of the view: a row exists if its marker _live or any regular cell shows (W2); times that the engine cannot hold are null */
 SELECT
   id,
   CASE WHEN _shows_state THEN state.value END AS state,

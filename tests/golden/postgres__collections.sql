@@ -2,7 +2,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
+  /* one row per row key: the latest marker and deletions (W1, D1) */
   SELECT
     id,
     (
@@ -24,7 +24,7 @@ WITH latest_rows AS (
   ).cells) AS _element
   WHERE _kind = 'row' AND TRUE
 ), lines_paths AS (
-  /* one row per element of a fact: _path_key identifies the element in its row, whatever form its path has (W4, K1) */
+  /* one row per element of a fact: _path_key identifies and orders a row's elements, _path shows them (W4, K1) */
   SELECT
     id,
     (_element).key AS _path_key,
@@ -67,7 +67,7 @@ WITH latest_rows AS (
   ).cells) AS _element
   WHERE _kind = 'row' AND TRUE
 ), prices_paths AS (
-  /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
+  /* one row per element of a fact: _path_key identifies and orders a row's elements (W4, K1) */
   SELECT id, (_element).path AS _path_key, _element FROM prices_elements
 ), latest_prices_elements AS (
   /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win (C2) */
@@ -98,7 +98,7 @@ WITH latest_rows AS (
   LEFT JOIN cells_prices AS r
     ON l.id IS NOT DISTINCT FROM r.id
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4); of ranks, which encode C2.2 to C2.5, the two lowest never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     id, _live,
     ARRAY(
@@ -132,7 +132,7 @@ WITH latest_rows AS (
     _cutoff, _now_rank
   FROM covered_rows
 )
-/* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
+/* one row per row of the view: a row exists if its marker _live or any regular cell shows (W2) */
 SELECT
   id,
   CASE

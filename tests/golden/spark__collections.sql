@@ -2,7 +2,7 @@
 -- strategy aggregate, as asked for
 CREATE OR REPLACE VIEW analytics.orders AS
 WITH latest_rows AS (
-  /* one row per row key: the latest cell of each column by write time, rank and value (C2) */
+  /* one row per row key: the latest marker and deletions (W1, D1) */
   SELECT
     id,
     MAX(_live) AS _live,
@@ -16,7 +16,7 @@ WITH latest_rows AS (
   /* one row per element of a fact (W4) */
   SELECT id, EXPLODE(lines.cells) AS _element FROM raw_orders WHERE _kind = 'row' AND lines IS NOT NULL
 ), lines_paths AS (
-  /* one row per element of a fact: _path_key identifies the element in its row, whatever form its path has (W4, K1) */
+  /* one row per element of a fact: _path_key identifies and orders a row's elements, _path shows them (W4, K1) */
   SELECT
     id,
     _element.key AS _path_key,
@@ -54,7 +54,7 @@ WITH latest_rows AS (
   /* one row per element of a fact (W4) */
   SELECT id, EXPLODE(prices.cells) AS _element FROM raw_orders WHERE _kind = 'row' AND prices IS NOT NULL
 ), prices_paths AS (
-  /* one row per element of a fact: _path_key identifies the element in its row (W4, K1) */
+  /* one row per element of a fact: _path_key identifies and orders a row's elements (W4, K1) */
   SELECT id, _element.path AS _path_key, _element FROM prices_elements
 ), latest_prices_elements AS (
   /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win (C2) */
@@ -85,7 +85,7 @@ WITH latest_rows AS (
   LEFT JOIN cells_prices AS r
     ON l.id IS NOT DISTINCT FROM r.id
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4); of ranks, which encode C2.2 to C2.5, the two lowest never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     id, _live,
     FILTER(
@@ -101,7 +101,7 @@ WITH latest_rows AS (
     _cutoff, _now_rank
   FROM covered_rows
 )
-/* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
+/* one row per row of the view: a row exists if its marker _live or any regular cell shows (W2) */
 SELECT
   id,
   CASE WHEN COALESCE(ARRAY_SIZE(_cells_lines), 0) <> 0 THEN TRANSFORM(_cells_lines, _each -> _each.value) END AS lines,

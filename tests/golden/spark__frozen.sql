@@ -16,7 +16,7 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4); of ranks, which encode C2.2 to C2.5, the two lowest never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     id, _live, tags, home, _cutoff, _now_rank,
     (_cutoff IS NULL OR tags.written > _cutoff)
@@ -25,7 +25,7 @@ WITH latest_rows AS (
     AND (home.rank < -9223372036854775806 OR home.rank BETWEEN _now_rank AND -1) AS _shows_home
   FROM latest_rows
 )
-/* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
+/* one row per row of the view: a row exists if its marker _live or any regular cell shows (W2) */
 SELECT
   id,
   CASE WHEN _shows_tags THEN tags.value END AS tags,

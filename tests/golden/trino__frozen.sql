@@ -29,14 +29,14 @@ WITH latest_rows AS (
     CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) * 2147483648 - 9223372034707292160 AS _now_rank
   FROM latest_rows
 ), judged_rows AS (
-  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4): the two least ranks never expire, other negative ones are expiry times, those from 0 on are tombstones */
+  /* one row per row key: a cell shows if no deletion covers it (D1) and it lives (C4); of ranks, which encode C2.2 to C2.5, the two lowest never expire, other negative ones are expiry times, those from 0 on are tombstones */
   SELECT
     id, _live, tags, home, _cutoff, _now_rank,
     (_cutoff IS NULL OR tags[1] > _cutoff) AND (tags[2] < -9223372036854775806 OR tags[2] BETWEEN _now_rank AND -1) AS _shows_tags,
     (_cutoff IS NULL OR home[1] > _cutoff) AND (home[2] < -9223372036854775806 OR home[2] BETWEEN _now_rank AND -1) AS _shows_home
   FROM covered_rows
 )
-/* one row per row of the view: a row exists if its marker _live or any cell shows (W2) */
+/* one row per row of the view: a row exists if its marker _live or any regular cell shows (W2) */
 SELECT
   id,
   CASE WHEN _shows_tags THEN tags[4] END AS tags,

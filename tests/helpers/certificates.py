@@ -1,28 +1,34 @@
-"""Certificates of an authority and of a server, made with openssl."""
+"""A certificate for servers on this machine, which is its own authority."""
 
 from __future__ import annotations
 
-import subprocess
+from datetime import datetime, timedelta, timezone
+from ipaddress import ip_address
 from pathlib import Path
 
-STORE_PASSWORD = "cassandra"
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
+from cryptography.x509.oid import NameOID
+
+STORE_PASSWORD = "of the tests"
 
 
-def make_certificates(folder: Path, *, address: str = "127.0.0.1") -> Path:
-    """Make them for a server at an address, for anybody to read; return the authority's certificate.
+def self_signed(folder: Path, *, address: str = "127.0.0.1") -> tuple[Path, Path]:
+    """Write certificate and key of an address, valid for a day, as PEM files; return their paths.
 
-    Beside `ca.pem` are `cert.pem` and `key.pem` of the server, and both in `store.p12`.
+    Beside them is `store.p12`, which has both for a server in Java.
     """
-    commands = (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca.pem",
-        "req -newkey rsa:2048 -nodes -subj /CN=server -keyout key.pem -out request.pem",
-        "x509 -req -in request.pem -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile names -out cert.pem",
-        f"pkcs12 -export -in cert.pem -inkey key.pem -out store.p12 -passout pass:{STORE_PASSWORD}",
-    )
-    folder.mkdir(exist_ok=True)
-    (folder / "names").write_text(f"subjectAltName=IP:{address}")
-    for command in commands:
-        subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True, timeout=60)
-    for file in folder.iterdir():
-        file.chmod(0o644)
-    return folder / "ca.pem"
+    own, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(timezone.utc)
+    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    asked = x509.CertificateBuilder(who, who, own.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
+    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    signed = asked.add_extension(here, critical=False).sign(own, hashes.SHA256())
+    certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    key.write_bytes(own.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
+    protected = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
+    (folder / "store.p12").write_bytes(pkcs12.serialize_key_and_certificates(b"server", own, signed, None, protected))
+    return certificate, key

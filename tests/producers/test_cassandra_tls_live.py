@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 pytest.importorskip("cassandra")
 
 from helpers.cassandra_tables import ORDERS, Workload, create, mark, project, wait_until_landed
-from helpers.certificates import STORE_PASSWORD, make_certificates
+from helpers.certificates import STORE_PASSWORD, self_signed
 from helpers.command_line import CommandLine
 from helpers.producing import Producer, ended
 from services.cassandra import CassandraCluster, loopback, running
@@ -22,14 +21,12 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture
 def encrypted(tmp_path: Path) -> Iterator[CassandraCluster]:
-    """A node that takes no other connections; its authority is `tls/ca.pem`."""
-    if shutil.which("openssl") is None:
-        pytest.skip("makes its certificates with openssl")
+    """A node that takes no other connections; its certificate is `cert.pem`."""
     address = loopback(1)
-    authority = make_certificates(tmp_path / "tls", address=address[0])
-    store = {"keystore": str(authority.with_name("store.p12")), "keystore_password": STORE_PASSWORD, "store_type": "PKCS12"}
+    certificate, _ = self_signed(tmp_path, address=address[0])
+    store = {"keystore": str(tmp_path / "store.p12"), "keystore_password": STORE_PASSWORD, "store_type": "PKCS12"}
     with running(1, at=address, client_encryption_options={"enabled": True, "optional": False, **store}) as cluster:
-        cluster.tls = ssl.create_default_context(cafile=str(authority))
+        cluster.tls = ssl.create_default_context(cafile=str(certificate))
         yield cluster
 
 
@@ -44,7 +41,7 @@ def test_agent_and_verify_over_tls(
     assert "CDC_VIEWS_CASSANDRA_TLS right?" in ended(agent.start("--connect-timeout", "5"), 3)
     agent.environment["CDC_VIEWS_CASSANDRA_TLS"] = "verify"
     assert "set CDC_VIEWS_CASSANDRA_TLS_CA to" in ended(agent.start(), 2)
-    agent.environment["CDC_VIEWS_CASSANDRA_TLS_CA"] = str(tmp_path / "tls" / "ca.pem")
+    agent.environment["CDC_VIEWS_CASSANDRA_TLS_CA"] = str(tmp_path / "cert.pem")
     agent.start().wait_until_said("following", within=120)
     Workload(session, 5).run(50)
     mark(session, 1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from helpers.certificates import make_certificates
+from helpers.certificates import self_signed
 from helpers.command_line import CommandLine
 from helpers.mariadb_tables import DDL, TABLES, Workload, project, statements
 from helpers.mariadb_views import differences, landed_twice, raw_location, wait_until_landed
@@ -313,17 +313,6 @@ def test_rows_that_the_log_has_as_a_statement_are_not_passed_over(
     assert differences(mariadb, run) == []
 
 
-@pytest.fixture
-def certificates() -> Iterator[Path]:
-    """A certificate of an authority (this file), and beside it one of a server on the loopback, for anybody to read."""
-    if shutil.which("openssl") is None:
-        pytest.skip("makes its certificates with openssl")
-    with tempfile.TemporaryDirectory(prefix="cdc-views-tls-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        yield make_certificates(folder)
-
-
 def test_xa_transactions_land_when_prepared_and_a_rollback_is_not_passed_over(
     mariadb_producer: Producer, mariadb: MariaDb, run: CommandLine
 ) -> None:
@@ -345,17 +334,21 @@ def test_xa_transactions_land_when_prepared_and_a_rollback_is_not_passed_over(
     assert differences(mariadb, run) == []
 
 
-def test_compressed_events_of_a_server_with_tls_and_no_checksums(certificates: Path, run: CommandLine, tmp_path: Path) -> None:
+def test_compressed_events_of_a_server_with_tls_and_no_checksums(run: CommandLine, tmp_path: Path) -> None:
     settings = {"log-bin-compress": "1", "log-bin-compress-min-len": "10", "binlog-checksum": "NONE"}
-    tls = {f"ssl-{part}": str(certificates.with_name(f"{part}.pem")) for part in ("ca", "cert", "key")}
-    with running(3, **settings, **tls, ssl="1") as server:
+    with tempfile.TemporaryDirectory(prefix="cdc-views-tls-") as name, ExitStack() as stack:
+        certificate, key = self_signed(Path(name))
+        for file in (certificate.parent, certificate, key):
+            file.chmod(0o755)  # the server has an account of its own
+        tls = {"ssl-ca": str(certificate), "ssl-cert": str(certificate), "ssl-key": str(key)}
+        server = stack.enter_context(running(3, **settings, **tls, ssl="1"))
         server.sql(*statements(DDL), f"ALTER USER {USER}@'%' REQUIRE SSL")
         project(tmp_path)
         producer = Producer(tmp_path, server.environment, ["mariadb"])
         assert "MariaDB refuses this user" in ended(producer.start(), 2)
         producer.environment["CDC_VIEWS_MARIADB_TLS"] = "verify"
         assert "set CDC_VIEWS_MARIADB_TLS_CA" in ended(producer.start(), 2)
-        producer.environment["CDC_VIEWS_MARIADB_TLS_CA"] = str(certificates)
+        producer.environment["CDC_VIEWS_MARIADB_TLS_CA"] = str(certificate)
         producer.start().wait_until_said(FOLLOWING)
         Workload(server, seed=SEED).run(300)
         wait_until_landed(server)

@@ -41,7 +41,10 @@ _ORDINALS = 1 << 32
 _OPS = ("c", "u", "r", DELETE, TRUNCATE)
 _EVENT, _OLD, _KEY = "_event", "_old", "_key"
 _OBJECTS = ("source", "before", "after", "transaction")
-ORDERED = "_log_position orders a row's changes (S2, S3); some tests stand twice, as engines may compute before they filter"
+ORDERED = (
+    "_log_position orders a row's changes: a place in the log · 2^32, and one within it (S2, S3); some tests stand twice, as "
+    "engines may compute before they filter"
+)
 _FALSE = ("false", "")
 _OF_NOTICES = ("ts_ms", "source")
 _NO_EVENT = "a message is no change event of Debezium: set `raw: {reading: copy}`"

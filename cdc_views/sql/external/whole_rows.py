@@ -47,7 +47,7 @@ DELETE, TRUNCATE = "d", "t"
 _MARKED = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON, Kind.BLOB, Kind.DECIMAL})
 """Kinds of values that PostgreSQL may store out of line; Debezium does not send them if they stay (rule S4)."""
 _TEXTS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
-_GUESSED = "{} counts ms if below 10^14 or one of a few known limits, else µs (S1): `units` of the project file says which"
+_GUESSED = "size tells whether {} counts ms or µs (S1), unless `units` of the project file does"
 _LAST_TRUNCATE = "the last truncate (S6)"
 _MOVES = "an event has no value of key column {name}, or moves its row to another key: set `raw: {{reading: copy}}`"
 
