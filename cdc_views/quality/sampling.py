@@ -240,10 +240,9 @@ MOST_FACTS = 250_000
 
 @dataclass(frozen=True, slots=True)
 class SampledRaw:
-    """The sample's facts in raw, and truncates; `looked_at` raw facts were read, `is_whole`: all."""
+    """The sample's facts in raw, and truncates; `is_whole`: all of raw was read for them."""
 
     facts: list[Fact]
-    looked_at: int
     is_whole: bool
 
 
@@ -251,23 +250,22 @@ _Group = tuple[str, range]
 """A row group: its file, and its row numbers."""
 
 
-def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
-    """Return the sample's facts in raw; `seed` draws what to read, which always includes the newest file."""
+def landed(sample: Sample, *, seed: int, most: int | None = MOST_FACTS) -> SampledRaw:
+    """Return the sample's facts in raw: in `most` of its facts (None: all), which `seed` draws, always with the newest file."""
     raw = sample.sources.raw
     snapshot = snapshot_of(raw, version=sample.sources.raw_version)
     groups: list[_Group] = []
     looked_at = 0
-    for group in _drawn(snapshot, Random(seed)):
-        if looked_at >= most:
+    for group in () if most is None else _drawn(snapshot, Random(seed)):
+        if most is not None and looked_at >= most:
             facts = []
             for file in dict.fromkeys(file for file, _ in groups):
                 ranges = [rows for its_file, rows in groups if its_file == file]
                 facts += facts_from(sample, from_row_groups(file, ranges, pq.read_schema(arrow_source(file)), raw))
-            return SampledRaw(facts, looked_at, is_whole=False)
+            return SampledRaw(facts, is_whole=False)
         groups.append(group)
         looked_at += len(group[1])
-    rows = looked_at if snapshot.arrow is None else snapshot.arrow.num_rows
-    return SampledRaw(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), rows, is_whole=True)
+    return SampledRaw(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), is_whole=True)
 
 
 def _drawn(snapshot: Snapshot, random: Random) -> Iterator[_Group]:
@@ -307,10 +305,18 @@ class Recomputed:
 
 
 def recomputed(
-    sources: Sources, *, size: int, seed: int, as_of: int, without: frozenset[Identity] = frozenset(), most: int = MOST_FACTS
+    sources: Sources,
+    *,
+    size: int,
+    seed: int,
+    as_of: int,
+    without: frozenset[Identity] = frozenset(),
+    most: int | None = MOST_FACTS,
 ) -> Recomputed:
-    """Draw at most `size` partitions, none of `without`, and let the oracle compute rows from their facts. If raw is read only in
-    part, because it has more facts than `most`, the state's facts replace the rest, since compacting is closed (M1).
+    """Draw at most `size` partitions, none of `without`, and let the oracle compute rows from their facts.
+
+    If raw is read only in part, because it has more facts than `most` (None: whatever it has), the state's facts replace the rest,
+    since compacting is closed (M1).
     """
     sample = draw(sources, size=size, seed=seed)
     sample = replace(sample, identities=sample.identities - without)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -208,7 +207,7 @@ def _landed(run: _Run) -> Iterator[Check]:
 
 def _read(run: _Run, sources: Sources | None) -> Iterator[Check]:
     """Yield the counts, and the sample, which is read from files while the engine counts."""
-    why = _DROPPED if _lacks_events(run) else ""
+    why = _DROPPED if _lacks_events(run) else _why_too_large(run)
     facts = sources or Sources(run.raw, TableLog.open(run.raw.location).version, is_raw=True)
     wanted, unreadable = _conditions(run.table)
     with ThreadPoolExecutor(1, "sample") as beside:
@@ -261,9 +260,16 @@ def _lacks_events(run: _Run) -> bool:
     return dropped_through(run.raw.location) is not None or (run.state is not None and run.state.is_sole)
 
 
+def _why_too_large(run: _Run) -> str:
+    """Why all of raw is not read on this machine, as a sample without a state has to; empty if it may be."""
+    if run.state is not None or sum(file.size for file in TableLog.open(run.raw.location).files) < run.tasks.least_bytes:
+        return ""
+    return "there is no state, and all of raw is too much for this machine; run `cdc-views materialize`, and a part is enough"
+
+
 def _recomputed(run: _Run, sources: Sources) -> Recomputed:
     if run.state is None:
-        return recomputed(sources, size=run.size, seed=run.seed, as_of=run.as_of, most=sys.maxsize)
+        return recomputed(sources, size=run.size, seed=run.seed, as_of=run.as_of, most=None)
     purged = frozenset(purged_through(run.raw.relation, run.state))
     return recomputed(sources, size=run.size, seed=run.seed, as_of=run.as_of, without=purged)
 

@@ -14,8 +14,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from helpers.command_line import CommandLine, table, write_project
 
+from cdc_views.landing.spreading import Tasks, in_this_process
 from cdc_views.plan import order
 from cdc_views.plan.expr import TRUE
+from cdc_views.quality import validating
 
 CQL = "CREATE TABLE shop.orders (id int PRIMARY KEY, state text, note text);\n"
 SECRET = "a value that nobody is to read"
@@ -162,3 +164,13 @@ def test_nothing_landed_is_told(run: CommandLine, tmp_path: Path) -> None:
     answer = run("validate", "--no-docs")
     assert answer.code == 2
     assert "land" in answer.err
+
+
+def test_without_a_state_a_sample_of_much_raw_is_not_read_on_this_machine(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validating, "HERE", Tasks(in_this_process, 1))
+    answer = run("validate", "--no-docs", "--format", "jsonl")
+    (found,) = (row for row in map(json.loads, answer.out.splitlines()) if row["check"] == "sample_equals_oracle")
+    assert (answer.code, found["status"]) == (0, "skipped")
+    assert "run `cdc-views materialize`" in found["result"]
