@@ -315,8 +315,8 @@ def recomputed(
 ) -> Recomputed:
     """Draw at most `size` partitions, none of `without`, and let the oracle compute rows from their facts.
 
-    If raw is read only in part, because it has more facts than `most` (None: whatever it has), the state's facts replace the rest,
-    since compacting is closed (M1).
+    If raw is read only in part, because it has more facts than `most` (None: it is read whole), the state's facts replace the
+    rest, since compacting is closed (M1).
     """
     sample = draw(sources, size=size, seed=seed)
     sample = replace(sample, identities=sample.identities - without)

@@ -166,9 +166,7 @@ def test_nothing_landed_is_told(run: CommandLine, tmp_path: Path) -> None:
     assert "land" in answer.err
 
 
-def test_without_a_state_a_sample_of_much_raw_is_not_read_on_this_machine(
-    run: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_state_much_raw_is_not_read_on_this_machine(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validating, "HERE", Tasks(in_this_process, 1))
     answer = run("validate", "--no-docs", "--format", "jsonl")
     (found,) = (row for row in map(json.loads, answer.out.splitlines()) if row["check"] == "sample_equals_oracle")
