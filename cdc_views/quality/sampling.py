@@ -240,9 +240,10 @@ MOST_FACTS = 250_000
 
 @dataclass(frozen=True, slots=True)
 class SampledRaw:
-    """The sample's facts in raw, and truncates; `is_whole`: all of raw was read for them."""
+    """The sample's facts in raw, and truncates; `looked_at` raw facts were counted, `is_whole`: all of raw was read for them."""
 
     facts: list[Fact]
+    looked_at: int
     is_whole: bool
 
 
@@ -262,10 +263,10 @@ def landed(sample: Sample, *, seed: int, most: int | None = MOST_FACTS) -> Sampl
             for file in dict.fromkeys(file for file, _ in groups):
                 ranges = [rows for its_file, rows in groups if its_file == file]
                 facts += facts_from(sample, from_row_groups(file, ranges, pq.read_schema(arrow_source(file)), raw))
-            return SampledRaw(facts, is_whole=False)
+            return SampledRaw(facts, looked_at, is_whole=False)
         groups.append(group)
         looked_at += len(group[1])
-    return SampledRaw(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), is_whole=True)
+    return SampledRaw(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), looked_at, is_whole=True)
 
 
 def _drawn(snapshot: Snapshot, random: Random) -> Iterator[_Group]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -12,6 +12,7 @@ from cdc_views.model.style import Style
 from cdc_views.plan.build import Ask, of_raw, output_names, planned
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Parts, Source
+from cdc_views.plan.reduction import WholeEvents
 from cdc_views.plan.rewrites import note_on, prune
 from cdc_views.plan.state_and_tail import RAW, STATE, StateAndTail, over_both
 from cdc_views.sql.dialects import Dialect, dialect
@@ -75,15 +76,16 @@ def generate(
     split: Parts | None = None,
     state: StateSql | None = None,
     events: Node | None = None,
+    whole: WholeEvents | None = None,
     style: Style = Style.PLAIN,
 ) -> str:
     """Return the CREATE VIEW statement of a merged view, with a header that explains it.
 
-    `stand_in` is a name for the raw table that nobody knows to be right; `note` is a further line of the header; `tables` and
-    `split` belong to a state (`Ask.split`), of which they name files.
-    `state` is one that the view reads by its name, beside what landed since. `events` is the plan over the events of
-    an external table, `table`. With style `macros`, the statements of the definitions in the view's schema stand before the
-    view's. Raises `UnsupportedError` for names that the dialect's views cannot hold, and for a dialect without macros.
+    `stand_in` is a name for the raw table that nobody knows to be right; `note` a further line of the header. `tables`, `split`
+    belong to a state, of which they name files; `state` is one that the view reads by its name, beside what landed since.
+    `events` is the plan over the events of an external table, `table`; `whole` what is known of those in the files of `table`.
+    With style `macros`, the statements of the definitions in the view's schema stand before the view's. Raises
+    `UnsupportedError` for names that the dialect's views cannot hold, and for a dialect without macros.
     """
     target, ask = dialect(dialect_name), Ask(relation, split=split)
     macros = target.share(view.schema) if style is Style.MACROS else None
@@ -96,11 +98,18 @@ def generate(
     elif state is not None:
         merged = _over_state(ask, target, strategy, table, state)
     else:
-        merged = _query(ask if split is not None else of_raw(ask), target, strategy, table, tables)
-    query = target.printed(_named(ask, merged, output_names(ask)))
+        merged = _query(_of_files(ask, whole), target, strategy, table, tables)
     notes, layout = ((note,), None) if events is not None else ((note_on(strategy), note), LAYOUT_VERSION)
+    query = target.printed(_named(ask, merged, output_names(ask)))
     created = _created(view, target, query, relation=relation, notes=notes, layout=layout, stand_in=stand_in)
     return created if macros is None else ";\n\n".join([*macros.statements(target).values(), created])
+
+
+def _of_files(ask: Ask, whole: WholeEvents | None) -> Ask:
+    """What a view asks of files: of a state's, or of raw events, of which `whole` is known."""
+    if ask.split is not None:
+        return ask
+    return of_raw(ask) if whole is None else replace(ask, events=whole)
 
 
 def _created(

@@ -102,10 +102,10 @@ def fitted(query: exp.Query, text: Text) -> exp.Query:
 
 
 def _lines(columns: Iterable[exp.Expr], text: Text) -> Iterator[exp.Expr]:
-    """The columns; as many that follow each other as fit a line are one text, if they only name a column or a constant."""
+    """The columns; as many that follow each other as fit a line are one text, if they compute nothing."""
     names: list[str] = []
     for column in columns:
-        name = text(column) if isinstance(column.unalias(), (exp.Column, exp.Null, exp.Boolean)) else ""
+        name = text(column) if _is_plain(column.unalias()) else ""
         if not name or _has_break(name):
             yield from _joined(names)
             names = []
@@ -116,6 +116,13 @@ def _lines(columns: Iterable[exp.Expr], text: Text) -> Iterator[exp.Expr]:
             names = []
         names.append(name)
     yield from _joined(names)
+
+
+def _is_plain(value: exp.Expr) -> bool:
+    """Whether a value computes nothing: a column, a field of one, or a constant."""
+    if isinstance(value, exp.Dot):
+        return _is_plain(value.this)
+    return isinstance(value, (exp.Column, exp.Null, exp.Boolean))
 
 
 def _joined(names: list[str]) -> Iterator[exp.Expr]:

@@ -11,7 +11,7 @@ from cdc_views.plan.order import BYTES, NEGATIVE
 
 _TIES = "of equal times and ranks the larger bytes win (C2)"
 _NEGATIVES = "of equal times and ranks the larger bytes win, and a negative number's are larger (C2)"
-_UNFIT = "a decimal that does not fit its type fails the query; the error shows it"
+_UNFIT = "a decimal that does not fit its type fails the query, and its error shows it"
 _UNHELD = "times that the engine cannot hold are null"
 _TIMES = frozenset({Kind.TIMESTAMP, Kind.DATETIME, Kind.INSTANT, Kind.DATE})
 

@@ -1,8 +1,9 @@
 """`make bench`'s second half: the view of whole rows beside what people write by hand, in turns, on each engine.
 
-Every subject reads the same raw facts, and shows the same columns in the same types. `read` is what `query` runs, `aggregate`
-what `generate` prints. Ratios of medians are to `row_number`, wall and CPU. Answers by hand are equal only where no event leaves
-a column out (rule S4): they lose its older value. `deduplicate` also loses rows that hold a null, by its natural join.
+Every subject reads the same raw facts, and shows the same columns in the same types. `read` is what `query` runs, and views on
+DuckDB, whose files are known; `aggregate` is the text of a view that follows its table. Ratios of medians are to `row_number`,
+wall and CPU. Answers by hand are equal only where no event leaves a column out (rule S4): they lose its older value.
+`deduplicate` also loses rows that hold a null, by its natural join.
 """
 
 from __future__ import annotations

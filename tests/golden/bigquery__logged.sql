@@ -19,7 +19,7 @@ WITH latest_rows AS (
     (SELECT MAX(_each) FROM UNNEST([_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')]) AS _each) AS _cutoff
   FROM latest_rows
 )
-/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1); a decimal that does not fit its type fails the query; the error shows it */
+/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1); a decimal that does not fit its type fails the query, and its error shows it */
 SELECT
   id,
   CASE WHEN _cutoff IS NULL OR state.written > _cutoff THEN state.value END AS state,

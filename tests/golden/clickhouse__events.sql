@@ -21,7 +21,7 @@ WITH events AS (
   FROM events
   GROUP BY id
 )
-/* one row per row of the view: a row exists if its newest event is no deletion (S1); a decimal that does not fit its type fails the query; the error shows it */
+/* one row per row of the view: a row exists if its newest event is no deletion (S1); a decimal that does not fit its type fails the query, and its error shows it */
 SELECT
   id, state,
   CAST(CASE

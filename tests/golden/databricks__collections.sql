@@ -17,11 +17,7 @@ WITH latest_rows AS (
   SELECT id, EXPLODE(lines.cells) AS _element FROM raw_orders WHERE _kind = 'row' AND lines IS NOT NULL
 ), lines_paths AS (
   /* one row per element of a fact: _path_key identifies and orders a row's elements, _path shows them (W4, K1) */
-  SELECT
-    id,
-    _element.key AS _path_key,
-    _element.path AS _path,
-    _element
+  SELECT id, _element.key AS _path_key, _element.path AS _path, _element
   FROM lines_elements
 ), latest_lines_elements AS (
   /* one row per row key and path: the latest cell of each element (C2, W4); of equal times and ranks the larger bytes win, and a negative number's are larger (C2) */

@@ -14,7 +14,7 @@ WITH latest_rows AS (
   WHERE _kind IN ('row', 'partition')
   GROUP BY id
 )
-/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1); a decimal that does not fit its type fails the query; the error shows it */
+/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1); a decimal that does not fit its type fails the query, and its error shows it */
 SELECT
   id,
   CASE WHEN _cutoff IS NULL OR state.written > _cutoff THEN state.value END AS state,

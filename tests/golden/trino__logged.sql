@@ -31,7 +31,7 @@ WITH latest_rows AS (
     ARRAY_MAX(FILTER(ARRAY[_deleted, (SELECT MAX(_deleted.written) FROM raw_orders AS _raw WHERE _kind = 'table')], _each -> _each IS NOT NULL)) AS _cutoff
   FROM latest_rows
 )
-/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1); a decimal that does not fit its type fails the query; the error shows it */
+/* one row per row of the view: a row exists if its last write is newer than _cutoff (S1); older cells become null (D1); a decimal that does not fit its type fails the query, and its error shows it */
 SELECT
   id,
   CASE WHEN _cutoff IS NULL OR state[1] > _cutoff THEN state[3] END AS state,

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pytest
 from helpers.histories import LATE_LANDING, NOW, Histories, histories
 from helpers.reading import CASES, SEED, assert_same, land, read_rows
 from helpers.schemas import LOGGED
 from helpers.timeline import written_by
 
-from cdc_views.engines.base import Engine, Read, Sources, ask_of
-from cdc_views.engines.duckdb.engine import DuckDbEngine
+from cdc_views.engines.base import Engine, Read, Sources, ViewDefinition, ask_of
+from cdc_views.engines.duckdb.engine import DuckDbEngine, view_statement
+from cdc_views.engines.duckdb.tables import tables_of
 from cdc_views.engines.footers import Told, told_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.formats.base import order_key
-from cdc_views.plan.build import planned
+from cdc_views.plan.build import Ask, of_raw, planned
 from cdc_views.plan.expr import Field, Newest
 from cdc_views.plan.nodes import Aggregate, Node, in_order
-from cdc_views.plan.parts import FileSet, Part, Parts
+from cdc_views.plan.parts import FileSet, Part, Parts, Source
 from cdc_views.plan.reduction import WholeEvents
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
+from cdc_views.sql import rows_sql
 from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
@@ -85,6 +89,43 @@ def test_duckdb_shows_what_the_oracle_shows(duckdb_engine: DuckDbEngine, trial: 
     check(trial, duckdb_engine, made.early, landed_as_of=LATE_LANDING - 1)
     for limit in (order_key(2, ordinal=1), order_key(2, epoch=1)):
         check(trial, duckdb_engine, written_by(made.facts, limit), written_as_of=limit)
+
+
+def statement_of(raw: RawTable) -> str:
+    return view_statement(ViewDefinition("shop", "logged", raw))
+
+
+def view_rows(statement: str, raw: RawTable) -> list[str]:
+    with duckdb.connect() as connection:
+        connection.execute("SET timezone = 'UTC'; CREATE SCHEMA shop")
+        connection.execute(statement)
+        return sorted(map(repr, connection.sql("SELECT * FROM shop.logged").fetchall()))
+
+
+def followed(raw: RawTable) -> str:
+    """The text of a view that knows nothing of its files, which the engines' tests compare with the oracle."""
+    table = tables_of(raw, None, snapshot_of(raw), for_view=True)[Source.ALL]
+    query = rows_sql(of_raw(Ask(raw.relation)), dialect_name="duckdb", strategy="auto", table=table, clock="")
+    return f"CREATE VIEW shop.logged AS {query}"
+
+
+def test_a_view_on_duckdb_knows_its_files_and_shows_the_same(trial: tuple[Histories, RawTable]) -> None:
+    _, raw = trial
+    text, told = statement_of(raw), told_of(raw.relation, snapshot_of(raw).files)
+    assert told is not None
+    assert text.count("rank IS NOT NULL") == len(told.partial)
+    assert ("_kind = 'table'" in text) == told.has_truncates
+    assert view_rows(text, raw) == view_rows(followed(raw), raw)
+
+
+def test_a_view_on_duckdb_is_another_one_once_an_event_leaves_a_column_out(tmp_path: Path) -> None:
+    made = made_of(Told(set()))
+    raw = land(tmp_path, LOGGED.relation, made.facts)
+    before = statement_of(raw)
+    land(tmp_path, LOGGED.relation, made_of(Told({"r_text"})).facts)
+    after = statement_of(raw)
+    assert ("rank IS NOT NULL" in before, after.count("rank IS NOT NULL")) == (False, 1)
+    assert view_rows(after, raw) == view_rows(followed(raw), raw)
 
 
 @pytest.mark.spark

@@ -33,7 +33,7 @@ from cdc_views.engines.serving import ServingWrite, held_fields
 from cdc_views.engines.snapshot import REGISTERED, Snapshot, snapshot_of
 from cdc_views.errors import EngineError
 from cdc_views.landing.external.table import ExternalTable
-from cdc_views.plan.build import output_names
+from cdc_views.plan.build import Ask, of_raw, output_names
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import lowered
@@ -207,6 +207,9 @@ def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> st
         return _events_statement(view, view.events)
     snapshot = snapshot or pinned(view)
     tables = tables_of(view.raw, view.sources, snapshot, for_view=True)
+    is_of_raw = view.sources is None or view.sources.is_raw
+    # a view over other files is another text, so what these tell holds
+    ask = with_footers(of_raw(Ask(view.raw.relation)), snapshot.files) if is_of_raw else None
     return generate(
         view.raw.relation,
         dialect_name="duckdb",
@@ -216,6 +219,7 @@ def view_statement(view: ViewDefinition, snapshot: Snapshot | None = None) -> st
         note=f"names the files of {_files_of(view, snapshot)}: run `cdc-views apply` after each landing",
         tables=tables,
         split=None if view.sources is None else view.sources.split(),
+        whole=None if ask is None else ask.events,
         style=view.style,
     )
 
