@@ -28,7 +28,7 @@ from cdc_views.errors import TransientError, UsageError
 AWAY = (NoHostAvailable, DriverException, ConnectionException, OSError)
 """The driver's errors for a node that does not answer."""
 _PREFIX = "CDC_VIEWS_CASSANDRA_"
-USER, PASSWORD, TLS = f"{_PREFIX}USER", f"{_PREFIX}PASSWORD", f"{_PREFIX}TLS"
+USER, PASSWORD, TLS = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD", "CDC_VIEWS_CASSANDRA_TLS"
 _TIMEOUT = 10.0
 _OWN_KEYSPACES = {
     "system", "system_auth", "system_cluster_metadata", "system_distributed", "system_metrics", "system_schema", "system_traces",
