@@ -139,7 +139,7 @@ def generate(
         if files is not None:
             return
     texts = [(table, table.sql(dialect, strategy=strategy, style=written)) for table in tables]
-    warn_of_quarantine(*tables)
+    warn_of_quarantine(*tables, views=dialect or tables[0].project.config.engine)
     if out is None:
         print("\n\n".join(text.rstrip("\n") for _, text in texts))
         return
@@ -165,7 +165,7 @@ def plan(asked: Request) -> None:
     """
     tables = asked.tables
     plans = [table.plan() for table in tables]
-    warn_of_quarantine(*tables)
+    warn_of_quarantine(*tables, views=asked.project.config.engine)
     _print_plans(asked, plans)
 
 
@@ -198,8 +198,5 @@ def apply(
             log.warning(f"{table.name}: {done.note}; the tables are registered, and `cdc-views query` reads the rows")
         for name in done.tables:
             log.info(f"{table.name}: {name} is registered")
-        if done.warning:
-            log.warning(f"{table.name}: {done.warning}")
-        else:
-            warn_of_quarantine(table)
+        warn_of_quarantine(table, views=chosen)
     asked.print(_APPLY_COLUMNS, records)

@@ -184,13 +184,14 @@ def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [""])[0]
 
 
-def warn_of_quarantine(*tables: Table) -> None:
-    """Warn of external tables with quarantined rows."""
+def warn_of_quarantine(*tables: Table, views: str = "") -> None:
+    """Warn of external tables with quarantined rows, which queries leave out; `views`: what their views in a dialect do."""
     for table in tables:
         if table.is_external:
+            from cdc_views.operations.generating import reads_table
             from cdc_views.operations.ingest import quarantine_note
 
-            if note := quarantine_note(table):
+            if note := quarantine_note(table, in_place=bool(views) and reads_table(table, views)):
                 log.warning(f"{table.name}: {note}")
 
 

@@ -18,7 +18,6 @@ from cdc_views.engines.warehouses import Estimate
 from cdc_views.errors import CheckFailedError, ConfigError
 from cdc_views.landing import create_raw, exists, open_raw
 from cdc_views.landing.external.table import ExternalTable
-from cdc_views.landing.quarantine import waiting
 from cdc_views.operations.applied import applied_file, followed_by, note_applied, note_followed
 from cdc_views.operations.catalogs import begun, is_registered, register_tables, registered
 from cdc_views.operations.context import TableContext
@@ -61,13 +60,11 @@ class Applied:
         statement: The statement that ran; empty if the view waits for the first landing.
         tables: The names under which the project's catalog has the state and the serving table.
         note: Why there is no view; empty if there is one.
-        warning: Why reads of the view may fail; empty if nothing is known.
     """
 
     statement: str
     tables: tuple[str, ...] = ()
     note: str = ""
-    warning: str = ""
 
 
 class Changed(Flag):
@@ -104,7 +101,7 @@ def _apply_on(engine: Engine, table: TableContext) -> Applied:
         done = _made(engine, direct)
         note_followed(table, None)
         note_applied(table, _planned(table))
-        return replace(_with_tables(done, engine, table), warning=_unreadable(table))
+        return _with_tables(done, engine, table)
     raw = create_raw(table.raw, format_name=table.format.name)
     remember(table)
     definition = definition_on(table, plugin)
@@ -115,17 +112,6 @@ def _apply_on(engine: Engine, table: TableContext) -> Applied:
     note_followed(table, definition.followed)
     note_applied(table, "" if waits else _planned(table))
     return _with_tables(done, engine, table)
-
-
-def _unreadable(table: TableContext) -> str:
-    """What is known of events that a view, which reads them itself, cannot leave out."""
-    count, _ = waiting(table.raw)
-    if not count:
-        return ""
-    return (
-        f"events in quarantine: {count:,} (`cdc-views quarantine list {table.name}`); the view reads the table itself, and fails "
-        "at an event that SQL cannot read; set `raw: {reading: copy}` for a view without them"
-    )
 
 
 def _made(engine: Engine, view: ViewDefinition) -> Applied:

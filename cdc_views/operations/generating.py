@@ -31,7 +31,7 @@ def generate_view(
     if _may_have_landed(table):
         from cdc_views.operations.ingest import adapted
 
-        if direct_definition(table, engine_of(dialect or table.project.config.engine)) is None:
+        if not reads_table(table, dialect or table.project.config.engine):
             adapted(table)
     dialect = dialect or table.project.config.engine
     return view_sql(table, dialect, strategy=strategy_of(table, strategy), style=style_of(style))
@@ -113,6 +113,11 @@ def definition_on(table: TableContext, engine: EnginePlugin | None, *, strategy:
     if engine is not None and engine.views_read_states:
         return replace(view, followed=followed_state(table))
     return replace(view, sources=sources_for(table, Read(table.raw, as_of=0)))
+
+
+def reads_table(table: TableContext, dialect: str) -> bool:
+    """Return whether the view in a dialect reads an external table itself."""
+    return direct_definition(table, engine_of(dialect)) is not None
 
 
 def direct_definition(

@@ -85,8 +85,11 @@ def landed(table: TableContext) -> None:
         raise UsageError(NOTHING_LANDED.format(name=table.name))
 
 
-def quarantine_note(table: TableContext) -> str:
-    """Return a note about quarantined rows of an external table; empty if there are none."""
+def quarantine_note(table: TableContext, *, in_place: bool = False) -> str:
+    """Return a note about quarantined rows of an external table; empty if there are none.
+
+    `in_place`: for a reader of the table itself, which cannot leave them out.
+    """
     if not table.is_external:
         return ""
     if table.project.is_remote:
@@ -97,8 +100,12 @@ def quarantine_note(table: TableContext) -> str:
     if not count:
         return ""
     place, _, reason = first.partition(": ")
-    shown = f"{place}: {without_values(reason, table.schema)}"
-    return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {shown}"
+    told = f"{count:,} rows in quarantine ({quarantine_location(table.raw)})"
+    shown = f"the first is {place}: {without_values(reason, table.schema)}"
+    if not in_place:
+        return f"{told} are not shown; {shown}"
+    reads = "the view reads the table itself, and fails at a row that SQL cannot read"
+    return f"{told}; {reads}; set `raw: {{reading: copy}}` for a view without them; {shown}"
 
 
 def land_files(

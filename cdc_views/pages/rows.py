@@ -15,8 +15,8 @@ from cdc_views.operations.explained import json_object
 from cdc_views.operations.querying import query_table
 from cdc_views.operations.reading import is_sortable
 from cdc_views.pages.texts import MASKED, ShownValue, masked_columns, shown_value
-from cdc_views.plan.expr import columns_used
 from cdc_views.plan.names import view_key
+from cdc_views.plan.walk import columns_used
 from cdc_views.plan.where import parse_where
 
 PAGE = 50

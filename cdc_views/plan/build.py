@@ -10,7 +10,7 @@ from cdc_views.model.schema import Column
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan import names
 from cdc_views.plan.events import are_events, event_rows
-from cdc_views.plan.expr import Expr, Lit, Named, UserSql, col, cols, columns_used
+from cdc_views.plan.expr import Expr, Lit, Named, UserSql, col, cols
 from cdc_views.plan.history import versions
 from cdc_views.plan.newer import rows_by_cell, shows_by_cell
 from cdc_views.plan.nodes import Node, Ordered, Select, noted, together
@@ -30,6 +30,7 @@ from cdc_views.plan.representation import Representation, exact_key, exact_name
 from cdc_views.plan.rewrites import choose, lowered
 from cdc_views.plan.show import Showing, show
 from cdc_views.plan.timeline import Timeline
+from cdc_views.plan.walk import columns_used
 from cdc_views.plan.where import on_partition
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -51,8 +51,8 @@ class Expr:
 
     def children(self) -> Iterator[Expr]:
         """Yield the expressions directly inside this one."""
-        for field in fields(self):
-            yield from expressions_in(getattr(self, field.name))
+        for name in self.__dataclass_fields__:
+            yield from expressions_in(getattr(self, name))
 
     def __getitem__(self, name: str) -> Expr:
         return Field(self, name)
@@ -385,14 +385,3 @@ def maxima(*names: str) -> Named:
 def lists(*names: str) -> Named:
     """Return the values of each column in a group, without nulls, under its name."""
     return tuple((name, Agg(Fold.COLLECT, col(name), not_null(col(name)))) for name in names)
-
-
-def columns_used(expression: Expr) -> frozenset[Col]:
-    """Return every column that the expression reads."""
-    if isinstance(expression, Col):
-        return frozenset([expression])
-    if isinstance(expression, UserSql):
-        from sqlglot import exp
-
-        return frozenset(Col(c.name) for c in expression.tree.find_all(exp.Column))
-    return frozenset(c for child in expression.children() for c in columns_used(child))

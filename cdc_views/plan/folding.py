@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 
 from cdc_views.model.types import Scalar, is_reshaped
-from cdc_views.plan.expr import AnyOver, Call, Case, Col, Expr, Field, Friendly, Lit, Over, RowNumber, UserSql, both, columns_used
+from cdc_views.plan.expr import Call, Case, Col, Expr, Field, Friendly, Lit, both
 from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Scan, Select, in_order, noted, rebuilt
+from cdc_views.plan.walk import columns_used, has_user_sql, has_window
 
 _MOST_STEPS = 6
 """An expression with fewer steps costs less to compute again than the columns that Spark would read to keep it."""
@@ -76,7 +77,7 @@ def _written_once(upper: Node) -> Node:
         return upper
     lower = upper.source
     values, used = dict(lower.columns), Counter(name for part in upper.expressions() for name in _uses(part))
-    if any(map(_has_user_sql, upper.expressions())) or any(map(has_window, values.values())):
+    if any(map(has_user_sql, upper.expressions())) or any(map(has_window, values.values())):
         return upper
     if any(used[name] > 1 and not _is_short(value) for name, value in values.items()):
         return upper
@@ -124,7 +125,7 @@ def _merged(upper: Select) -> Node:
     if not isinstance(lower, (Scan, Select)) or (isinstance(lower, Select) and lower.where is not None):
         return upper
     values = dict(lower.columns)
-    if any(map(_has_user_sql, upper.expressions())):
+    if any(map(has_user_sql, upper.expressions())):
         return upper
     used = {column.name for expression in upper.expressions() for column in columns_used(expression)}
     if any(_steps(values[name]) > _MOST_STEPS for name in used):
@@ -140,16 +141,6 @@ def _over(upper: Select, lower: Scan | Select | Join, values: Mapping[str, Expr]
     if isinstance(one, Join):
         return one
     return replace(one, where=both(one.where, None if upper.where is None else _within(upper.where, values)))
-
-
-def _has_user_sql(expression: Expr) -> bool:
-    """Whether a part of the expression is a user's text, which names columns in its own way."""
-    return isinstance(expression, UserSql) or any(map(_has_user_sql, expression.children()))
-
-
-def has_window(expression: Expr) -> bool:
-    """Return whether a part of the expression reads other rows, which a condition or a group-by above it would change."""
-    return isinstance(expression, (RowNumber, AnyOver, Over)) or any(map(has_window, expression.children()))
 
 
 def _steps(expression: Expr) -> int:

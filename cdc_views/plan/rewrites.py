@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 
 from cdc_views.errors import UnsupportedError, choose_one
 from cdc_views.model.strategy import Strategy
-from cdc_views.plan.expr import Agg, Expr, Fold, RowNumber, Struct, col, cols, columns_used, equal, not_null
+from cdc_views.plan.expr import Agg, Expr, Fold, RowNumber, Struct, col, cols, equal, not_null
 from cdc_views.plan.nodes import (
     Aggregate,
     CellColumn,
@@ -34,6 +34,7 @@ from cdc_views.plan.nodes import (
     rebuilt,
 )
 from cdc_views.plan.order import WRITTEN, precedence_parts
+from cdc_views.plan.walk import columns_used
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
-from cdc_views.plan.expr import Call, Expr, Lit, Moment, Op, both, col, cols, columns_used, either, is_null
+from cdc_views.plan.expr import Call, Expr, Lit, Moment, Op, both, col, cols, either, is_null
 from cdc_views.plan.nodes import Node, Scan, Select, UnionAll, in_order, noted, rebuilt
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.purge import KnownBy, facts_in_time
 from cdc_views.plan.rewrites import lowered
+from cdc_views.plan.walk import columns_used
 from cdc_views.storage.relation import Relation
 
 STATE, RAW = Source.BASE, Source.TAIL

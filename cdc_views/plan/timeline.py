@@ -12,11 +12,12 @@ from dataclasses import dataclass, fields
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
 from cdc_views.plan import names
-from cdc_views.plan.expr import Case, Each, Expr, Gathered, Item, Named, both, col, cols, columns_used, equal, when
+from cdc_views.plan.expr import Case, Each, Expr, Gathered, Item, Named, both, col, cols, equal, when
 from cdc_views.plan.nodes import Explode, Node, Select
 from cdc_views.plan.order import LAST_EXPIRY, RANK, SHIFT, WRITTEN, has_expiry, now_rank
 from cdc_views.plan.reduce import single_cells, stored_keys, with_elements
 from cdc_views.plan.reduction import Reduction
+from cdc_views.plan.walk import columns_used
 from cdc_views.rules.facts import FactKind
 
 _TIMES = "_times"

@@ -15,27 +15,11 @@ from cdc_views.model.severity import Severity
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, Tells, build
 from cdc_views.plan.cell_filter import EVERYTHING, greatest
-from cdc_views.plan.expr import (
-    FALSE,
-    Agg,
-    Call,
-    Expr,
-    Field,
-    Fold,
-    Lit,
-    Named,
-    Op,
-    UserSql,
-    both,
-    col,
-    columns_used,
-    either,
-    is_null,
-    not_null,
-)
+from cdc_views.plan.expr import FALSE, Agg, Call, Expr, Field, Fold, Lit, Named, Op, UserSql, both, col, either, is_null, not_null
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select
 from cdc_views.plan.order import RANK, WRITTEN, has_expiry, is_tombstone
 from cdc_views.plan.parts import Parts, Source
+from cdc_views.plan.walk import columns_used
 from cdc_views.quality.breaking import keys_of_facts, keys_of_rows
 from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.rules.facts import FactKind

@@ -42,7 +42,7 @@ def query_sql(
     target = dialect(dialect_name)
     target.holds_any_field = holds_any_field
     plan = planned(ask, strategy=strategy, joins_fully=target.joins_fully)
-    return target.printed(Renderer(target, table=table, tables=tables).query(plan), is_pretty=is_pretty)
+    return Renderer(target, table=table, tables=tables).sql(plan, is_pretty=is_pretty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,8 @@ def _rows(
     ask: Ask, target: Dialect, strategy: str, table: str, names: tuple[tuple[str, str], ...], *, clock: str, is_pretty: bool
 ) -> str:
     target.clock = clock
-    return target.printed(_named(ask, _query(ask, target, strategy, table), names), is_pretty=is_pretty)
+    query = Renderer(target, table=table).query(planned(ask, strategy=strategy), comments=is_pretty)
+    return target.printed(_named(ask, query, names), is_pretty=is_pretty)
 
 
 def _query(ask: Ask, target: Dialect, strategy: str, table: str, tables: Mapping[Source, str] | None = None) -> exp.Select:

@@ -8,6 +8,7 @@ from cdc_views.model.types import Kind, Scalar
 from cdc_views.plan.expr import Agg, Expr, Fold, Friendly, Struct
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.order import BYTES, NEGATIVE
+from cdc_views.plan.walk import parts_of
 
 _TIES = "of equal times and ranks the larger bytes win (C2)"
 _NEGATIVES = "of equal times and ranks the larger bytes win, and a negative number's are larger (C2)"
@@ -24,13 +25,6 @@ def remarks(node: Node) -> tuple[str, ...]:
         for remark in (_NEGATIVES, _TIES, _UNFIT, _UNHELD)
         if remark in found and not (remark == _TIES and _NEGATIVES in found)
     )
-
-
-def parts_of(expression: Expr) -> Iterator[Expr]:
-    """Yield an expression and all within it."""
-    yield expression
-    for child in expression.children():
-        yield from parts_of(child)
 
 
 def _of(part: Expr) -> Iterator[str]:

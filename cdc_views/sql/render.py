@@ -13,9 +13,10 @@ from cdc_views.plan.expr import Col, Expr, Lit, Named
 from cdc_views.plan.folding import readable
 from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, OneValue, Ordered, Scan, Select, UnionAll, in_order
 from cdc_views.plan.parts import Source
+from cdc_views.plan.walk import parts_of
 from cdc_views.sql.dialects.base import Dialect
 from cdc_views.sql.dialects.writing import Sql, identifier, number
-from cdc_views.sql.remarks import parts_of, remarks
+from cdc_views.sql.remarks import remarks
 
 
 class Renderer:
@@ -32,8 +33,8 @@ class Renderer:
         self._computes_once, self._inlined = computes_once, set[int]()
         self._names: dict[int, str] = {}
 
-    def query(self, root: Node) -> exp.Select:
-        """Return `WITH … SELECT …` of the plan's output columns."""
+    def query(self, root: Node, *, comments: bool = True) -> exp.Select:
+        """Return `WITH … SELECT …` of the plan's output columns; `comments` say what each step is for."""
         root = readable(root, nests_aggregates=self.dialect.greatest_skips_null)
         nodes = in_order(root)
         names = self._names = step_names(nodes, longest=self.dialect.max_name_bytes)
@@ -42,6 +43,8 @@ class Renderer:
         self.dialect.subquery = self._subquery
         self._inlined = {id(node) for node in nodes if self._is_inlined(node, nodes)}
         bodies = {id(node): self._body(node, names) for node in nodes if id(node) not in self._inlined}
+        if comments:
+            _commented(nodes, bodies)
         query = _as_select(root, bodies[id(root)])
         held = _read_by_several([*within, *nodes]) if self._computes_once else set()
         for node in nodes[:-1]:
@@ -53,7 +56,7 @@ class Renderer:
 
     def sql(self, root: Node, *, is_pretty: bool = False) -> str:
         """Return the query's text: on one line for an engine, or aligned and with comments, which takes as long again."""
-        return self.dialect.printed(self.query(root), is_pretty=is_pretty)
+        return self.dialect.printed(self.query(root, comments=is_pretty), is_pretty=is_pretty)
 
     def _body(self, node: Node, names: dict[int, str]) -> exp.Query:
         visit: Callable[[Node, dict[int, str]], exp.Query] | None = getattr(self, f"_{type(node).__name__.lower()}", None)
@@ -62,11 +65,7 @@ class Renderer:
                 f"the SQL renderer has no way to write {type(node).__name__}", remedy="lower the plan with a strategy first"
             )
         self.dialect.node = node
-        body = first = visit(node, names)
-        while isinstance(first, exp.Union):
-            first = first.this
-        first.add_comments([f" {node.comment(*remarks(node))}"])
-        return body
+        return visit(node, names)
 
     def _is_inlined(self, node: Node, nodes: list[Node]) -> bool:
         """Whether one step that computes columns reads the scan, which computes nothing: it then reads the table itself."""
@@ -176,6 +175,16 @@ class Renderer:
             query = query.order_by(key, copy=False)
         query = query.limit(number(node.limit), copy=False) if node.limit is not None else query
         return query.offset(number(node.offset), copy=False) if node.offset else query
+
+
+def _commented(nodes: list[Node], bodies: Mapping[int, exp.Query]) -> None:
+    """Write above each step what it is for."""
+    for node in nodes:
+        first = bodies.get(id(node))
+        while isinstance(first, exp.Union):
+            first = first.this
+        if first is not None:
+            first.add_comments([f" {node.comment(*remarks(node))}"])
 
 
 def _as_select(node: Node, query: exp.Query) -> exp.Select:

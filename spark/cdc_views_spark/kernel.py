@@ -28,9 +28,9 @@ from cdc_views.errors import EngineError
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan import names
 from cdc_views.plan.build import planned
-from cdc_views.plan.expr import columns_used
 from cdc_views.plan.nodes import Node, Ordered, Scan, in_order
 from cdc_views.plan.parts import Part, Source
+from cdc_views.plan.walk import columns_used
 from cdc_views.rules.facts import FactKind
 from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer

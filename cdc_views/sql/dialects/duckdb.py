@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
-from cdc_views.plan.folding import has_window
 from cdc_views.plan.nodes import Aggregate, Node, Ordered, Scan, Select, UnionAll
+from cdc_views.plan.walk import has_window
 from cdc_views.sql.dialects.documents import DuckDbDocuments
 from cdc_views.sql.dialects.macros import MacroForm
 from cdc_views.sql.dialects.times import DAYS_LIMIT, YEARS, in_range, time_text, within
