@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -93,10 +94,13 @@ def test_a_publication_that_came_after_the_log_is_told(environment: Postgres) ->
     stream.close()
 
 
-class Standby:
-    """A connection to a server that is in recovery."""
+@dataclass
+class Saying:
+    """A connection to a server that says this of itself."""
 
-    description = True
+    version: int
+    is_standby: bool
+    description: bool = True
 
     def cursor(self) -> Any:
         return self
@@ -111,12 +115,19 @@ class Standby:
         return None
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        return [(170_005, "logical", True)]
+        return [(self.version, "logical", self.is_standby)]
 
 
 def test_a_standby_is_refused_by_name() -> None:
     with pytest.raises(StandbyError, match=r"is a standby .*recovery is in progress.*PGTARGETSESSIONATTRS=primary"):
-        check_logical(Standby())
+        check_logical(Saying(170_005, is_standby=True))
+
+
+def test_a_slot_that_fails_over_needs_a_server_that_has_such() -> None:
+    check_logical(Saying(160_009, is_standby=False))
+    check_logical(Saying(170_005, is_standby=False), fails_over=True)
+    with pytest.raises(UsageError, match=r"--slot-failover: PostgreSQL 16 has no such slots; 17 or newer was expected"):
+        check_logical(Saying(160_009, is_standby=False), fails_over=True)
 
 
 def test_a_server_that_goes_away_is_waited_for() -> None:

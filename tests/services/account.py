@@ -43,7 +43,8 @@ class Account:
         """Make a folder, and what is in it, this account's own."""
         folder.chmod(0o700)
         if self.number is not None:
-            os.chown(folder, self.number, -1)
+            for place in (folder, *folder.rglob("*")):
+                os.chown(place, self.number, -1, follow_symlinks=False)
 
     def reachable(self, folder: Path, *, copy_to: Path) -> Path:
         """Return a folder of programs that this account can read: itself, or a copy."""

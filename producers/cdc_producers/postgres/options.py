@@ -33,6 +33,9 @@ class PostgresOptions:
         "--publication", "cdc_views", "NAME", computed=lambda _, given: given["slot"],
         help="Publication; default: named as the slot.",
     )  # fmt: skip
+    slot_fails_over: bool = switch(
+        "--slot-failover", help="Have standbys keep a copy of the slot, so that it outlives a failover (PostgreSQL 17)."
+    )
     skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
     snapshots_again: bool = switch(
         "--snapshot-again", help="Empty the views and read the tables anew: after a lost slot. Give it once.", is_of_one_run=True

@@ -25,6 +25,7 @@ class Slot:
     """A slot: its position (`confirmed`), the log that the server keeps for it (`held_bytes`) and the log's end (`written`).
 
     `safe_bytes` is how much more log may come before the slot is lost (`max_slot_wal_keep_size`); None: no limit.
+    `fails_over`: standbys keep a copy of it.
     """
 
     confirmed: int
@@ -33,6 +34,7 @@ class Slot:
     is_lost: bool
     safe_bytes: int | None
     active_process: int | None
+    fails_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,10 @@ class StandbyError(UsageError):
 _SLOT = """
 SELECT plugin, slot_type, database = current_database(), confirmed_flush_lsn::text, wal_status, safe_wal_size, active_pid,
        coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint,
-       pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint
-FROM pg_replication_slots WHERE slot_name = %s"""
+       pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, coalesce((to_jsonb(slots)->>'failover')::boolean, false)
+FROM pg_replication_slots AS slots WHERE slot_name = %s"""
+"""Before PostgreSQL 17 the view has no column `failover`."""
+_FAILS_OVER_FROM = 170_000
 
 
 def find_slot(connection: Any, name: str) -> Slot | None:
@@ -59,14 +63,15 @@ def find_slot(connection: Any, name: str) -> Slot | None:
     found = rows(connection, _SLOT, (name,), doing="looking for the slot")
     if not found:
         return None
-    plugin, kind, is_here, confirmed, status, safe, process, held, written = found[0]
+    plugin, kind, is_here, confirmed, status, safe, process, held, written, fails_over = found[0]
     if (plugin, kind, is_here) != ("pgoutput", "logical", True):
         raise UsageError(
             f"slot {name} is of plugin {plugin or kind} or of another database, where pgoutput on this one was expected; "
             "name another with --slot"
         )
     is_lost = status == "lost" or confirmed is None
-    return Slot(lsn_number(confirmed or "0/0"), int(held), int(written), is_lost, None if safe is None else int(safe), process)
+    limit = None if safe is None else int(safe)
+    return Slot(lsn_number(confirmed or "0/0"), int(held), int(written), is_lost, limit, process, fails_over)
 
 
 def check_alive(slot: Slot, name: str) -> None:
@@ -81,12 +86,14 @@ def check_alive(slot: Slot, name: str) -> None:
         raise TransientError(f"slot {name} is read by process {slot.active_process} of the server; is another producer running?")
 
 
-def check_logical(connection: Any) -> None:
-    """Refuse a server that is too old, is a standby, or does not write a logical log."""
+def check_logical(connection: Any, *, fails_over: bool = False) -> None:
+    """Refuse a server that is too old (also for slots that fail over), is a standby, or does not write a logical log."""
     asked = "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery()"
     ((version, level, is_standby),) = rows(connection, asked, doing="asking its version")
     if version < 140_000:
         raise UsageError(f"PostgreSQL {version // 10_000} is too old; 14 or newer was expected")
+    if fails_over and version < _FAILS_OVER_FROM:
+        raise UsageError(f"--slot-failover: PostgreSQL {version // 10_000} has no such slots; 17 or newer was expected")
     if level != "logical":
         raise UsageError(f"wal_level is {level}; set wal_level = logical in postgresql.conf and restart the server")
     if is_standby:
@@ -97,16 +104,25 @@ def check_logical(connection: Any) -> None:
 
 
 @contextmanager
-def exported_snapshot(slot: str, *, is_temporary: bool) -> Iterator[ExportedSnapshot]:
-    """Create a slot and hold the snapshot that it begins with; a temporary slot is dropped afterwards.
+def exported_snapshot(slot: str, *, is_temporary: bool, fails_over: bool = False) -> Iterator[ExportedSnapshot]:
+    """Create a slot and hold the snapshot that it begins with; a temporary slot is dropped afterwards, and never fails over.
 
     Creating a slot waits for all running transactions: none of them can be half in the snapshot.
     """
     with closing(connect(is_replication=True)) as connection:
         kind = "TEMPORARY LOGICAL" if is_temporary else "LOGICAL"
-        text = f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind} pgoutput EXPORT_SNAPSHOT"
+        # before PostgreSQL 15, only this form; from 17 on, only the other one says FAILOVER
+        how = "(SNAPSHOT 'export', FAILOVER true)" if fails_over and not is_temporary else "EXPORT_SNAPSHOT"
+        text = f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind} pgoutput {how}"
         ((_, lsn, name, _),) = rows(connection, text, doing=f"creating slot {slot}")
         yield ExportedSnapshot(name, lsn_number(lsn))
+
+
+def fail_over(slot: str) -> None:
+    """Have standbys keep a copy of a slot, which nobody may read now."""
+    with closing(connect(is_replication=True)) as connection:
+        text = f"ALTER_REPLICATION_SLOT {identifier(slot)} (FAILOVER true)"
+        rows(connection, text, doing=f"changing slot {slot}")
 
 
 @dataclass

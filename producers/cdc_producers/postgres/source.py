@@ -17,7 +17,16 @@ from cdc_producers.postgres.events import PostgresTransactions
 from cdc_producers.postgres.marks import Marking, Marks, Reached
 from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.shapes import Shapes
-from cdc_producers.postgres.slots import Slot, SlotWatcher, StandbyError, check_alive, check_logical, exported_snapshot, find_slot
+from cdc_producers.postgres.slots import (
+    Slot,
+    SlotWatcher,
+    StandbyError,
+    check_alive,
+    check_logical,
+    exported_snapshot,
+    fail_over,
+    find_slot,
+)
 from cdc_producers.postgres.snapshots import PostgresSnapshots, reread
 from cdc_producers.postgres.stream import NoPublicationError, Progress, SlotStream
 from cdc_producers.postgres.tables import Tables
@@ -68,7 +77,7 @@ class PostgresSource(Source):
 
     def _prepare(self, connection: Any) -> None:
         try:
-            check_logical(connection)
+            check_logical(connection, fails_over=self.options.slot_fails_over)
         except StandbyError as error:
             if not self._has_followed:
                 raise
@@ -88,6 +97,9 @@ class PostgresSource(Source):
         """
         slot = self._free_slot(connection, stop)
         self._check(slot, connection)
+        fails_over = self.options.slot_fails_over
+        if fails_over and slot is not None and not slot.fails_over:
+            fail_over(self.options.slot)
         wanted = self._tables.wanted()
         if slot is None:
             self._marks.begin()
@@ -97,7 +109,7 @@ class PostgresSource(Source):
             self._tables.note(connection, emit)
             return
         name = self.options.slot if slot is None else f"{self.options.slot[:40]}_snapshot_{time.time_ns() % 10**9}"
-        with exported_snapshot(name, is_temporary=slot is not None) as snapshot:
+        with exported_snapshot(name, is_temporary=slot is not None, fails_over=fails_over) as snapshot:
             self._confirmed = snapshot.lsn if slot is None else slot.confirmed
             for table, reading in wanted.items():
                 if reading.empties:
