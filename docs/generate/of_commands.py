@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 import typer
@@ -17,14 +19,28 @@ from cdc_views.cli.groups import summary_of
 def commands_page() -> str:
     """Every command with its arguments, options and defaults, in the order of `cdc-views --help`."""
     root = typer.main.get_command(app)
-    found = list(_commands(root, ()))
+    task = partial(_task, root)
+    listed = list(_commands(root, ()))
+    tasks = list(dict.fromkeys(map(task, listed)))
+    found = sorted(listed, key=lambda one: tasks.index(task(one)))
     intro = (
         "Options follow the command. Standard output carries only the result; progress and notes go to standard error.\n"
         "What each exit code means: [errors](errors.md).\n"
     )
-    links = "".join(f"- [`{' '.join(path)}`](#{'-'.join(path)}): {summary_of(command)}\n" for path, command in found)
+    links = "\n".join(f"**{name}**\n\n{''.join(map(_link, of_task))}" for name, of_task in groupby(found, task))
     own = "## Without a command\n\n" + _options(root.params)
     return page("Commands", intro, links, own, *(_section(path, command) for path, command in found))
+
+
+def _task(root: Any, found: tuple[tuple[str, ...], Any]) -> str:
+    """The heading of `--help` under which a command stands."""
+    (name, *_), _ = found
+    return str(root.get_command(None, name).rich_help_panel)
+
+
+def _link(found: tuple[tuple[str, ...], Any]) -> str:
+    path, command = found
+    return f"- [`{' '.join(path)}`](#{'-'.join(path)}): {summary_of(command)}\n"
 
 
 def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
