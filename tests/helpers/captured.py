@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cdc_producers.postgres.events import PostgresTransactions
-from cdc_producers.postgres.pgoutput import Message, PgOutputReader
+from cdc_producers.postgres.messages import Message
+from cdc_producers.postgres.pgoutput import PgOutputReader
 from cdc_producers.postgres.values import TypeFacts
 from cdc_producers.source import Emitted
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from cdc_producers.postgres import events
-from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Insert, PgOutputReader, Relation, Truncate, Update
+from cdc_producers.postgres.messages import UNCHANGED, Begin, Commit, Delete, Insert, Relation, Truncate, Update
+from cdc_producers.postgres.pgoutput import PgOutputReader
 from cdc_producers.source import Emitted
 from helpers.captured import DATA, Said, Target, emitted, handed_on, messages, payloads
 

@@ -121,7 +121,7 @@ def test_log_that_piles_up_and_a_slot_near_its_end_are_told_once() -> None:
         ({"skips_snapshot": True, "snapshots_again": True}, "exclude each other"),
         ({"heartbeat_seconds": 0}, "--heartbeat"),
         ({"echo_seconds": 0}, "--echo"),
-        ({"plugin": "wal2json"}, "--plugin wal2json: this producer reads pgoutput"),
+        ({"plugin": "decoderbufs"}, "--plugin decoderbufs: this producer reads pgoutput and wal2json"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:

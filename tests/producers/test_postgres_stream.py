@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from cdc_producers.postgres.connections import connect, lsn_number
 from cdc_producers.postgres.marks import Reached
-from cdc_producers.postgres.pgoutput import Commit, Message
+from cdc_producers.postgres.messages import Commit, Message
+from cdc_producers.postgres.pgoutput import PgOutputReader
 from cdc_producers.postgres.slots import SlotWatcher, check_alive, find_slot
 from cdc_producers.postgres.stream import Progress, SlotStream
 from helpers.captured import Said
@@ -36,7 +37,7 @@ def server(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Postgres:
 
 @pytest.fixture
 def stream(server: Postgres) -> Iterator[SlotStream]:
-    made = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=Progress())
+    made = SlotStream(SLOT, PgOutputReader(["ours"]), heartbeat_seconds=0.05, progress=Progress())
     yield made
     made.close()
 
@@ -123,7 +124,7 @@ def test_a_connection_that_comes_after_one_that_broke_confirms_no_more(server: P
     with pytest.raises(TransientError):
         idle(stream, 5)
     eventually(lambda: server.sql("SELECT active FROM pg_replication_slots") == [(False,)], within=5)
-    again = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=stream.progress)
+    again = SlotStream(SLOT, PgOutputReader(["ours"]), heartbeat_seconds=0.05, progress=stream.progress)
     assert commits(read(again, until=ended)) == [waiting]
     idle(again)
     assert before <= confirmed(server) <= waiting.lsn
@@ -135,12 +136,12 @@ def test_a_slot_that_somebody_reads_is_waited_for(server: Postgres, stream: Slot
     with pytest.raises(TransientError, match="is another producer running"):
         check_alive(slot, SLOT)
     with pytest.raises(TransientError, match="is active for PID"):
-        SlotStream(SLOT, ["ours"], heartbeat_seconds=1, progress=Progress())
+        SlotStream(SLOT, PgOutputReader(["ours"]), heartbeat_seconds=1, progress=Progress())
 
 
 def test_lag_counts_from_the_last_echo_that_came_through_the_log(server: Postgres) -> None:
     watch = SlotWatcher(SLOT, Said(), echo_seconds=0.05)
-    made = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=Progress(), reads_echoes=True)
+    made = SlotStream(SLOT, PgOutputReader(["ours"]), heartbeat_seconds=0.05, progress=Progress(), reads_echoes=True)
     try:
         begun = time.time()
         server.sql("SELECT pg_logical_emit_message(false, 'somebody', '99')")
@@ -153,7 +154,7 @@ def test_lag_counts_from_the_last_echo_that_came_through_the_log(server: Postgre
         assert made.heard <= stopped
     finally:
         made.close()
-    plain = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=Progress())
+    plain = SlotStream(SLOT, PgOutputReader(["ours"]), heartbeat_seconds=0.05, progress=Progress())
     idle(plain, 0.3)
     assert plain.heard > stopped
     plain.close()

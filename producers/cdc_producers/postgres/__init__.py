@@ -1,4 +1,4 @@
-"""PostgreSQL: a consistent snapshot, then the logical replication slot that began with it (pgoutput)."""
+"""PostgreSQL: a consistent snapshot, then the logical replication slot that began with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _run(order: ProducerOrder, options: PostgresOptions) -> None:
         from cdc_producers.runtime import Runtime
 
     if options.drop is not Dropped.NOTHING:
-        drop(options.slot, options.publication if options.drop is Dropped.ALL else None, order.log)
+        drop(options.slot, options.publication if options.drop is Dropped.ALL else None, order.log, plugin=options.plugin)
         return
     metrics = Metrics("postgres")
     targets = {target.name: target for target in order.targets}

@@ -11,13 +11,13 @@ from cdc_views.errors import UsageError
 from cdc_views.landing.targets import ProducerLog
 
 
-def drop(slot: str, publication: str | None, log: ProducerLog) -> None:
+def drop(slot: str, publication: str | None, log: ProducerLog, *, plugin: str = "pgoutput") -> None:
     """Drop a slot, and the publications of this name (None: they stay); what is not there is said.
 
     Raises `UsageError` for a slot that is read, or is of another plugin or database.
     """
     with closing(connect()) as connection:
-        found = find_slot(connection, slot)
+        found = find_slot(connection, slot, plugin=plugin)
         if found is not None and found.active_process is not None:
             raise UsageError(f"slot {slot} is read by process {found.active_process} of the server; stop that producer first")
         if found is None:

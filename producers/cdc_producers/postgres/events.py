@@ -13,9 +13,20 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring as quoted
 from typing import NamedTuple
 
-from cdc_producers.postgres import pgoutput
 from cdc_producers.postgres.catalog import PostgresColumn
-from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
+from cdc_producers.postgres.messages import (
+    UNCHANGED,
+    Begin,
+    Commit,
+    Delete,
+    Field,
+    Insert,
+    Message,
+    Relation,
+    RelationColumn,
+    Truncate,
+    Update,
+)
 from cdc_producers.postgres.values import Encode, TypeCatalog, encoder
 from cdc_producers.row_log import ORDERS_EACH, completed, warn_of_columns
 from cdc_producers.source import BlockBuilder, Emit
@@ -45,7 +56,7 @@ class PostgresEventWriter:
     table: str
     database: str
     stream: str
-    columns: Sequence[pgoutput.RelationColumn | PostgresColumn]
+    columns: Sequence[RelationColumn | PostgresColumn]
     catalog: TypeCatalog
     _fields: list[tuple[str, Encode]] = field(init=False)
     _keys: list[int] = field(init=False)

@@ -9,6 +9,8 @@ from enum import Enum
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.landing.producers import option, switch
 
+PGOUTPUT, WAL2JSON = "pgoutput", "wal2json"
+"""Not decoderbufs: it writes an infinite time as a number, and says a commit's position after its changes."""
 _SLOT = re.compile(r"[a-z0-9_]{1,63}\Z")
 
 
@@ -54,15 +56,17 @@ class PostgresOptions:
     drop: Dropped = option(
         "--drop", Dropped.NOTHING, help="Drop the slot, or slot and publication, and end: when its changes are no longer wanted."
     )
-    plugin: str = option("--plugin", "pgoutput", "NAME", help="The slot's output plugin; only pgoutput.")
+    plugin: str = option(
+        "--plugin", PGOUTPUT, "NAME", help="The slot's output plug-in: pgoutput, or wal2json, which the server must have."
+    )
 
     def __post_init__(self) -> None:
         if not _SLOT.match(self.slot):
             raise UsageError(f"--slot is {self.slot!r}; up to 63 lower-case letters, digits and _ were expected")
-        if self.plugin != "pgoutput":
+        if self.plugin not in (PGOUTPUT, WAL2JSON):
             raise UnsupportedError(
-                f"--plugin {self.plugin}: this producer reads pgoutput, which every PostgreSQL from 10 on has",
-                remedy="leave --plugin out; wal2json brings no value that pgoutput does not",
+                f"--plugin {self.plugin}: this producer reads {PGOUTPUT} and {WAL2JSON}",
+                remedy=f"leave --plugin out; every PostgreSQL from 10 on has {PGOUTPUT}",
             )
         if not self.publication:
             raise UsageError("--publication is empty; a name was expected")

@@ -6,109 +6,44 @@ Source: PostgreSQL 17, "Logical Replication Message Formats".
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
+from cdc_producers.postgres.connections import identifier
+from cdc_producers.postgres.messages import (
+    UNCHANGED,
+    Begin,
+    Commit,
+    Delete,
+    Field,
+    Insert,
+    LogicalMessage,
+    Message,
+    Relation,
+    RelationColumn,
+    Truncate,
+    Update,
+    quoted_option,
+)
 from cdc_views.errors import EngineError
 
 _POSTGRES_EPOCH_MICROS = 946_684_800_000_000
 """2000-01-01 in µs since 1970."""
 
 
-class Unchanged(Enum):
-    """The type of `UNCHANGED`: an enum, so that it stays one object."""
-
-    UNCHANGED = "unchanged"
-
-
-UNCHANGED = Unchanged.UNCHANGED
-"""A value kept out of line (TOAST) that the write did not change: the log does not have it."""
-Field = str | None | Unchanged
-"""One value as PostgreSQL prints it; None is null."""
-
-
-class RelationColumn(NamedTuple):
-    """A column at the time of the change; `modifier` is its type's modifier (a numeric's precision), or -1."""
-
-    name: str
-    type_id: int
-    modifier: int
-
-
-class Relation(NamedTuple):
-    """A table at the time of the changes that follow; `identity` is its replica identity (`d n f i`)."""
-
-    number: int
-    namespace: str
-    name: str
-    identity: str
-    columns: tuple[RelationColumn, ...]
-
-    @property
-    def full_name(self) -> str:
-        """`schema.table`."""
-        return f"{self.namespace}.{self.name}"
-
-
-class Begin(NamedTuple):
-    """A transaction starts; `lsn` is the LSN of its commit, `committed_at` is in µs since 1970."""
-
-    lsn: int
-    committed_at: int
-    transaction: int
-
-
-class Commit(NamedTuple):
-    """A transaction ends; `end` is the first byte of the log after it."""
-
-    lsn: int
-    end: int
-
-
-class Insert(NamedTuple):
-    """A row was inserted."""
-
-    relation: Relation
-    new: tuple[Field, ...]
-
-
-class Update(NamedTuple):
-    """A row was updated; `old` is set only if its identity changed, or if the identity is the whole row."""
-
-    relation: Relation
-    old: tuple[Field, ...] | None
-    new: tuple[Field, ...]
-
-
-class Delete(NamedTuple):
-    """A row was deleted; `old` has the values of its identity, and nulls."""
-
-    relation: Relation
-    old: tuple[Field, ...]
-
-
-class Truncate(NamedTuple):
-    """Tables were emptied."""
-
-    relations: tuple[Relation, ...]
-
-
-class LogicalMessage(NamedTuple):
-    """A message that somebody wrote into the log by `pg_logical_emit_message`; `prefix` names its owner."""
-
-    prefix: str
-    content: bytes
-
-
-Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | LogicalMessage
-
-
 @dataclass
 class PgOutputReader:
     """Reads the messages of one connection in order: a table's description comes before its rows."""
 
+    plugin: ClassVar = "pgoutput"
+    publications: Sequence[str] = ()
     _relations: dict[int, Relation] = field(default_factory=dict)
+
+    def options(self, *, reads_echoes: bool) -> str:
+        """Return the protocol's version, the publications, and whether others' messages come."""
+        names = quoted_option("publication_names", ",".join(map(identifier, self.publications)))
+        return f"proto_version '1', {names}" + ", messages 'true'" * reads_echoes
 
     def read(self, payload: bytes) -> Message | None:
         """Return one message, or None if it does not concern rows; raises `EngineError` for invalid bytes."""

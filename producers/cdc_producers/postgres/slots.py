@@ -58,16 +58,16 @@ FROM pg_replication_slots AS slots WHERE slot_name = %s"""
 _FAILS_OVER_FROM = 170_000
 
 
-def find_slot(connection: Any, name: str) -> Slot | None:
-    """Return the slot, or None; raises `UsageError` for a slot of another kind or database."""
+def find_slot(connection: Any, name: str, *, plugin: str = "pgoutput") -> Slot | None:
+    """Return the slot, or None; raises `UsageError` for a slot of another plug-in, kind or database."""
     found = rows(connection, _SLOT, (name,), doing="looking for the slot")
     if not found:
         return None
-    plugin, kind, is_here, confirmed, status, safe, process, held, written, fails_over = found[0]
-    if (plugin, kind, is_here) != ("pgoutput", "logical", True):
+    its_own, kind, is_here, confirmed, status, safe, process, held, written, fails_over = found[0]
+    if (its_own, kind, is_here) != (plugin, "logical", True):
         raise UsageError(
-            f"slot {name} is of plugin {plugin or kind} or of another database, where pgoutput on this one was expected; "
-            "name another with --slot"
+            f"slot {name} is of plugin {its_own or kind} or of another database, where {plugin} on this one was expected; "
+            "name another with --slot, or its plug-in with --plugin"
         )
     is_lost = status == "lost" or confirmed is None
     limit = None if safe is None else int(safe)
@@ -104,7 +104,9 @@ def check_logical(connection: Any, *, fails_over: bool = False) -> None:
 
 
 @contextmanager
-def exported_snapshot(slot: str, *, is_temporary: bool, fails_over: bool = False) -> Iterator[ExportedSnapshot]:
+def exported_snapshot(
+    slot: str, *, plugin: str = "pgoutput", is_temporary: bool, fails_over: bool = False
+) -> Iterator[ExportedSnapshot]:
     """Create a slot and hold the snapshot that it begins with; a temporary slot is dropped afterwards, and never fails over.
 
     Creating a slot waits for all running transactions: none of them can be half in the snapshot.
@@ -113,7 +115,7 @@ def exported_snapshot(slot: str, *, is_temporary: bool, fails_over: bool = False
         kind = "TEMPORARY LOGICAL" if is_temporary else "LOGICAL"
         # before PostgreSQL 15, only this form; from 17 on, only the other one says FAILOVER
         how = "(SNAPSHOT 'export', FAILOVER true)" if fails_over and not is_temporary else "EXPORT_SNAPSHOT"
-        text = f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind} pgoutput {how}"
+        text = f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind} {plugin} {how}"
         ((_, lsn, name, _),) = rows(connection, text, doing=f"creating slot {slot}")
         yield ExportedSnapshot(name, lsn_number(lsn))
 
@@ -134,6 +136,7 @@ class SlotWatcher(LogWatcher):
 
     slot: str
     log: ProducerLog
+    plugin: str = "pgoutput"
     held_bytes_warning: int = 1 << 30
     has_changed: Callable[[Any], bool] = lambda _: False
     done_to: Callable[[], int] = lambda: 0
@@ -154,7 +157,7 @@ class SlotWatcher(LogWatcher):
                 self._echo(connection)
                 if time.monotonic() - looked >= EVERY:
                     looked = time.monotonic()
-                    slot = find_slot(connection, self.slot)
+                    slot = find_slot(connection, self.slot, plugin=self.plugin)
                     if slot is not None:
                         self.look(slot)
                     if self.has_changed(connection):

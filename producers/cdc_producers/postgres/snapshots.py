@@ -19,7 +19,7 @@ from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable
 from cdc_producers.postgres.connections import connect, current_lsn, identifier, literal, lsn_text, postgres_errors, rows
 from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter
 from cdc_producers.postgres.marks import Marks
-from cdc_producers.postgres.pgoutput import Begin, Field, Relation
+from cdc_producers.postgres.messages import Begin, Field, Relation
 from cdc_producers.postgres.shapes import Covered, Landed, Reading, Shapes
 from cdc_producers.postgres.slots import ExportedSnapshot
 from cdc_producers.postgres.values import BPCHAR, INT2, INT4, INT8, NUMERIC, TEXT, UUID, VARCHAR, TypeCatalog

@@ -84,7 +84,7 @@ class PostgresSource(Source):
             raise TransientError(f"{error}; it may be about to take over") from error
         # before anything else opens the raw tables, because that creates them
         is_decided = self.options.snapshots_again or self.options.skips_snapshot or self._has_followed
-        if not is_decided and find_slot(connection, self.options.slot) is not None:
+        if not is_decided and find_slot(connection, self.options.slot, plugin=self.options.plugin) is not None:
             self._marks.check_there()
         ((self._database,),) = rows(connection, "SELECT current_database()", doing="asking its name")
         self._tables.prepare(connection)
@@ -109,7 +109,8 @@ class PostgresSource(Source):
             self._tables.note(connection, emit)
             return
         name = self.options.slot if slot is None else f"{self.options.slot[:40]}_snapshot_{time.time_ns() % 10**9}"
-        with exported_snapshot(name, is_temporary=slot is not None, fails_over=fails_over) as snapshot:
+        plugin = self.options.plugin
+        with exported_snapshot(name, plugin=plugin, is_temporary=slot is not None, fails_over=fails_over) as snapshot:
             self._confirmed = snapshot.lsn if slot is None else slot.confirmed
             for table, reading in wanted.items():
                 if reading.empties:
@@ -126,7 +127,7 @@ class PostgresSource(Source):
         """Return the slot; wait a moment if the server has not yet noticed that the slot's last reader is gone."""
         deadline = time.monotonic() + _FREE_WITHIN
         while True:
-            slot = find_slot(connection, self.options.slot)
+            slot = find_slot(connection, self.options.slot, plugin=self.options.plugin)
             if slot is None or slot.active_process is None or stop.is_set() or time.monotonic() > deadline:
                 return slot
             stop.wait(0.1)
@@ -157,13 +158,12 @@ class PostgresSource(Source):
                 self._marks.check(name, landed, confirmed=0 if is_read else slot.confirmed)
 
     def _follow(self, emit: Emit, stop: Event, types: TypeCatalog, connection: Any) -> None:
-        slot, echo = self.options.slot, self.options.echo_seconds
+        slot, plugin, echo = self.options.slot, self.options.plugin, self.options.echo_seconds
         stream = SlotStream(
-            slot, self._tables.publications, self.options.heartbeat_seconds, self._progress, reads_echoes=echo is not None
+            slot, self._tables.reader(), self.options.heartbeat_seconds, self._progress, reads_echoes=echo is not None
         )
-        watch = self._watch = SlotWatcher(
-            slot, self.log, has_changed=self._tables.has_changed, done_to=lambda: stream.done_to, echo_seconds=echo
-        )
+        has_changed, done_to = self._tables.has_changed, lambda: stream.done_to
+        watch = self._watch = SlotWatcher(slot, self.log, plugin, has_changed=has_changed, done_to=done_to, echo_seconds=echo)
         marking = Marking(self._marks, list(self.targets), self.options.confirm_seconds, emit)
         transactions = self._transactions(connection, types, marking, emit)
         self._tables.partitions.read_to = lambda: stream.read_to
@@ -188,7 +188,7 @@ class PostgresSource(Source):
                 "Start once with --drop slot, then once with --snapshot-again"
             ) from error
         except EngineError:
-            if (found := find_slot(connection, slot)) is not None and found.is_lost:
+            if (found := find_slot(connection, slot, plugin=plugin)) is not None and found.is_lost:
                 check_alive(found, slot)
             raise
 

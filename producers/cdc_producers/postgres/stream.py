@@ -12,7 +12,7 @@ from __future__ import annotations
 import select
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ from psycopg import pq
 
 from cdc_producers.postgres.connections import connect, identifier, refusal
 from cdc_producers.postgres.marks import Reached
-from cdc_producers.postgres.pgoutput import Begin, Commit, LogicalMessage, Message, PgOutputReader
+from cdc_producers.postgres.messages import Begin, Commit, LogicalMessage, Message, MessageReader
 from cdc_views.errors import CdcViewsError, EngineError, TransientError
 
 _WAIT_SECONDS = 0.2
@@ -141,7 +141,7 @@ class SlotStream:
     """One connection that reads a slot from its confirmed position; up to `done_to`, all that concerns the tables has landed."""
 
     slot: str
-    publications: Sequence[str]
+    reader: MessageReader
     heartbeat_seconds: float
     progress: Progress
     reads_echoes: bool = False
@@ -153,13 +153,9 @@ class SlotStream:
     _confirmed: int = 0
     _confirmed_at: float = 0.0
     _asked_at: float = 0.0
-    _reader: PgOutputReader = field(default_factory=PgOutputReader)
 
     def __post_init__(self) -> None:
-        names = ",".join(map(identifier, self.publications)).replace("'", "''")
-        options = f"proto_version '1', publication_names '{names}'"
-        if self.reads_echoes:
-            options += ", messages 'true'"
+        options = self.reader.options(reads_echoes=self.reads_echoes)
         self._connection = ReplicationStream(f"START_REPLICATION SLOT {identifier(self.slot)} LOGICAL 0/0 ({options})")
 
     @property
@@ -184,7 +180,7 @@ class SlotStream:
                 continue
             lsn, payload = received
             self.read_to = max(self.read_to, lsn)
-            message = self._reader.read(payload)
+            message = self.reader.read(payload)
             if message is not None:
                 self._note(message)
                 take(message)

@@ -9,11 +9,14 @@ from typing import Any
 from cdc_producers.postgres.catalog import LeftOutError, MissingTableError, PostgresTable, check_key, read_table
 from cdc_producers.postgres.connections import current_lsn
 from cdc_producers.postgres.marks import Marks
-from cdc_producers.postgres.options import PostgresOptions
+from cdc_producers.postgres.messages import MessageReader
+from cdc_producers.postgres.options import PGOUTPUT, WAL2JSON, PostgresOptions
+from cdc_producers.postgres.pgoutput import PgOutputReader
 from cdc_producers.postgres.publications import check_publications, ensure_publications
 from cdc_producers.postgres.shapes import Difference, Partitions, Reading, Shapes, needed
 from cdc_producers.postgres.snapshots import PostgresSnapshots
-from cdc_producers.postgres.values import TypeCatalog, has_bytes
+from cdc_producers.postgres.values import FLOAT4, FLOAT8, NUMERIC, TypeCatalog, has_bytes
+from cdc_producers.postgres.wal2json import Wal2JsonReader
 from cdc_producers.source import Emit, LostError
 from cdc_views.errors import UsageError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
@@ -37,6 +40,7 @@ class Tables:
     partitions: Partitions = field(init=False)
     _gone: set[str] = field(default_factory=set)
     _told_heirs: set[str] = field(default_factory=set)
+    _told_numbers: set[str] = field(default_factory=set)
     _told_lacking: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -49,11 +53,20 @@ class Tables:
                 self.found[name] = table = read_table(connection, name)
                 check_key(table, target.schema, allows_unkeyed=self.options.allows_unkeyed)
                 self._tell_of_heirs(name, table)
+            if self.options.plugin == WAL2JSON:
+                self._check_named()
+                return
             self.publications = ensure_publications(
                 connection, self.options.publication, list(self.found.values()), published=self._published(), log=self.log
             )
         except LeftOutError as error:
             self._refuse(error, connection)
+
+    def reader(self) -> MessageReader:
+        """Return what reads the slot's messages on a new connection."""
+        if self.options.plugin == WAL2JSON:
+            return Wal2JsonReader({(table.namespace, table.name): table.columns for table in self.found.values()})
+        return PgOutputReader(self.publications)
 
     def _refuse(self, error: LeftOutError, connection: Any) -> None:
         """Note that changes of landed tables are missing, because mending the cause brings none of them back."""
@@ -66,6 +79,18 @@ class Tables:
         raise LostError(
             f"{error}; then start once with --snapshot-again, for changes of {', '.join(landed)} are missing"
         ) from error
+
+    def _check_named(self) -> None:
+        """Refuse tables whose changes `wal2json` leaves out, or has under another name; warn of values that it cannot write."""
+        for name, table in self.found.items():
+            if table.is_partitioned or not table.identity:
+                lacking = "changes under its partitions' names" if table.is_partitioned else "no updates and deletions"
+                raise LeftOutError(f"{name}: {WAL2JSON} writes {lacking}; read it by --plugin {PGOUTPUT}", [table.full_name])
+            numbers = [column.name for column in table.columns if column.type_id in (FLOAT4, FLOAT8, NUMERIC)]
+            if numbers and name not in self._told_numbers:
+                self._told_numbers.add(name)
+                told = f"{WAL2JSON} writes NaN and infinities of {', '.join(numbers)} as null; {PGOUTPUT} writes them"
+                self.log.warning(f"{name}: {told}", table=name, columns=numbers)
 
     def _has_landed(self, name: str) -> bool:
         return self.snapshots.landed(name).snapshot is not None and not self.is_read_again(name)
@@ -169,6 +194,8 @@ class Tables:
         differences = {name: self.shapes.difference(name, table) for name, table in now.items()}
         if any(self.partitions.is_to_be_noted(name, found, connection) for name, found in differences.items()):
             return True
+        if self.options.plugin == WAL2JSON:
+            return any(table.is_partitioned or not table.identity for table in now.values())
         try:
             check_publications(connection, self.options.publication, list(now.values()))
         except UsageError:

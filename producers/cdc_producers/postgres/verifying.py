@@ -18,7 +18,7 @@ from cdc_producers.live_rows import RowReader, printed_key, resumed
 from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable, read_table, type_catalog
 from cdc_producers.postgres.connections import connect, current_lsn, identifier, is_bare, literal, lsn_number, lsn_text, rows
 from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter
-from cdc_producers.postgres.pgoutput import Begin
+from cdc_producers.postgres.messages import Begin
 from cdc_producers.postgres.snapshots import printed_rows
 from cdc_views.errors import MalformedEventError, UsageError
 from cdc_views.formats.base import order_key
