@@ -136,8 +136,8 @@ class SlotWatcher(LogWatcher):
 
     slot: str
     log: ProducerLog
-    plugin: str = "pgoutput"
     held_bytes_warning: int = 1 << 30
+    plugin: str = "pgoutput"
     has_changed: Callable[[Any], bool] = lambda _: False
     done_to: Callable[[], int] = lambda: 0
     saw_change: Event = field(default_factory=Event)

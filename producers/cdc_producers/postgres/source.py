@@ -162,8 +162,9 @@ class PostgresSource(Source):
         stream = SlotStream(
             slot, self._tables.reader(), self.options.heartbeat_seconds, self._progress, reads_echoes=echo is not None
         )
-        has_changed, done_to = self._tables.has_changed, lambda: stream.done_to
-        watch = self._watch = SlotWatcher(slot, self.log, plugin, has_changed=has_changed, done_to=done_to, echo_seconds=echo)
+        watch = self._watch = SlotWatcher(
+            slot, self.log, plugin=plugin, has_changed=self._tables.has_changed, done_to=lambda: stream.done_to, echo_seconds=echo
+        )
         marking = Marking(self._marks, list(self.targets), self.options.confirm_seconds, emit)
         transactions = self._transactions(connection, types, marking, emit)
         self._tables.partitions.read_to = lambda: stream.read_to
