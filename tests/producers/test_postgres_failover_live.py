@@ -35,7 +35,7 @@ def test_a_producer_goes_on_where_the_standby_took_over(is_there: bool, run: Com
             producer.start().wait_until_said("following slot")
             assert producer.stop() == 0
             assert primary.sql("SELECT failover FROM pg_replication_slots WHERE slot_name = %s", (SLOT,)) == [(False,)]
-        producer.start("--slot-failover").wait_until_said("following slot")
+        producer.start("--slot-failover", "on").wait_until_said("following slot")
         with workload.running(pause=0.02):
             eventually(lambda: standby.sql(_IS_COPIED, (SLOT,)) == [(True,)], within=90, what="the slot's copy")
         workload.run(300)

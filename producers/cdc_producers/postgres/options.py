@@ -23,6 +23,13 @@ class Dropped(str, Enum):
     """The slot and the publications."""
 
 
+class SlotFailover(str, Enum):
+    """Whether standbys keep a copy of the slot."""
+
+    OFF = "off"
+    ON = "on"
+
+
 @dataclass(frozen=True, slots=True)
 class PostgresOptions:
     """The options of one PostgreSQL source."""
@@ -35,8 +42,10 @@ class PostgresOptions:
         "--publication", "cdc_views", "NAME", computed=lambda _, given: given["slot"],
         help="Publication; default: named as the slot.",
     )  # fmt: skip
-    slot_fails_over: bool = switch(
-        "--slot-failover", help="Have standbys keep a copy of the slot, so that it outlives a failover (PostgreSQL 17)."
+    slot_failover: SlotFailover = option(
+        "--slot-failover",
+        SlotFailover.OFF,
+        help="on: standbys keep a copy of the slot, which outlives a failover (PostgreSQL 17).",
     )
     skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
     snapshots_again: bool = switch(

@@ -15,7 +15,7 @@ from cdc_producers.postgres.catalog import type_catalog
 from cdc_producers.postgres.connections import connect, current_lsn, lsn_text, rows
 from cdc_producers.postgres.events import PostgresTransactions
 from cdc_producers.postgres.marks import Marking, Marks, Reached
-from cdc_producers.postgres.options import PostgresOptions
+from cdc_producers.postgres.options import PostgresOptions, SlotFailover
 from cdc_producers.postgres.shapes import Shapes
 from cdc_producers.postgres.slots import (
     Slot,
@@ -64,6 +64,10 @@ class PostgresSource(Source):
         self._snapshots = PostgresSnapshots(slot, self.targets, self.log, self.metrics, self.progress, self._marks, shapes)
         self._tables = Tables(self.targets, self.options, self.log, self._marks, self._snapshots, shapes)
 
+    @property
+    def _fails_over(self) -> bool:
+        return self.options.slot_failover is SlotFailover.ON
+
     def run(self, emit: Emit, stop: Event) -> None:
         """As `Source.run`; also return when a table has changed so that a part of it must be read."""
         self.close()
@@ -77,7 +81,7 @@ class PostgresSource(Source):
 
     def _prepare(self, connection: Any) -> None:
         try:
-            check_logical(connection, fails_over=self.options.slot_fails_over)
+            check_logical(connection, fails_over=self._fails_over)
         except StandbyError as error:
             if not self._has_followed:
                 raise
@@ -97,7 +101,7 @@ class PostgresSource(Source):
         """
         slot = self._free_slot(connection, stop)
         self._check(slot, connection)
-        fails_over = self.options.slot_fails_over
+        fails_over = self._fails_over
         if fails_over and slot is not None and not slot.fails_over:
             fail_over(self.options.slot)
         wanted = self._tables.wanted()
