@@ -150,7 +150,7 @@ def test_a_stranger_has_their_own_table_merged_proved_and_explained(wheel: Path,
     assert f"Processing {wheel}" in said
     assert (folder / "where").read_text().startswith(str(folder / ".venv"))
     (told,) = (block.text for block in read_blocks(PAGE.read_text("utf-8")) if block.mark == SHOWN)
-    assert told.strip().removesuffix("...") == "info: shop.orders: equal, 0 cells lost, "
+    assert told.strip().removesuffix("...") == "shop.orders: equal, 0 cells lost, "
     assert told.strip().removesuffix("...") in said, said
     assert "shop.orders, id = 101: the row exists at" in said
     assert shown(folder) == wanted
