@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from datetime import datetime, timezone
-from functools import partialmethod
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,7 +191,8 @@ def warn_of_quarantine(*tables: Table, views: str = "") -> None:
             from cdc_views.operations.generating import reads_table
             from cdc_views.operations.ingest import quarantine_note
 
-            if note := quarantine_note(table, in_place=bool(views) and reads_table(table, views)):
+            is_in_place = partial(reads_table, table, views)
+            if note := quarantine_note(table, is_in_place=is_in_place) if views else quarantine_note(table):
                 log.warning(f"{table.name}: {note}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -85,10 +85,10 @@ def landed(table: TableContext) -> None:
         raise UsageError(NOTHING_LANDED.format(name=table.name))
 
 
-def quarantine_note(table: TableContext, *, in_place: bool = False) -> str:
+def quarantine_note(table: TableContext, *, is_in_place: Callable[[], bool] = lambda: False) -> str:
     """Return a note about quarantined rows of an external table; empty if there are none.
 
-    `in_place`: for a reader of the table itself, which cannot leave them out.
+    `is_in_place`, asked if there are some: whether their reader reads the table itself, and cannot leave them out.
     """
     if not table.is_external:
         return ""
@@ -102,7 +102,7 @@ def quarantine_note(table: TableContext, *, in_place: bool = False) -> str:
     place, _, reason = first.partition(": ")
     told = f"{count:,} rows in quarantine ({quarantine_location(table.raw)})"
     shown = f"the first is {place}: {without_values(reason, table.schema)}"
-    if not in_place:
+    if not is_in_place():
         return f"{told} are not shown; {shown}"
     reads = "the view reads the table itself, and fails at a row that SQL cannot read"
     return f"{told}; {reads}; set `raw: {{reading: copy}}` for a view without them; {shown}"

@@ -97,10 +97,6 @@ Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Logi
 class MessageReader(Protocol):
     """Reads the messages of one connection in order."""
 
-    @property
-    def plugin(self) -> str:
-        """The slot's output plug-in, as the server names it."""
-
     def options(self, *, reads_echoes: bool) -> str:
         """Return what `START_REPLICATION` tells the plug-in; `reads_echoes`: also what others wrote into the log."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from cdc_producers.postgres.connections import identifier
 from cdc_producers.postgres.messages import (
@@ -36,7 +36,6 @@ _POSTGRES_EPOCH_MICROS = 946_684_800_000_000
 class PgOutputReader:
     """Reads the messages of one connection in order: a table's description comes before its rows."""
 
-    plugin: ClassVar = "pgoutput"
     publications: Sequence[str] = ()
     _relations: dict[int, Relation] = field(default_factory=dict)
 

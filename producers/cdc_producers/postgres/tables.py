@@ -83,9 +83,8 @@ class Tables:
     def _check_named(self) -> None:
         """Refuse tables whose changes `wal2json` leaves out, or has under another name; warn of values that it cannot write."""
         for name, table in self.found.items():
-            if table.is_partitioned or not table.identity:
-                lacking = "changes under its partitions' names" if table.is_partitioned else "no updates and deletions"
-                raise LeftOutError(f"{name}: {WAL2JSON} writes {lacking}; read it by --plugin {PGOUTPUT}", [table.full_name])
+            if (written := _wrongly_named(table)) is not None:
+                raise LeftOutError(f"{name}: {WAL2JSON} writes {written}; read it by --plugin {PGOUTPUT}", [table.full_name])
             numbers = [column.name for column in table.columns if column.type_id in (FLOAT4, FLOAT8, NUMERIC)]
             if numbers and name not in self._told_numbers:
                 self._told_numbers.add(name)
@@ -195,7 +194,7 @@ class Tables:
         if any(self.partitions.is_to_be_noted(name, found, connection) for name, found in differences.items()):
             return True
         if self.options.plugin == WAL2JSON:
-            return any(table.is_partitioned or not table.identity for table in now.values())
+            return any(_wrongly_named(table) is not None for table in now.values())
         try:
             check_publications(connection, self.options.publication, list(now.values()))
         except UsageError:
@@ -206,3 +205,10 @@ class Tables:
         if name not in self._gone:
             self.log.warning(f"{name}: the table is gone at the source; what it had stays shown", table=name)
         self._gone.add(name)
+
+
+def _wrongly_named(table: PostgresTable) -> str | None:
+    """What `wal2json` writes of a table instead of all its changes under its name; None if it writes these."""
+    if table.is_partitioned:
+        return "changes under its partitions' names"
+    return None if table.identity else "no updates and deletions"

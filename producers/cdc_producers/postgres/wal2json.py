@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, ClassVar
+from typing import Any
 
 from cdc_producers.postgres.catalog import PostgresColumn
 from cdc_producers.postgres.connections import lsn_number
@@ -42,7 +42,6 @@ _SPECIAL = str.maketrans({mark: f"\\{mark}" for mark in " ',.*\\"})
 class Wal2JsonReader:
     """Reads the changes of tables, of which it has the columns as they are at the source, in the catalog's order."""
 
-    plugin: ClassVar = "wal2json"
     tables: Mapping[tuple[str, str], Sequence[RelationColumn | PostgresColumn]]
     _relations: dict[tuple[str, str, tuple[RelationColumn, ...]], Relation] = field(default_factory=dict)
 
