@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ from cdc_views.storage.places import local_folder
 
 FOLDER = "_digests"
 _FILE = "sha256.jsonl"
+_LINE = re.compile(rb'\{"path": (?P<path>"(?:[^"\\]|\\.)*"), "sha256": "(?P<digest>[0-9a-f]{64})"\}')
 _BLOCK = 1 << 20
 
 
@@ -91,15 +93,26 @@ def _digest(file: Path) -> str:
     return digest.hexdigest()
 
 
+def without_noted(content: bytes) -> bytes:
+    """Return the lines of a digest file that note no digest; a path and a digest are the writer's, and no values."""
+    return b"\n".join(line for line in content.splitlines() if _noted(line) is None)
+
+
 def _known(root: Path) -> dict[str, str]:
     """Return the first digest noted for each file; skip a broken line that a killed writer left."""
     known: dict[str, str] = {}
     with suppress(FileNotFoundError):
-        for line in (root / FOLDER / _FILE).read_text("utf-8", errors="replace").splitlines():
-            with suppress(ValueError, KeyError, TypeError):
-                noted = json.loads(line)
-                known.setdefault(noted["path"], noted["sha256"])
+        for line in (root / FOLDER / _FILE).read_bytes().splitlines():
+            noted = _noted(line)
+            if noted is not None:
+                known.setdefault(*noted)
     return known
+
+
+def _noted(line: bytes) -> tuple[str, str] | None:
+    """Return the path and the digest that a line notes; None if it is broken or another's."""
+    match = _LINE.fullmatch(line)
+    return (json.loads(match["path"]), match["digest"].decode()) if match else None
 
 
 def _note(root: Path, digests: Mapping[str, str]) -> None:

@@ -106,13 +106,15 @@ def definition_on(table: TableContext, engine: EnginePlugin | None, *, strategy:
     if table.project.is_remote:
         return ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy, state=table.config.slug)
     view = _in_catalog(ViewDefinition(_schema_of(table), table.config.view_name, table.raw, strategy), table, engine)
-    if not _may_have_landed(table):
+    if engine is None or not _may_have_landed(table):
         return view
     from cdc_views.operations.sources import followed_state, sources_for
 
-    if engine is not None and engine.views_read_states:
+    if engine.views_read_states:
         return replace(view, followed=followed_state(table))
-    return replace(view, sources=sources_for(table, Read(table.raw, as_of=0)))
+    if engine.views_name_files:
+        return replace(view, sources=sources_for(table, Read(table.raw, as_of=0)))
+    return view  # of raw alone; with sources it would pass for a view of state and tail
 
 
 def reads_table(table: TableContext, dialect: str) -> bool:

@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,6 +19,8 @@ from pyroaring import BitMap64
 from cdc_views.errors import EngineError
 from cdc_views.storage.places import Place, place_of, read_unchanging, write_unchanging
 
+FILES = "deletion_vector_*.bin"
+"""The names of files of vectors, also of those that other writers of Delta write."""
 _MAGIC = struct.pack("<i", 1681511377)
 _VERSION = b"\x01"
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -64,6 +67,11 @@ class DeletionVector:
             return ""
         prefix, name = self.path_or_inline[:-_UUID_LETTERS], self.path_or_inline[-_UUID_LETTERS:]
         return f"{prefix}{'/' if prefix else ''}deletion_vector_{UUID(bytes=_decoded(name))}.bin"
+
+
+def is_vector_file(name: str) -> bool:
+    """Whether a file's name is that of a file of deletion vectors: positions of rows, and no value of one."""
+    return fnmatchcase(name, FILES)
 
 
 def write(folder: Place, deleted: Mapping[str, BitMap64]) -> dict[str, DeletionVector]:

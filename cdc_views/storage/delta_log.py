@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.data_files import DataFile
-from cdc_views.storage.deletion_vectors import read
+from cdc_views.storage.deletion_vectors import FILES, read
 from cdc_views.storage.places import Place, at_once, place_of, size_of, write_new
 
 LOG = "_delta_log"
@@ -150,4 +150,4 @@ def bits(folder: Place, file: DataFile) -> bytes:
 def unused_vectors(folder: Place, used: Iterable[DataFile]) -> list[Place]:
     """Return the files of deletion vectors in `folder` that none of the data files `used` names."""
     kept = {file.deleted.place(folder) for file in used if file.deleted is not None}
-    return [path for path in sorted(folder.glob("deletion_vector_*.bin")) if path not in kept]
+    return [path for path in sorted(folder.glob(FILES)) if path not in kept]

@@ -17,6 +17,7 @@ from helpers.comparing import raw_location
 from helpers.forgetting_tables import CQL, FORMAT, KEY, LATER, NAME, SECRET, begun, files_with, forget, land, mutation, without
 from helpers.found_tables import as_records
 
+from cdc_views.landing import vacuum
 from cdc_views.operations.erasing import forgetting
 
 pytestmark = pytest.mark.heavy
@@ -76,7 +77,7 @@ def test_older_events_are_held_back_and_newer_ones_land(run: CommandLine) -> Non
     assert "older than the forgetting of their key" in again.err
     assert files_with(SECRET) == []
     assert 6 not in {row["line"] for row in run.query(NAME)}
-    assert run("land", FORMAT, "1.jsonl", "--table", NAME).err == "", "known by its content, it is not read again"
+    assert run("land", FORMAT, "1.jsonl", "--table", NAME).err == "1.jsonl: landed before\n", "known by its content"
     kept = DeltaTable(f"{raw_location(NAME)}__quarantine").to_pyarrow_table().to_pylist()
     assert [(row["source"], row["line"], row["event"]) for row in kept] == [("5.jsonl", 2, b""), ("5.jsonl", 4, b"")]
     assert all("its key was forgotten at 20" in row["reason"] for row in kept)
@@ -230,6 +231,36 @@ def test_the_proof_finds_rows_that_were_not_deleted(run: CommandLine, monkeypatc
     monkeypatch.setattr(forgetting._Forgetting, "_deleted", lambda self, place: 0)
     answer = run("forget", NAME, "--key", KEY)
     assert (answer.code, "rows of the key left" in answer.err) == (1, True)
+
+
+@pytest.mark.parametrize("value", ["path", "sha256", "parquet", "\0\0\0\0"])
+def test_a_value_that_files_of_this_project_hold_by_their_format_is_no_remnant(run: CommandLine, value: str) -> None:
+    land(run, mutation(6, state=value, written=4), mutation(27), file="4.jsonl")
+    assert run("materialize").code == 0
+    Path("warehouse/raw/shop_orders/.part-00000-c000.parquet.crc").write_bytes(b"crc\0\0\0\0\0\0path")
+    forget(run)
+
+
+def test_the_proof_finds_a_value_beside_the_digests(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path(raw_location(NAME), "_digests/sha256.jsonl").open("a") as out:
+        out.write(json.dumps({"path": "a.parquet", "sha256": "0" * 64, "was": SECRET}) + "\n")
+    monkeypatch.setattr(vacuum, "note_missing", lambda table, *, tasks: 0)
+    answer = run("forget", NAME, "--key", KEY)
+    assert (answer.code, "sha256.jsonl" in answer.err) == (1, True), answer.err
+
+
+def test_the_proof_reads_what_spark_lists_in_the_checksum_of_a_version(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = forgetting.begin_log_at
+
+    def leaves_one(location: str, version: int) -> None:
+        real(location, version)
+        stats = json.dumps({"numRecords": 1, "maxValues": {"state": {"value": SECRET}}})
+        listed = json.dumps({"tableSizeBytes": 1, "allFiles": [{"path": "a.parquet", "stats": stats}]})
+        Path(location, "_delta_log", f"{0:020}.crc").write_text(listed)
+
+    monkeypatch.setattr(forgetting, "begin_log_at", leaves_one)
+    answer = run("forget", NAME, "--key", KEY)
+    assert (answer.code, "in the statistics of state.value" in answer.err) == (1, True), answer.err
 
 
 @pytest.mark.slow

@@ -95,6 +95,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("rebuild", NAME),
     ("materialize", "--full", "--format", "jsonl"),
     ("generate", "--dialect", "postgres"),
+    ("generate", "--dialect", "trino"),
 ]
 
 

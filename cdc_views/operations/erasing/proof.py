@@ -1,9 +1,10 @@
 """The proof of an erasure: reads every file of every table again and searches for the key.
 
 It searches for rows of the key in all Parquet files; for removed values in files and log entries outside the newest version
-(inside it they are values of other keys); and for removed texts in all other files. A finding gives the file and a count, never
-a value. A value is searched for in its leaf column, named by its path: `name.value` is the value of the cells of column `name`,
-`tags.cells[].path` the elements of a set. Every leaf counts, also write times and origins.
+(inside it they are values of other keys); and for removed texts in all other files, except in what holds no values by its
+format: digests, deletion vectors and checksums. There a short text such as `0000` stands by chance. A finding gives the file
+and a count, never a value. A value is searched for in its leaf column, named by its path: `name.value` is the value of the
+cells of column `name`, `tags.cells[].path` the elements of a set. Every leaf counts, also write times and origins.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc_views.landing import digests
 from cdc_views.landing.delta import open_delta
 from cdc_views.landing.denylist import ErasedKey
 from cdc_views.landing.spreading import HERE, Tasks
@@ -27,6 +29,7 @@ from cdc_views.operations.erasing.places import ErasableTable, Holds
 from cdc_views.operations.erasing.rewriting import batches
 from cdc_views.plan.compact import PART
 from cdc_views.plan.names import KIND
+from cdc_views.storage.deletion_vectors import is_vector_file
 from cdc_views.storage.delta_log import LOG
 from cdc_views.storage.places import Place, place_of
 
@@ -226,7 +229,7 @@ class _Search:
                 except (pa.ArrowException, ValueError):  # the content does not fit the name
                     looked.found = self._in_content(looked.content(file))
             else:
-                looked.found = self._in_content(looked.content(file))
+                looked.found = self._in_content(_without_ours(file, looked.content(file)))
             return looked
         return None
 
@@ -237,7 +240,7 @@ class _Search:
             try:
                 looked.found = self._in_log(_actions_in(looked, file), active)
             except (pa.ArrowException, ValueError):
-                looked.found = self._in_content(looked.content(file))
+                looked.found = self._in_content(_without_ours(file, looked.content(file)))
             return looked
         return None
 
@@ -258,11 +261,9 @@ class _Search:
     def _in_log(self, actions: Iterable[Mapping[str, Any]], active: Set[str]) -> Mapping[str, int]:
         found: dict[str, int] = {}
         for action in actions:
-            add = action.get("add") or {}
-            is_active = str(place_of(self.place.location) / str(add.get("path"))) in active
-            stats = add.get("stats_parsed") or (json.loads(add["stats"], parse_float=Decimal) if add.get("stats") else {})
-            for bound in ("minValues", "maxValues"):
-                for path, value in _json_leaves("", stats.get(bound) or {}):
+            for file in _files_in(action):
+                is_active = str(place_of(self.place.location) / str(file.get("path"))) in active
+                for path, value in _bounds_of(file):
                     if self.values.has(path, value, is_prefix=not is_active):
                         found[f"removed values in the statistics of {path}"] = 1
             parameters = (action.get("commitInfo") or {}).get("operationParameters") or {}
@@ -277,6 +278,26 @@ def _actions_in(looked: _Looked, file: Place) -> Iterator[Mapping[str, Any]]:
         return (action for rows in looked.read(file) for action in rows.to_pylist())
     actions = (json.loads(line) for line in looked.content(file).decode().splitlines() if line.strip())
     return (action for action in actions if isinstance(action, dict))
+
+
+def _files_in(action: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the files that an entry adds or removes, and those that Spark's checksum of a version lists."""
+    yield from (file for kind in ("add", "remove") if isinstance(file := action.get(kind), dict))
+    yield from (file for file in action.get("allFiles") or () if isinstance(file, dict))
+
+
+def _bounds_of(file: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    stats = file.get("stats_parsed") or (json.loads(file["stats"], parse_float=Decimal) if file.get("stats") else {})
+    for bound in ("minValues", "maxValues"):
+        yield from _json_leaves("", stats.get(bound) or {})
+
+
+def _without_ours(file: Place, content: bytes) -> bytes:
+    """Leave out of a file's content what holds no values by its format."""
+    if file.parent.name == digests.FOLDER:
+        return digests.without_noted(content)
+    is_checksum = file.name.startswith(".") and file.suffix == ".crc"  # Hadoop writes one beside each file
+    return b"" if is_checksum or is_vector_file(file.name) else content
 
 
 def _json_leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
