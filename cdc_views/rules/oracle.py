@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc_views.model.schema import Column, Role, TableSchema
@@ -27,6 +27,10 @@ class _Group:
     complex_deletions: dict[str, Deletion | None] = field(default_factory=dict)
     paths: dict[Hashable, Any] = field(default_factory=dict)
 
+    def copy(self) -> _Group:
+        deletions = dict(self.complex_deletions)
+        return replace(self, cells=dict(self.cells), complex_deletions=deletions, paths=dict(self.paths))
+
 
 @dataclass(slots=True)
 class _Partition:
@@ -35,6 +39,10 @@ class _Partition:
     ranges: list[Fact] = field(default_factory=list)
     rows: dict[Hashable, _Group] = field(default_factory=dict)
     static: _Group = field(default_factory=lambda: _Group(()))
+
+    def copy(self) -> _Partition:
+        groups = {place: group.copy() for place, group in self.rows.items()}
+        return replace(self, ranges=list(self.ranges), rows=groups, static=self.static.copy())
 
 
 def path_type(kind: LogicalType) -> LogicalType:
@@ -85,15 +93,37 @@ def latest_rows(schema: TableSchema, facts: Iterable[Fact], *, now: int) -> list
     """Return the rows that a read at `now` (epoch seconds) shows, in the order in which `query` prints them. Grain: one row per
     row key, plus one per partition without a row that has live static columns (rule W3).
     """
-    partitions: dict[tuple[bytes, ...], _Partition] = {}
-    truncated: Deletion | None = None
+    known = Reconciled(schema)
     for fact in facts:
+        known.add(fact)
+    return known.rows(now=now)
+
+
+@dataclass(slots=True)
+class Reconciled:
+    """Facts of a table without the losers: what shows at any instant, in memory that grows with cells and not with facts."""
+
+    schema: TableSchema
+    _partitions: dict[tuple[bytes, ...], _Partition] = field(default_factory=dict)
+    _truncated: Deletion | None = None
+
+    def add(self, fact: Fact) -> None:
+        """Reconcile one more fact; the order of facts does not matter."""
         if fact.kind is FactKind.TABLE:
-            truncated = latest_deletion([truncated, fact.deletion])
-            continue
-        identity = tuple(partition_identity(c.type, v) for c, v in zip(schema.partition, fact.partition, strict=True))
-        _absorb(schema, partitions.setdefault(identity, _Partition(fact.partition)), fact)
-    return [row for identity in sorted(partitions) for row in _partition_rows(schema, partitions[identity], truncated, now)]
+            self._truncated = latest_deletion([self._truncated, fact.deletion])
+            return
+        columns = zip(self.schema.partition, fact.partition, strict=True)
+        identity = tuple(partition_identity(column.type, value) for column, value in columns)
+        _absorb(self.schema, self._partitions.setdefault(identity, _Partition(fact.partition)), fact)
+
+    def rows(self, *, now: int) -> list[Row]:
+        """Return the rows that `latest_rows` does of the facts so far."""
+        known = [self._partitions[identity] for identity in sorted(self._partitions)]
+        return [row for partition in known for row in _partition_rows(self.schema, partition, self._truncated, now)]
+
+    def copy(self) -> Reconciled:
+        """Return a copy to which other facts may be added."""
+        return replace(self, _partitions={identity: known.copy() for identity, known in self._partitions.items()})
 
 
 def _absorb(schema: TableSchema, partition: _Partition, fact: Fact) -> None:

@@ -25,11 +25,13 @@ from cdc_views.landing.raw_table import open_raw, raw_log
 from cdc_views.landing.streams import positions_in
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explained import json_object
+from cdc_views.operations.explaining import CellPlace
 from cdc_views.operations.ingest import forgotten_of
 from cdc_views.operations.verifying.findings import CellVerdict, Lost, LostCell, WrongKind
 from cdc_views.operations.verifying.judging import RawJudge, Sight, reasons, values_of
 from cdc_views.operations.verifying.load import SourceLoad
-from cdc_views.operations.verifying.rows import Key, Keys, RawFacts, ServedRows, Shown, is_same, key_of, newest, unlike
+from cdc_views.operations.verifying.raw_facts import KeyHistory, RawFacts, newest
+from cdc_views.operations.verifying.rows import Key, Keys, ServedRows, Shown, is_same, key_of, unlike
 from cdc_views.plan.names import LANDED
 from cdc_views.rules.codec.jsontext import to_json
 from cdc_views.rules.facts import Fact, FactKind
@@ -170,16 +172,16 @@ class Decider:
         # asked before raw and view are read: what passed the source's first read must be in them
         clocks = {since[3] for key in keys if (since := self._since.get(key)) is not None and since[1] >= _LOOKS - 1}
         self._passed = {clock for clock in clocks if self.landing.has_passed(clock)}
-        before = self._facts(keys)
+        before = self._about(keys)
         reading = self._read(keys)
         is_landed = self.landing.has(reading.high, until=until)
         sources = {key_of(self.table.schema, row.values): row for row in reading.rows}
         sights = self._sights(keys, reading, sources, is_landed=is_landed)
-        for key, facts in before.items():
+        for key, history in before.items():
             # what had landed before the source was read cannot be beyond the end of the source's log
-            is_beyond = reading.high is not None and max(map(newest, facts), default=0) >= reading.high
+            is_beyond = reading.high is not None and history.newest is not None and history.newest >= reading.high
             if sights[key].place is None and is_beyond:
-                sights[key] = self._foreign(keys[key], sources.get(key), facts, reading)
+                sights[key] = self._foreign(sources.get(key), history, reading)
         is_last = self.load.clock() >= until
         decided = []
         for key, seen in sights.items():
@@ -197,39 +199,39 @@ class Decider:
     def _sights(
         self, keys: Keys, reading: SourceReading, sources: Mapping[Key, SourceRow], *, is_landed: bool | None
     ) -> dict[Key, Sight]:
-        known = self._facts(keys)
+        known = self._about(keys, since=reading.low)
         rows = self.shown.of(keys)
-        again = self._facts(keys)
-        judge = RawJudge(self.raw, reading, is_positioned=is_landed is True)
+        again = self.raw.counts(keys) if known else {}
+        judge = RawJudge(self.table.schema, reading, is_positioned=is_landed is True)
         serving = ServedRows(self.table, self.shown) if ServedRows.exists(self.table) else None
         served = {} if serving is None else serving.differing(keys)
         found = {}
         for key, values in keys.items():
-            facts, source, row = known.get(key), sources.get(key), rows.get(key)
-            if facts is None:
+            history, source, row = known.get(key), sources.get(key), rows.get(key)
+            if history is None:
                 found[key] = self._without_raw(source, row)
                 continue
-            seen = judge.sight(values, source, facts)
-            if seen.place is None and len(facts) != len(again.get(key, ())):
+            seen = judge.sight(source, history)
+            if seen.place is None and history.count != again[key]:
                 seen = replace(seen, is_unsure=True)
             elif seen.place is None:
-                seen = self._of_state(values, source, row, facts, clock=reading.clock)
+                seen = self._of_state(source, row, history, clock=reading.clock)
                 if seen.place is None and serving is not None and key in served:
                     seen = self._of_serving(values, seen, served[key], version=serving.raw_version)
             found[key] = seen
         return found
 
-    def _foreign(self, key: Mapping[str, Any], source: SourceRow | None, facts: list[Fact], reading: SourceReading) -> Sight:
-        row, wanted = self.raw.row(facts, key, as_of=reading.clock), values_of(source)
+    def _foreign(self, source: SourceRow | None, history: KeyHistory, reading: SourceReading) -> Sight:
+        row, wanted = history.row(as_of=reading.clock), values_of(source)
         if is_same(self.table.schema, wanted, row):
             return Sight(None, source=source)
         columns = ("",) if wanted is None or row is None else tuple(unlike(self.table.schema, wanted, row))
-        return Sight(Lost.RAW, WrongKind.FOREIGN_WRITE, columns, source, row, tuple(facts))
+        return Sight(Lost.RAW, WrongKind.FOREIGN_WRITE, columns, source, row, history.count)
 
-    def _facts(self, keys: Keys) -> dict[Key, list[Fact]]:
+    def _about(self, keys: Keys, *, since: int | None = None) -> dict[Key, KeyHistory]:
         """Return what raw has of keys; nothing if raw is not whole, so that the rows of the view alone tell."""
         try:
-            return self.raw.about(keys)
+            return self.raw.about(keys, since=since)
         except UsageError:
             return {}
 
@@ -240,21 +242,19 @@ class Decider:
         columns = ("",) if wanted is None or row is None else tuple(unlike(self.table.schema, wanted, row))
         return Sight(Lost.STATE, WrongKind.STALE_STATE, columns, source, row)
 
-    def _of_state(
-        self, key: Mapping[str, Any], source: SourceRow | None, row: Mapping[str, Any] | None, facts: list[Fact], *, clock: int
-    ) -> Sight:
+    def _of_state(self, source: SourceRow | None, row: Mapping[str, Any] | None, history: KeyHistory, *, clock: int) -> Sight:
         """Return whether the view shows what raw does now; both are compared in all columns."""
         schema = self.table.schema
         for shift in (-1, 1, 0):
-            expected = self.raw.row(facts, key, as_of=clock + shift)
+            expected = history.row(as_of=clock + shift)
             if is_same(schema, expected, row):
-                return Sight(None, source=source, shown=row, facts=tuple(facts))
+                return Sight(None, source=source, shown=row, facts=history.count)
         columns = ("",) if expected is None or row is None else tuple(unlike(schema, expected, row))
-        return Sight(Lost.STATE, WrongKind.STALE_STATE, columns, source, row, tuple(facts))
+        return Sight(Lost.STATE, WrongKind.STALE_STATE, columns, source, row, history.count)
 
     def _of_serving(self, key: Mapping[str, Any], seen: Sight, texts: Mapping[str, str], *, version: int | None) -> Sight:
         """Return whether the serving table is wrong: it differs, and nothing about the key landed since it was written."""
-        if self.raw.count_at(key, version) != len(seen.facts):
+        if self.raw.count_at(key, version) != seen.facts:
             return seen
         return Sight(Lost.SERVING, WrongKind.STALE_SERVING, tuple(texts), seen.source, seen.shown, seen.facts, texts)
 
@@ -283,6 +283,11 @@ class Decider:
             return is_landed
         return clock in self._passed
 
+    def _places(self, key: Mapping[str, Any], seen: Sight, *, now: int) -> tuple[CellPlace, ...]:
+        """Return what competed for the differing columns; without facts nothing did. A key column has no cells."""
+        names = [name for name in seen.columns if name and not self.table.schema.column(name).is_key]
+        return self.raw.places(key, names, now=now) if seen.facts else ()
+
     def _findings(
         self, key: Mapping[str, Any], seen: Sight, outcome: CellVerdict, reading: SourceReading, *, is_landed: bool | None
     ) -> Iterator[LostCell]:
@@ -290,8 +295,9 @@ class Decider:
         count = 0 if self.table.project.is_remote else waiting(self.table.raw)[0]
         late = WrongKind.WRITTEN_MEANWHILE if is_landed else WrongKind.NOT_LANDED
         kind = seen.kind if outcome is CellVerdict.LOSS else late
+        places = self._places(key, seen, now=reading.clock)
         for column in seen.columns:
-            rule, replica, candidates = reasons(self.raw, key, seen, column, now=reading.clock)
+            rule, replica, candidates = reasons([p for p in places if not column or (p.column and p.column.name == column)])
             shown = _text(self.table, seen.shown, column) if seen.texts is None else json.dumps(seen.texts[column])
             of_key = {c.name: key[c.name] for c in schema.row_key}
             value = _text(self.table, wanted, column)

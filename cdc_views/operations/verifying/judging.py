@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_views.landing.live_sources import SourceReading, SourceRow
-from cdc_views.operations.explaining import explain
+from cdc_views.model.schema import TableSchema
+from cdc_views.operations.explaining import CellPlace
 from cdc_views.operations.verifying.findings import Lost, WrongKind, text_of_origins
-from cdc_views.operations.verifying.rows import RawFacts, is_same, newest, unlike
-from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.operations.verifying.raw_facts import KeyHistory
+from cdc_views.operations.verifying.rows import is_same, unlike
 from cdc_views.rules.oracle import Row
 
 _CLOCKS = (0, -1, 1)
@@ -25,8 +26,9 @@ _CLOCKS = (0, -1, 1)
 class Sight:
     """What one look at a key saw; `place` None: everything agrees.
 
-    `columns` differ (`""`: only one side has the row), `source` and `shown` are the two rows, `facts` what raw has of the key,
-    `texts` the serving table's values in columns that differ. `is_unsure`: raw is right, and was written while the view was read.
+    `columns` differ (`""`: only one side has the row), `source` and `shown` are the two rows, `facts` how many facts raw
+    has of the key, `texts` the serving table's values in columns that differ. `is_unsure`: raw is right, and was written while
+    the view was read.
     """
 
     place: Lost | None
@@ -34,7 +36,7 @@ class Sight:
     columns: tuple[str, ...] = ()
     source: SourceRow | None = None
     shown: Mapping[str, Any] | None = None
-    facts: tuple[Fact, ...] = ()
+    facts: int = 0
     texts: Mapping[str, str] | None = None
     is_unsure: bool = False
 
@@ -54,53 +56,46 @@ def values_of(row: SourceRow | None) -> Mapping[str, Any] | None:
 class RawJudge:
     """Compares raw with a reading of the source; `is_positioned`: everything before the reading's position has landed."""
 
-    raw: RawFacts
+    schema: TableSchema
     reading: SourceReading
     is_positioned: bool
 
-    def sight(self, key: Mapping[str, Any], source: SourceRow | None, facts: Sequence[Fact]) -> Sight:
+    def sight(self, source: SourceRow | None, history: KeyHistory) -> Sight:
         """Return whether raw has the row of the source."""
-        schema, wanted, shown = self.raw.schema, values_of(source), None
-        for shown in self._rows(key, facts):
-            if is_same(schema, wanted, shown):
-                return Sight(None, source=source, shown=shown, facts=tuple(facts))
-        columns = ("",) if wanted is None or shown is None else tuple(unlike(schema, wanted, shown))
-        return Sight(Lost.RAW, _kind(source, shown, facts, columns), columns, source, shown, tuple(facts))
+        wanted, shown = values_of(source), None
+        for shown in self._rows(history):
+            if is_same(self.schema, wanted, shown):
+                return Sight(None, source=source, shown=shown, facts=history.count)
+        columns = ("",) if wanted is None or shown is None else tuple(unlike(self.schema, wanted, shown))
+        return Sight(Lost.RAW, _kind(source, shown, history, columns), columns, source, shown, history.count)
 
-    def _rows(self, key: Mapping[str, Any], facts: Sequence[Fact]) -> Iterator[Row | None]:
+    def _rows(self, history: KeyHistory) -> Iterator[Row | None]:
         """Yield each row that raw may have had when the source was read; the last one at its highest position."""
         clock, low, high = self.reading.clock, self.reading.low, self.reading.high
         if not self.is_positioned or low is None or high is None:
             for shift in reversed(_CLOCKS):
-                yield self.raw.row(facts, key, as_of=clock + shift)
+                yield history.row(as_of=clock + shift)
             return
-        for before in sorted({low, high, *(at + 1 for at in map(newest, facts) if low <= at < high)}):
-            yield self.raw.row(facts, key, as_of=clock, before=before)
+        for before in history.positions(low, high):
+            yield history.row(as_of=clock, before=before)
 
 
-def _kind(source: SourceRow | None, shown: Mapping[str, Any] | None, facts: Sequence[Fact], columns: Sequence[str]) -> WrongKind:
+def _kind(source: SourceRow | None, shown: Mapping[str, Any] | None, history: KeyHistory, columns: Sequence[str]) -> WrongKind:
     if source is None:
         return WrongKind.LOST_DELETION
     if shown is None:
-        of_row = [fact for fact in facts if fact.kind is FactKind.ROW and (fact.cells or fact.elements or fact.liveness)]
-        if not of_row:
+        if not history.has_writes:
             return WrongKind.MISSING_ROW
-        written, deleted = max(source.written.values(), default=None), [f.deletion.written for f in facts if f.deletion]
-        is_false = written is not None and any(at >= written for at in deleted)
+        written = max(source.written.values(), default=None)
+        is_false = written is not None and history.deleted is not None and history.deleted >= written
         return WrongKind.FALSE_DELETION if is_false else WrongKind.MISSING_WRITE
     gone = [name for name in columns if source.values[name] is None and not source.is_whole]
     return WrongKind.LOST_DELETION if len(gone) == len(columns) else WrongKind.MISSING_WRITE
 
 
-def reasons(raw: RawFacts, key: Mapping[str, Any], seen: Sight, column: str, *, now: int) -> tuple[str, str, int]:
+def reasons(places: Sequence[CellPlace]) -> tuple[str, str, int]:
     """Return the rule that chose a cell's value, the nodes that it landed from, and the number of its candidates."""
-    schema = raw.schema
-    partition = tuple(key[c.name] for c in schema.partition)
-    clustering = tuple(key[c.name] for c in schema.clustering)
-    has_row = not clustering or any(value is not None for value in clustering)
-    columns = () if not column or schema.column(column).is_key else (column,)
-    found = explain(schema, seen.facts, key=(partition, clustering if has_row else None), now=now, columns=columns)
-    candidates = [candidate for place in found.places for candidate in place.candidates]
+    candidates = [candidate for place in places for candidate in place.candidates]
     if not candidates:
         return "", "", 0
     loser = next((one.rule for one in candidates[1:] if one.rule), "")

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 from typing import Any
 
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from cdc_views.engines.base import ValueForm
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_in
-from cdc_views.errors import CdcViewsError
-from cdc_views.landing.raw_table import is_delta, open_raw
+from cdc_views.landing.raw_table import is_delta
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, MapOf, Scalar
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.ingest import check_landed, check_raw_is_whole
-from cdc_views.operations.keyed import facts_about
 from cdc_views.operations.querying import reading
-from cdc_views.operations.reading import file_errors
 from cdc_views.plan.serving import serving_names
 from cdc_views.rules.codec.comparable import comparable
 from cdc_views.rules.codec.serialized import serialize
-from cdc_views.rules.facts import Fact, FactKind
-from cdc_views.rules.oracle import Row, latest_rows, one_spelling
+from cdc_views.rules.oracle import Row, one_spelling
 from cdc_views.state.serving import open_serving
 from cdc_views.state.state_table import id_of
-from cdc_views.storage.delta_tables import opened
 from cdc_views.storage.friendly import friendly_table
 from cdc_views.storage.places import arrow_source
-from cdc_views.storage.relation_read import KeyFacts, facts_of
 from cdc_views.storage.table_log import TableLog
 
 Key = tuple[Hashable, ...]
@@ -45,8 +35,6 @@ _LISTED = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TEXT, Kind.A
 _PLAIN = re.compile(r"[\w .:/@-]*", re.ASCII)
 """Texts that every dialect writes alike."""
 _MOST_LISTED = 500
-_AT_ONCE = 100
-"""Keys whose raw facts are read together."""
 
 
 def cell_identity(column: Column, value: Any) -> Hashable:
@@ -126,88 +114,6 @@ class Shown:
 
 def _is_plain(value: Any) -> bool:
     return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, str) and bool(_PLAIN.fullmatch(value)))
-
-
-class RawFacts:
-    """The raw facts about some keys, and the rows that the rules make of them."""
-
-    def __init__(self, table: TableContext) -> None:
-        self.table, self.schema = table, table.schema
-
-    def about(self, keys: Keys) -> dict[Key, list[Fact]]:
-        """Return every raw fact that concerns each of these rows; raises `UsageError` if raw is not whole."""
-        what, found = "what `verify` reads of raw", dict[Key, list[Fact]]()
-        if self.table.project.is_remote:
-            for key, values in keys.items():
-                found[key] = list(facts_of(self.table.relation, facts_about(self.table, self._wanted(values), what=what)))
-            return found
-        check_landed(self.table)
-        check_raw_is_whole(self.table, what=what)
-        listed = list(keys.items())
-        for start in range(0, len(listed), _AT_ONCE):
-            some = dict(listed[start : start + _AT_ONCE])
-            found |= self._by_key(some, self._stored([self._wanted(values).filter for values in some.values()]))
-        return found
-
-    def _stored(self, filters: Sequence[ds.Expression]) -> Iterator[Fact]:
-        with file_errors(self.table.raw.location):
-            stored = open_raw(self.table.raw).to_pyarrow_dataset()
-            known = [name for name in self.table.relation.arrow_schema().names if name in stored.schema.names]
-            yield from facts_of(self.table.relation, stored.to_table(known, filter=reduce(or_, filters)))
-
-    def _by_key(self, keys: Keys, facts: Iterable[Fact]) -> dict[Key, list[Fact]]:
-        """Return which facts concern which key."""
-        size = len(self.schema.partition)
-        found: dict[Key, list[Fact]] = {key: [] for key in keys}
-        of_partition: dict[Key, list[Key]] = {}
-        for key in keys:
-            of_partition.setdefault(key[:size], []).append(key)
-        for fact in facts:
-            for key in keys if fact.kind is FactKind.TABLE else self._concerned(fact, of_partition):
-                found[key].append(fact)
-        return found
-
-    def _concerned(self, fact: Fact, of_partition: Mapping[Key, list[Key]]) -> Iterable[Key]:
-        schema = self.schema
-        partition = tuple(cell_identity(c, value) for c, value in zip(schema.partition, fact.partition, strict=True))
-        mine = of_partition.get(partition, ())
-        if fact.kind is not FactKind.ROW:
-            return mine
-        clustering = tuple(cell_identity(c, value) for c, value in zip(schema.clustering, fact.clustering, strict=True))
-        alone = (None,) * len(clustering)
-        return [key for key in mine if key[len(partition) :] in (clustering, alone)]
-
-    def _wanted(self, key: Mapping[str, Any]) -> KeyFacts:
-        partition = tuple(key[column.name] for column in self.schema.partition)
-        clustering: tuple[Any, ...] | None = tuple(key[column.name] for column in self.schema.clustering)
-        if clustering and all(value is None for value in clustering):
-            # a row of static columns alone shows only where no row of the partition does (W3)
-            return KeyFacts.of_partition(self.schema, partition)
-        return KeyFacts.of_row(self.schema, partition, clustering)
-
-    def count_at(self, key: Mapping[str, Any], version: int | None) -> int | None:
-        """Return how many facts about a row raw had at a version; None if the version can no longer be read."""
-        if version is None or self.table.project.is_remote:
-            return None
-        try:
-            stored = opened(self.table.raw.location, version=version).to_pyarrow_dataset()
-            return int(stored.count_rows(filter=self._wanted(key).filter))
-        except (CdcViewsError, OSError):
-            return None
-
-    def row(self, facts: Iterable[Fact], key: Mapping[str, Any], *, as_of: int, before: int | None = None) -> Row | None:
-        """Return the row that the rules make of facts, only those written before `before` if that is given."""
-        known = [fact for fact in facts if before is None or newest(fact) < before]
-        wanted = key_of(self.schema, key)
-        return next((row for row in latest_rows(self.schema, known, now=as_of) if key_of(self.schema, row) == wanted), None)
-
-
-def newest(fact: Fact) -> int:
-    """Return the newest write time in a fact; of a log's event, all are one."""
-    parts = [fact.liveness, fact.deletion, *fact.cells.values()]
-    for elements in fact.elements.values():
-        parts += [elements.deletion, *(cell for _, cell in elements.cells)]
-    return max((part.written for part in parts if part is not None), default=0)
 
 
 class ServedRows:
