@@ -18,7 +18,7 @@ _TokenOption = Annotated[
     str | None, typer.Option("--token-env", metavar="NAME", help="The variable with the token that readers must give.")
 ]
 _CertificateOption = Annotated[
-    Path | None, typer.Option("--tls-certificate", metavar="FILE", help="Serve https: the certificate (PEM).")
+    Path | None, typer.Option("--tls-cert", "--tls-certificate", metavar="FILE", help="Serve https: the certificate (PEM).")
 ]
 _KeyOption = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")]
 _ActionsOption = Annotated[bool, typer.Option("--allow-actions", help="Let readers discard and replay quarantined events.")]

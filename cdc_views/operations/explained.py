@@ -150,4 +150,10 @@ def _number(value: int | None) -> str:
 
 
 def _origins(origins: tuple[Origin, ...]) -> str:
-    return json.dumps([f"{origin.node} {origin.segment}:{origin.position}" for origin in origins], ensure_ascii=False)
+    return json.dumps([_origin_text(origin) for origin in origins], ensure_ascii=False)
+
+
+def _origin_text(origin: Origin) -> str:
+    """Return `node segment:position`, without what the source lacks: Debezium's relational connectors have no segments."""
+    place = f"{origin.segment}:{origin.position}" if origin.segment else str(origin.position)
+    return f"{origin.node} {place}" if origin.node else place

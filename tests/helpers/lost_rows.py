@@ -56,7 +56,7 @@ class LostRows:
         assert self.producer.stop() == 0
         assert self.run("materialize", "--select", self.table).code == 0
         assert self.run("apply", "--select", self.table).code == 0
-        kept = self._view_files()
+        kept = view_files(self.table)
         self._lose_in_raw()
         assert self.run("materialize", "--full", "--select", self.table).code == 0
         lose_in_state(self.table, "v", lambda row: row["b"] or 0)
@@ -69,10 +69,7 @@ class LostRows:
         assert (code, told) == (1, EXPECTED), (told, said)
         assert all(one["remedy"] for one in found)
         assert self.producer.stop() == 0  # it would replace the view
-        for file, content in kept.items():  # as a backup brings them back: `rebuild` had applied the view anew
-            file.write_bytes(content)
-        _, found, said = self.verify(self.table, "--sample", "0", "--wait", "2")
-        assert [one["what"] for one in found if one["place"] == "view"] == ["stale view"], said
+        check_stale_view(self.verify, self.table, kept)
 
     def _write(self) -> None:
         rows = ", ".join(f"('a', {number}, 'first', 'T')" for number in range(1, 90))
@@ -82,10 +79,6 @@ class LostRows:
             self.execute(f"UPDATE {self.table} SET v = 'second' WHERE b = {10 + number}")
             self.execute(f"DELETE FROM {self.table} WHERE b = {20 + number}")
             self.execute(f"UPDATE {self.table} SET {self.spare} = NULL WHERE b = {30 + number}")
-
-    def _view_files(self) -> dict[Path, bytes]:
-        applied = Path(str(applied_file(Project.load().table(self.table))))
-        return {file: file.read_bytes() for file in (Path("warehouse/views.duckdb").absolute(), applied)}
 
     def _lose_in_raw(self) -> None:
         def is_lost(row: dict[str, Any]) -> bool:
@@ -109,6 +102,20 @@ class LostRows:
         assert silently(raw_location(self.table), changed, most=999)
         accepted = self.run("rebuild", self.table, "--accept")
         assert accepted.code == 0, accepted.err
+
+
+def view_files(table: str) -> dict[Path, bytes]:
+    """What a backup would keep of an applied view."""
+    applied = Path(str(applied_file(Project.load().table(table))))
+    return {file: file.read_bytes() for file in (Path("warehouse/views.duckdb").absolute(), applied)}
+
+
+def check_stale_view(verify: Verifying, table: str, kept: dict[Path, bytes]) -> None:
+    """Bring an older view back, as a backup does, and assert that it is named; nobody may replace it meanwhile."""
+    for file, content in kept.items():
+        file.write_bytes(content)
+    _, found, said = verify(table, "--sample", "0", "--wait", "2")
+    assert [one["what"] for one in found if one["place"] == "view"] == ["stale view"], said
 
 
 def with_serving_table(table: str) -> None:

@@ -13,11 +13,12 @@ __all__ = ["SLOT", "differences", "landed_twice", "raw_location", "wait_until_la
 SLOT = "cdc_views_shop"
 
 
-def wait_until_landed(server: Postgres, *, within: float = 40) -> None:
-    """Until the slot is confirmed up to what the server has written by now."""
+def wait_until_landed(server: Postgres, *, slot_on: Postgres | None = None, within: float = 40) -> None:
+    """Until the slot, on another server if that is given, is confirmed up to what the server has written by now."""
     ((end,),) = server.sql("SELECT pg_current_wal_lsn()::text")
     text = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
-    eventually(lambda: server.sql(text, (end, SLOT)) == [(True,)], within=within, what=f"slot {SLOT} at {end}")
+    reads = slot_on or server
+    eventually(lambda: reads.sql(text, (end, SLOT)) == [(True,)], within=within, what=f"slot {SLOT} at {end}")
 
 
 def differences(server: Postgres, run: CommandLine, *tables: str) -> list[str]:

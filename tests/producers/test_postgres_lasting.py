@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from cdc_producers.postgres.catalog import read_table
 from cdc_producers.postgres.connections import connect, postgres_errors, refusal, rows
+from cdc_producers.postgres.options import PostgresOptions, ServerRole, SlotFailover
 from cdc_producers.postgres.publications import ensure_publications
 from cdc_producers.postgres.slots import StandbyError, check_logical
 from cdc_producers.postgres.stream import NoPublicationError, ReplicationStream
@@ -121,6 +122,19 @@ class Saying:
 def test_a_standby_is_refused_by_name() -> None:
     with pytest.raises(StandbyError, match=r"is a standby .*recovery is in progress.*PGTARGETSESSIONATTRS=primary"):
         check_logical(Saying(170_005, is_standby=True))
+
+
+def test_a_standby_that_is_wanted_decodes_from_16_on() -> None:
+    check_logical(Saying(160_009, is_standby=True), may_be_standby=True)
+    check_logical(Saying(150_001, is_standby=False), may_be_standby=True)  # it has taken over
+    with pytest.raises(UsageError, match=r"--server standby: PostgreSQL 15 decodes on primaries alone; 16 or newer was expected"):
+        check_logical(Saying(150_001, is_standby=True), may_be_standby=True)
+
+
+@pytest.mark.parametrize("more", [{"slot_failover": SlotFailover.ON}, {"echo_seconds": 1.0}])
+def test_what_a_standby_cannot_do_is_refused(more: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="give it without --server standby"):
+        PostgresOptions(server=ServerRole.STANDBY, **more)
 
 
 def test_a_slot_that_fails_over_needs_a_server_that_has_such() -> None:

@@ -17,7 +17,7 @@ from helpers.cassandra_workload import TABLES, Workload
 from helpers.command_line import CommandLine
 from helpers.comparing import raw_location
 from helpers.corrupting import silently
-from helpers.lost_rows import lose_in_state, with_serving_table
+from helpers.lost_rows import check_stale_view, lose_in_state, view_files, with_serving_table
 from helpers.producing import repeating
 from helpers.verified import Verifying
 
@@ -53,7 +53,7 @@ def number_of(row: dict[str, Any]) -> int:
     return int(key[1:]) if key[:1] == "k" else 0
 
 
-def test_losses_in_raw_state_and_serving_table_are_named(trial: Trial, verify: Verifying) -> None:
+def test_losses_of_ten_kinds_are_named(trial: Trial, verify: Verifying) -> None:
     session, place = trial.session, f"{trial.keyspace}.simple"
     with_serving_table(place)
     trial.start()
@@ -66,6 +66,9 @@ def test_losses_in_raw_state_and_serving_table_are_named(trial: Trial, verify: V
         session.execute(f"DELETE a FROM {place} WHERE k = 'k{30 + number}'")
     trial.land()
     trial.stop()
+    assert trial.run("materialize", "--select", place).code == 0
+    assert trial.run("apply", "--select", place).code == 0
+    kept = view_files(place)
 
     def is_lost(row: dict[str, Any]) -> bool:
         key, b, a = row["k"] or "", row["b"], row["a"]
@@ -99,3 +102,5 @@ def test_losses_in_raw_state_and_serving_table_are_named(trial: Trial, verify: V
     assert told == {**in_raw, **behind}, (told, said)
     assert all(one["remedy"] for one in found)
     assert all(one["replica"].count(",") == 2 for one in found if one["column"] and one["what"] == "missing write"), found[:3]
+    trial.stop()
+    check_stale_view(verify, place, kept)

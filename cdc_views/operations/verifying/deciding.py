@@ -10,18 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.dataset as ds
 
 from cdc_views.errors import UsageError
 from cdc_views.formats.base import WriteOrder
 from cdc_views.landing.blocks import Position
 from cdc_views.landing.live_sources import LiveTable, SourceReading, SourceRow
 from cdc_views.landing.quarantine import waiting
-from cdc_views.landing.raw_table import open_raw, raw_log
+from cdc_views.landing.raw_table import raw_log
 from cdc_views.landing.streams import positions_in
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.explained import json_object
@@ -30,12 +26,10 @@ from cdc_views.operations.ingest import forgotten_of
 from cdc_views.operations.verifying.findings import CellVerdict, Lost, LostCell, WrongKind
 from cdc_views.operations.verifying.judging import RawJudge, Sight, reasons, values_of
 from cdc_views.operations.verifying.load import SourceLoad
-from cdc_views.operations.verifying.raw_facts import KeyHistory, RawFacts, newest
+from cdc_views.operations.verifying.raw_facts import KeyHistory, RawFacts, landed_since, newest
 from cdc_views.operations.verifying.rows import Key, Keys, ServedRows, Shown, is_same, key_of, unlike
-from cdc_views.plan.names import LANDED
 from cdc_views.rules.codec.jsontext import to_json
 from cdc_views.rules.facts import Fact, FactKind
-from cdc_views.storage.relation_read import facts_of
 from cdc_views.storage.table_log import TableLog
 
 _LOOKS = 3
@@ -117,14 +111,9 @@ class LandedSoFar:
 def _nodes_past(table: TableContext, clock: int) -> set[str]:
     if raw_log(table.raw, format_name=table.format.name) is None:
         return set()
-    since = datetime.fromtimestamp(clock, timezone.utc)
-    stored = open_raw(table.raw).to_pyarrow_dataset()
-    known = [name for name in table.relation.arrow_schema().names if name in stored.schema.names]
-    later = stored.to_table(columns=known, filter=ds.field(LANDED) >= pa.scalar(since, pa.timestamp("us", tz="UTC")))
     # log positions are no times: whatever landed later counts
-    is_timed, landed = table.format.order is WriteOrder.MICROS, later[LANDED].cast(pa.int64()).to_pylist()
-    facts = zip(facts_of(table.relation, later), landed, strict=True)
-    timely = (fact for fact, at in facts if not is_timed or clock * 1_000_000 < newest(fact) <= at)
+    is_timed = table.format.order is WriteOrder.MICROS
+    timely = (fact for fact, at in landed_since(table, clock) if not is_timed or clock * 1_000_000 < newest(fact) <= at)
     return {fact.origin.node or fact.origin.segment for fact in timely}
 
 

@@ -7,8 +7,9 @@ for that key alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -26,6 +27,7 @@ from cdc_views.operations.ingest import check_landed, check_raw_is_whole
 from cdc_views.operations.keyed import facts_about
 from cdc_views.operations.reading import file_errors
 from cdc_views.operations.verifying.rows import Key, Keys, cell_identity, key_of
+from cdc_views.plan.names import LANDED
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import Reconciled, Row
 from cdc_views.storage.delta_tables import opened
@@ -158,15 +160,10 @@ class RawFacts:
 
     def _stored(self, filters: Sequence[ds.Expression], columns: Collection[str] | None) -> Iterator[Fact]:
         schema = self.schema
-        left_out = {
-            physical_name(c.name) for c in (*schema.statics, *schema.regulars) if columns is not None and c.name not in columns
-        }
-        with file_errors(self.table.raw.location):
-            stored = open_raw(self.table.raw).to_pyarrow_dataset()
-            known = [n for n in self.table.relation.arrow_schema().names if n in stored.schema.names and n not in left_out]
-            where = reduce(or_, filters)
-            for batch in stored.to_batches(known, filter=where, batch_size=_BATCH, use_threads=False, **_NOT_AHEAD):
-                yield from facts_of(self.table.relation, pa.Table.from_batches([batch]))
+        wanted = (*schema.statics, *schema.regulars) if columns is not None else ()
+        left_out = {physical_name(column.name) for column in wanted if column.name not in (columns or ())}
+        for rows in _batches(self.table, reduce(or_, filters), left_out=left_out):
+            yield from facts_of(self.table.relation, rows)
 
     def _concerned(self, keys: Keys, facts: Iterable[Fact]) -> Iterator[tuple[Fact, Iterable[Key]]]:
         """Yield each fact with the keys that it concerns."""
@@ -194,3 +191,19 @@ class RawFacts:
             # a row of static columns alone shows only where no row of the partition does (W3)
             return KeyFacts.of_partition(self.schema, partition)
         return KeyFacts.of_row(self.schema, partition, clustering)
+
+
+def landed_since(table: TableContext, clock: int) -> Iterator[tuple[Fact, int]]:
+    """Yield the facts of raw that landed at a second or later, each with the instant (µs since the epoch)."""
+    since = datetime.fromtimestamp(clock, timezone.utc)
+    for rows in _batches(table, ds.field(LANDED) >= pa.scalar(since, pa.timestamp("us", tz="UTC"))):
+        yield from zip(facts_of(table.relation, rows), rows[LANDED].cast(pa.int64()).to_pylist(), strict=True)
+
+
+def _batches(table: TableContext, where: ds.Expression, *, left_out: Container[str] = ()) -> Iterator[pa.Table]:
+    """Yield few rows at a time of those that meet a condition."""
+    with file_errors(table.raw.location):
+        stored = open_raw(table.raw).to_pyarrow_dataset()
+        known = [n for n in table.relation.arrow_schema().names if n in stored.schema.names and n not in left_out]
+        for batch in stored.to_batches(known, filter=where, batch_size=_BATCH, use_threads=False, **_NOT_AHEAD):
+            yield pa.Table.from_batches([batch])

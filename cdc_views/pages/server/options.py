@@ -52,11 +52,11 @@ def ui_options(
     if not is_loopback(host) and not token:
         raise UsageError(
             f"--host {host}: others than this machine reach it, so they need a token; give --token-env NAME, the name of a "
-            "variable that holds it, and --tls-certificate and --tls-key so that nobody reads it on its way"
+            "variable that holds it, and --tls-cert and --tls-key so that nobody reads it on its way"
         )
     if (certificate is None) != (key is None):
-        raise UsageError("--tls-certificate and --tls-key go together; give both or none")
-    for option, file in (("--tls-certificate", certificate), ("--tls-key", key)):
+        raise UsageError("--tls-cert and --tls-key go together; give both or none")
+    for option, file in (("--tls-cert", certificate), ("--tls-key", key)):
         if file is not None and not file.is_file():
             raise UsageError(f"{option} {file}: there is no such file")
     paths = {name: None if file is None else str(file) for name, file in (("certificate", certificate), ("key", key))}

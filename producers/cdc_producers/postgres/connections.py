@@ -133,9 +133,13 @@ def rows(
         return cursor.fetchall() if cursor.description else []
 
 
+LOG_END = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
+"""The end of a server's log; of a standby's, of what it has replayed, and so shows."""
+
+
 def current_lsn(connection: Any) -> int:
-    """Return the LSN up to which the server's log is written."""
-    ((found,),) = rows(connection, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint", doing="asking its LSN")
+    """Return the LSN up to which the server's log is written, and a standby's replayed."""
+    ((found,),) = rows(connection, f"SELECT pg_wal_lsn_diff({LOG_END}, '0/0')::bigint", doing="asking its LSN")
     return int(found)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import closing
 
 from cdc_producers.postgres.connections import connect, identifier, rows
+from cdc_producers.postgres.options import PGOUTPUT
 from cdc_producers.postgres.publications import published_as
 from cdc_producers.postgres.slots import find_slot
 from cdc_views.errors import UsageError
 from cdc_views.landing.targets import ProducerLog
 
 
-def drop(slot: str, publication: str | None, log: ProducerLog, *, plugin: str = "pgoutput") -> None:
+def drop(slot: str, publication: str | None, log: ProducerLog, *, plugin: str = PGOUTPUT) -> None:
     """Drop a slot, and the publications of this name (None: they stay); what is not there is said.
 
     Raises `UsageError` for a slot that is read, or is of another plugin or database.

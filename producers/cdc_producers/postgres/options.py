@@ -30,6 +30,13 @@ class SlotFailover(str, Enum):
     ON = "on"
 
 
+class ServerRole(str, Enum):
+    """The role of the server that the producer reads from."""
+
+    PRIMARY = "primary"
+    STANDBY = "standby"
+
+
 @dataclass(frozen=True, slots=True)
 class PostgresOptions:
     """The options of one PostgreSQL source."""
@@ -46,6 +53,9 @@ class PostgresOptions:
         "--slot-failover",
         SlotFailover.OFF,
         help="on: standbys keep a copy of the slot, which outlives a failover (PostgreSQL 17).",
+    )
+    server: ServerRole = option(
+        "--server", ServerRole.PRIMARY, help="standby: read from one (PostgreSQL 16); its primary has to have the publication."
     )
     skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
     snapshots_again: bool = switch(
@@ -81,6 +91,9 @@ class PostgresOptions:
             raise UsageError("--publication is empty; a name was expected")
         if self.skips_snapshot and self.snapshots_again:
             raise UsageError("--skip-snapshot and --snapshot-again exclude each other; give one")
+        not_there = {"--slot-failover on": self.slot_failover is SlotFailover.ON, "--echo": self.echo_seconds is not None}
+        for flag in (flag for flag, is_given in not_there.items() if is_given and self.server is ServerRole.STANDBY):
+            raise UsageError(f"{flag}: a standby has no such slot and takes no message; give it without --server standby")
         periods = {"--heartbeat": self.heartbeat_seconds, "--confirm": self.confirm_seconds, "--echo": self.echo_seconds}
         for flag, seconds in periods.items():
             if seconds is not None and seconds <= 0:

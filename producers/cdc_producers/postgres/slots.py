@@ -10,7 +10,8 @@ from threading import Event
 from typing import Any
 
 from cdc_producers.log_watcher import EVERY, LogWatcher
-from cdc_producers.postgres.connections import connect, identifier, lsn_number, rows
+from cdc_producers.postgres.connections import LOG_END, connect, identifier, lsn_number, rows
+from cdc_producers.postgres.options import PGOUTPUT
 from cdc_producers.source import LostError
 from cdc_views.errors import CdcViewsError, TransientError, UsageError
 from cdc_views.landing.targets import ProducerLog
@@ -49,16 +50,17 @@ class StandbyError(UsageError):
     """The server is a standby; after a failover it may soon be the primary."""
 
 
-_SLOT = """
+_SLOT = f"""
 SELECT plugin, slot_type, database = current_database(), confirmed_flush_lsn::text, wal_status, safe_wal_size, active_pid,
-       coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint,
-       pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, coalesce((to_jsonb(slots)->>'failover')::boolean, false)
+       coalesce(pg_wal_lsn_diff({LOG_END}, restart_lsn), 0)::bigint,
+       pg_wal_lsn_diff({LOG_END}, '0/0')::bigint, coalesce((to_jsonb(slots)->>'failover')::boolean, false)
 FROM pg_replication_slots AS slots WHERE slot_name = %s"""
 """Before PostgreSQL 17 the view has no column `failover`."""
 _FAILS_OVER_FROM = 170_000
+_DECODES_ON_STANDBYS_FROM = 160_000
 
 
-def find_slot(connection: Any, name: str, *, plugin: str = "pgoutput") -> Slot | None:
+def find_slot(connection: Any, name: str, *, plugin: str = PGOUTPUT) -> Slot | None:
     """Return the slot, or None; raises `UsageError` for a slot of another plug-in, kind or database."""
     found = rows(connection, _SLOT, (name,), doing="looking for the slot")
     if not found:
@@ -79,15 +81,17 @@ def check_alive(slot: Slot, name: str) -> None:
     if slot.is_lost:
         raise LostError(
             f"slot {name} is lost: the server removed log that it still needed, because this producer was away for more than "
-            "max_slot_wal_keep_size; changes are missing. Raise that limit, start once with --drop slot, then once with "
-            "--snapshot-again"
+            "max_slot_wal_keep_size, or a standby rows that it needed; changes are missing. Raise that limit (a standby: set "
+            "hot_standby_feedback), start once with --drop slot, then once with --snapshot-again"
         )
     if slot.active_process is not None:
         raise TransientError(f"slot {name} is read by process {slot.active_process} of the server; is another producer running?")
 
 
-def check_logical(connection: Any, *, fails_over: bool = False) -> None:
-    """Refuse a server that is too old (also for slots that fail over), is a standby, or does not write a logical log."""
+def check_logical(connection: Any, *, fails_over: bool = False, may_be_standby: bool = False) -> None:
+    """Refuse a server that is too old (also for slots that fail over, or on a standby), is a standby though it may not be one,
+    or does not write a logical log.
+    """
     asked = "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery()"
     ((version, level, is_standby),) = rows(connection, asked, doing="asking its version")
     if version < 140_000:
@@ -96,16 +100,18 @@ def check_logical(connection: Any, *, fails_over: bool = False) -> None:
         raise UsageError(f"--slot-failover: PostgreSQL {version // 10_000} has no such slots; 17 or newer was expected")
     if level != "logical":
         raise UsageError(f"wal_level is {level}; set wal_level = logical in postgresql.conf and restart the server")
-    if is_standby:
+    if is_standby and not may_be_standby:
         raise StandbyError(
             "the server is a standby (recovery is in progress), and changes are read from a primary; name that in PGHOST, or all "
-            "servers with PGTARGETSESSIONATTRS=primary"
+            "servers with PGTARGETSESSIONATTRS=primary, or read from the standby with --server standby"
         )
+    if is_standby and version < _DECODES_ON_STANDBYS_FROM:
+        raise UsageError(f"--server standby: PostgreSQL {version // 10_000} decodes on primaries alone; 16 or newer was expected")
 
 
 @contextmanager
 def exported_snapshot(
-    slot: str, *, plugin: str = "pgoutput", is_temporary: bool, fails_over: bool = False
+    slot: str, *, plugin: str = PGOUTPUT, is_temporary: bool, fails_over: bool = False
 ) -> Iterator[ExportedSnapshot]:
     """Create a slot and hold the snapshot that it begins with; a temporary slot is dropped afterwards, and never fails over.
 
@@ -137,7 +143,7 @@ class SlotWatcher(LogWatcher):
     slot: str
     log: ProducerLog
     held_bytes_warning: int = 1 << 30
-    plugin: str = "pgoutput"
+    plugin: str = PGOUTPUT
     has_changed: Callable[[Any], bool] = lambda _: False
     done_to: Callable[[], int] = lambda: 0
     saw_change: Event = field(default_factory=Event)

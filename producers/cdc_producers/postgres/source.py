@@ -15,7 +15,7 @@ from cdc_producers.postgres.catalog import type_catalog
 from cdc_producers.postgres.connections import connect, current_lsn, lsn_text, rows
 from cdc_producers.postgres.events import PostgresTransactions
 from cdc_producers.postgres.marks import Marking, Marks, Reached
-from cdc_producers.postgres.options import PostgresOptions, SlotFailover
+from cdc_producers.postgres.options import PostgresOptions, ServerRole, SlotFailover
 from cdc_producers.postgres.shapes import Shapes
 from cdc_producers.postgres.slots import (
     Slot,
@@ -68,6 +68,10 @@ class PostgresSource(Source):
     def _fails_over(self) -> bool:
         return self.options.slot_failover is SlotFailover.ON
 
+    @property
+    def _may_be_standby(self) -> bool:
+        return self.options.server is ServerRole.STANDBY
+
     def run(self, emit: Emit, stop: Event) -> None:
         """As `Source.run`; also return when a table has changed so that a part of it must be read."""
         self.close()
@@ -81,7 +85,7 @@ class PostgresSource(Source):
 
     def _prepare(self, connection: Any) -> None:
         try:
-            check_logical(connection, fails_over=self._fails_over)
+            check_logical(connection, fails_over=self._fails_over, may_be_standby=self._may_be_standby)
         except StandbyError as error:
             if not self._has_followed:
                 raise
@@ -107,7 +111,9 @@ class PostgresSource(Source):
         wanted = self._tables.wanted()
         if slot is None:
             self._marks.begin()
-            self.log.info(f"creating slot {self.options.slot}; this waits for transactions that are running now")
+            # a standby begins a slot where its primary lists these; an idle one does so when asked
+            on_standby = ", until the primary lists them (SELECT pg_log_standby_snapshot() there)" * self._may_be_standby
+            self.log.info(f"creating slot {self.options.slot}; this waits for transactions that are running now{on_standby}")
         elif not wanted:
             self._confirmed = slot.confirmed
             self._tables.note(connection, emit)
