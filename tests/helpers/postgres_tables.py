@@ -130,7 +130,8 @@ class Workload:
         if pick < 0.75:
             return "UPDATE public.t_full SET v = %(v)s WHERE b = %(b)s", row
         if pick < 0.88:
-            return "UPDATE public.t_full SET b = b + 100 WHERE b = %(b)s AND a = %(a)s AND b < 100", row
+            free = "NOT EXISTS (SELECT FROM public.t_full WHERE b = %(b)s + 100 AND a = %(a)s)"
+            return f"UPDATE public.t_full SET b = b + 100 WHERE b = %(b)s AND a = %(a)s AND {free}", row
         return "DELETE FROM public.t_full WHERE (b = %(b)s AND a = %(a)s) OR b >= 100", row
 
     def _values(self, share: float) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from helpers.command_line import CommandLine
 
 SECONDS = float(os.environ.get("CDC_VIEWS_VERIFY_SECONDS", "40"))
 """How long a workload writes while `verify` runs again and again."""
+_MAINTAINED_EVERY = 300
+"""Seconds: as a schedule would, so that reads of an hour's landings do not open thousands of files."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,12 @@ class Verifying:
     def stays_quiet(self, tables: Sequence[str], writing: AbstractContextManager[Any], landed: Callable[[], None]) -> int:
         """Assert that no run finds a loss while `writing` goes on, nor any difference once all has `landed`; return the runs."""
         runs, until = 0, time.monotonic() + SECONDS
+        maintained = time.monotonic()
         with writing:
             while time.monotonic() < until:
+                if time.monotonic() - maintained > _MAINTAINED_EVERY:
+                    answer, maintained = self.run("maintain"), time.monotonic()
+                    assert answer.code == 0, answer.err
                 for table in tables:
                     code, found, said = self(table)
                     assert (code, [one for one in found if one["verdict"] == "loss"]) == (0, []), (found, said)
