@@ -190,7 +190,7 @@ class Decider:
     ) -> dict[Key, Sight]:
         known = self._about(keys, since=reading.low)
         rows = self.shown.of(keys)
-        again = self.raw.counts(keys) if known else {}
+        again = self._counts(keys)
         judge = RawJudge(self.table.schema, reading, is_positioned=is_landed is True)
         serving = ServedRows(self.table, self.shown) if ServedRows.exists(self.table) else None
         served = {} if serving is None else serving.differing(keys)
@@ -201,7 +201,7 @@ class Decider:
                 found[key] = self._without_raw(source, row)
                 continue
             seen = judge.sight(source, history)
-            if seen.place is None and history.count != again[key]:
+            if seen.place is None and history.count != again.get(key):
                 seen = replace(seen, is_unsure=True)
             elif seen.place is None:
                 seen = self._of_state(source, row, history, clock=reading.clock)
@@ -221,6 +221,13 @@ class Decider:
         """Return what raw has of keys; nothing if raw is not whole, so that the rows of the view alone tell."""
         try:
             return self.raw.about(keys, since=since)
+        except UsageError:
+            return {}
+
+    def _counts(self, keys: Keys) -> dict[Key, int]:
+        """Return how many facts raw has of keys; nothing if raw is not whole."""
+        try:
+            return self.raw.counts(keys)
         except UsageError:
             return {}
 
