@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import statistics
@@ -67,8 +68,8 @@ class Pair:
 
     @property
     def cpu_ratio(self) -> float:
-        """The same of CPU."""
-        return self.read.cpu / self.scan.cpu
+        """The same of CPU; NaN of a scan below the clock's 10 ms."""
+        return self.read.cpu / self.scan.cpu if self.scan.cpu else math.nan
 
     def __str__(self) -> str:
         told = f"{self.read}, scan {self.scan}: {self.ratio:.2f} x ({self.cpu_ratio:.2f} x CPU)"
