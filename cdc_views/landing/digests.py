@@ -112,7 +112,10 @@ def _known(root: Path) -> dict[str, str]:
 def _noted(line: bytes) -> tuple[str, str] | None:
     """Return the path and the digest that a line notes; None if it is broken or another's."""
     match = _LINE.fullmatch(line)
-    return (json.loads(match["path"]), match["digest"].decode()) if match else None
+    with suppress(ValueError):  # noise in the path
+        if match is not None:
+            return json.loads(match["path"]), match["digest"].decode()
+    return None
 
 
 def _note(root: Path, digests: Mapping[str, str]) -> None:

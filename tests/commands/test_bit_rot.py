@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import Answer, CommandLine, table, write_project
 
 from cdc_views import Project
-from cdc_views.landing.digests import FOLDER, changed, note_missing
+from cdc_views.landing.digests import FOLDER, _known, changed, note_missing
 
 pytestmark = pytest.mark.heavy
 
@@ -140,3 +140,11 @@ def test_a_damaged_footer_is_named_with_its_remedy(run: CommandLine, what: str) 
         assert run("materialize", "--full").code == 0
         assert run.query(NAME) == before
         assert validated(run).code == 0
+
+
+@pytest.mark.parametrize("noise", [rb"\q", b"\xff"])
+def test_noise_in_a_digest_s_path_is_a_broken_line(noise: bytes, tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    lines = b'{"path": "a%s", "sha256": "%s"}\n{"path": "b", "sha256": "%s"}\n' % (noise, b"0" * 64, b"1" * 64)
+    (tmp_path / FOLDER / "sha256.jsonl").write_bytes(lines)
+    assert _known(tmp_path) == {"b": "1" * 64}

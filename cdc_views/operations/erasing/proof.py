@@ -227,9 +227,9 @@ class _Search:
                 try:
                     looked.found = self._in_rows(looked.read(file))
                 except (pa.ArrowException, ValueError):  # the content does not fit the name
-                    looked.found = self._in_content(looked.content(file))
+                    looked.found = self._in_content(looked, file)
             else:
-                looked.found = self._in_content(_without_ours(file, looked.content(file)))
+                looked.found = self._in_content(looked, file)
             return looked
         return None
 
@@ -240,11 +240,12 @@ class _Search:
             try:
                 looked.found = self._in_log(_actions_in(looked, file), active)
             except (pa.ArrowException, ValueError):
-                looked.found = self._in_content(_without_ours(file, looked.content(file)))
+                looked.found = self._in_content(looked, file)
             return looked
         return None
 
-    def _in_content(self, content: bytes) -> Mapping[str, int]:
+    def _in_content(self, looked: _Looked, file: Place) -> Mapping[str, int]:
+        content = _without_ours(file, looked.content(file))
         return {"removed values": sum(text in content for text in self.values.texts())}
 
     def _in_rows(self, found_rows: Iterable[pa.Table]) -> Mapping[str, int]:

@@ -125,11 +125,8 @@ class RawFacts:
     def places(self, key: Mapping[str, Any], columns: Collection[str], *, now: int) -> tuple[CellPlace, ...]:
         """Return what competes for some columns of a row (empty: for all, and for the row itself), of all facts of raw now."""
         schema, facts = self.schema, list[Fact]()
-        partition = tuple(key[column.name] for column in schema.partition)
-        clustering = tuple(key[column.name] for column in schema.clustering)
-        has_row = not clustering or any(value is not None for value in clustering)
         self._each({key_of(schema, key): key}, lambda _, fact: facts.append(fact), columns=columns or None)
-        return explain(schema, facts, key=(partition, clustering if has_row else None), now=now, columns=columns).places
+        return explain(schema, facts, key=self._parts(key), now=now, columns=columns).places
 
     def count_at(self, key: Mapping[str, Any], version: int | None) -> int | None:
         """Return how many facts about a row raw had at a version; None if the version can no longer be read."""
@@ -185,12 +182,18 @@ class RawFacts:
         return [key for key in mine if key[len(partition) :] in (clustering, alone)]
 
     def _wanted(self, key: Mapping[str, Any]) -> KeyFacts:
-        partition = tuple(key[column.name] for column in self.schema.partition)
-        clustering: tuple[Any, ...] | None = tuple(key[column.name] for column in self.schema.clustering)
-        if clustering and all(value is None for value in clustering):
+        partition, clustering = self._parts(key)
+        if clustering is None:
             # a row of static columns alone shows only where no row of the partition does (W3)
             return KeyFacts.of_partition(self.schema, partition)
         return KeyFacts.of_row(self.schema, partition, clustering)
+
+    def _parts(self, key: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+        """Return the partition's key and the clustering key; None for a row of static columns alone."""
+        partition = tuple(key[column.name] for column in self.schema.partition)
+        clustering = tuple(key[column.name] for column in self.schema.clustering)
+        is_alone = bool(clustering) and all(value is None for value in clustering)
+        return partition, None if is_alone else clustering
 
 
 def landed_since(table: TableContext, clock: int) -> Iterator[tuple[Fact, int]]:

@@ -92,8 +92,9 @@ class PostgresOptions:
         if self.skips_snapshot and self.snapshots_again:
             raise UsageError("--skip-snapshot and --snapshot-again exclude each other; give one")
         not_there = {"--slot-failover on": self.slot_failover is SlotFailover.ON, "--echo": self.echo_seconds is not None}
-        for flag in (flag for flag, is_given in not_there.items() if is_given and self.server is ServerRole.STANDBY):
-            raise UsageError(f"{flag}: a standby has no such slot and takes no message; give it without --server standby")
+        for flag, is_given in not_there.items() if self.server is ServerRole.STANDBY else ():
+            if is_given:
+                raise UsageError(f"{flag}: a standby has no such slot and takes no message; give it without --server standby")
         periods = {"--heartbeat": self.heartbeat_seconds, "--confirm": self.confirm_seconds, "--echo": self.echo_seconds}
         for flag, seconds in periods.items():
             if seconds is not None and seconds <= 0:
