@@ -14,8 +14,16 @@ from helpers.command_line import CommandLine
 
 SECONDS = float(os.environ.get("CDC_VIEWS_VERIFY_SECONDS", "40"))
 """How long a workload writes while `verify` runs again and again."""
+_IS_LONG = SECONDS > 600
+_REST = 20 if _IS_LONG else 0
+"""Seconds between two rounds: an hour on each of five servers at once has to fit two cores."""
 _MAINTAINED_EVERY = 300
 """Seconds: as a schedule would, so that reads of an hour's landings do not open thousands of files."""
+
+
+def paced(pause: float) -> float:
+    """Seconds between two transactions: as given in a short run, five a second in a long one."""
+    return max(pause, 0.2) if _IS_LONG else pause
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ class Verifying:
                     code, found, said = self(table)
                     assert (code, [one for one in found if one["verdict"] == "loss"]) == (0, []), (found, said)
                     runs += 1
+                time.sleep(_REST)
         landed()
         for table in tables:
             code, found, said = self(table)

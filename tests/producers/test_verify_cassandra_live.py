@@ -19,7 +19,7 @@ from helpers.comparing import raw_location
 from helpers.corrupting import silently
 from helpers.lost_rows import check_stale_view, lose_in_state, view_files, with_serving_table
 from helpers.producing import repeating
-from helpers.verified import Verifying
+from helpers.verified import Verifying, paced
 
 if TYPE_CHECKING:
     from services.cassandra import CassandraCluster
@@ -45,7 +45,7 @@ def test_no_false_alarm_while_cells_are_written_deleted_and_expire(trial: Trial,
     trial.loads[0].run(100)
     trial.start()
     tables = [f"{trial.keyspace}.{table}" for table in TABLES]
-    verify.stays_quiet(tables, trial.loaded(pause=0.05), trial.check)
+    verify.stays_quiet(tables, trial.loaded(pause=paced(0.05)), trial.check)
 
 
 def number_of(row: dict[str, Any]) -> int:

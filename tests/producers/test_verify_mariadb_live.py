@@ -8,7 +8,7 @@ from helpers.lost_rows import LostRows
 from helpers.mariadb_tables import TABLES, Workload
 from helpers.mariadb_views import wait_until_landed
 from helpers.producing import Producer
-from helpers.verified import Verifying
+from helpers.verified import Verifying, paced
 from services.mariadb import MariaDb
 
 pytestmark = pytest.mark.live
@@ -34,7 +34,7 @@ def test_no_false_alarm_while_every_type_is_written(source: MariaDb, mariadb_pro
     workload.run(200)
     mariadb_producer.start()
     mariadb_producer.wait_until_said("following")
-    verify.stays_quiet(TABLES, workload.running(pause=0.05), lambda: wait_until_landed(source))
+    verify.stays_quiet(TABLES, workload.running(pause=paced(0.05)), lambda: wait_until_landed(source))
 
 
 def test_losses_of_nine_kinds_are_named(source: MariaDb, mariadb_producer: Producer, run: CommandLine, verify: Verifying) -> None:

@@ -13,7 +13,7 @@ from helpers.lost_rows import LostRows
 from helpers.mysql_tables import TABLES, MySqlWorkload
 from helpers.mysql_views import wait_until_landed
 from helpers.producing import Producer
-from helpers.verified import Verifying
+from helpers.verified import Verifying, paced
 
 if TYPE_CHECKING:
     from services.mysql import MySql
@@ -39,7 +39,7 @@ def test_no_false_alarm_while_every_type_is_written_and_losses_of_nine_kinds_are
         wait_until_landed(mysql)
 
     verify = Verifying(run, "mysql://")
-    verify.stays_quiet(TABLES, workload.running(pause=0.05), landed)
+    verify.stays_quiet(TABLES, workload.running(pause=paced(0.05)), landed)
     assert mysql_producer.stop() == 0
     mysql.sql(f"DELETE FROM {KEYS}")
     LostRows(run, verify, mysql_producer, KEYS, "w", mysql.sql, lambda: wait_until_landed(mysql)).proven()

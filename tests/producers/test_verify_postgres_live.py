@@ -8,7 +8,7 @@ from helpers.lost_rows import LostRows
 from helpers.postgres_tables import TABLES, Workload
 from helpers.postgres_views import wait_until_landed
 from helpers.producing import Producer
-from helpers.verified import Verifying
+from helpers.verified import Verifying, paced
 from services.postgres import Postgres
 
 pytestmark = pytest.mark.live
@@ -32,7 +32,7 @@ def test_no_false_alarm_while_every_type_is_written(source: Postgres, producer: 
     workload.run(200)
     producer.start()
     producer.wait_until_said("following")
-    runs = verify.stays_quiet(TABLES, workload.running(pause=0.02), lambda: wait_until_landed(source))
+    runs = verify.stays_quiet(TABLES, workload.running(pause=paced(0.02)), lambda: wait_until_landed(source))
     print(f"{runs} runs during {workload.transactions} transactions, no false alarm")
 
 
