@@ -29,8 +29,9 @@ from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
+    from services.trino import Trino
 
-pytest_plugins = ["services.ending"]
+pytest_plugins = ["services.ending", "services.sharing"]
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 """A process with gRPC (BigQuery's tests) would start gRPC's threads in what it forks too: they end 1 of 130 producers that tests
 launch before these begin, when their files are closed."""
@@ -72,6 +73,15 @@ def duckdb_engine() -> Iterator[DuckDbEngine]:
     """DuckDB in memory."""
     with DuckDbEngine() as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def trino_server() -> Iterator[Trino]:
+    """A Trino of this run's own; it starts in half a minute, so that all who ask one share it."""
+    from services.trino import running
+
+    with running() as server:
+        yield server
 
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}

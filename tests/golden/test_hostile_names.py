@@ -24,6 +24,8 @@ from cdc_views.sql.dialects import Dialect, dialect, dialect_class, dialect_name
 from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
+    from services.trino import Trino
+
     from cdc_views.engines.duckdb.engine import DuckDbEngine
 
 
@@ -173,12 +175,10 @@ def test_postgres_runs_them() -> None:
 
 
 @pytest.mark.live
-def test_trino_runs_them() -> None:
+def test_trino_runs_them(trino_server: Trino) -> None:
     from helpers.dialect_trino import TrinoTables
-    from services.trino import running
 
-    with running() as server:
-        created_views("trino", TrinoTables(server), server.sql)
+    created_views("trino", TrinoTables(trino_server), trino_server.sql)
 
 
 def created_views(name: str, tables: Any, execute: Callable[[str], object]) -> None:

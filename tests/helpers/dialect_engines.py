@@ -187,13 +187,10 @@ def _clickhouse(folder: Path, _: Fixture) -> Iterator[Runner]:
 
 
 @contextmanager
-def _trino(_: Path, __: Fixture) -> Iterator[Runner]:
-    from services.trino import running
-
+def _trino(_: Path, fixture: Fixture) -> Iterator[Runner]:
     from helpers.dialect_trino import TrinoTables
 
-    with running() as server:
-        yield _Named(TrinoTables(server))
+    yield _Named(TrinoTables(fixture("trino_server")))
 
 
 _LEAST = ("MAX(", "MIN(")

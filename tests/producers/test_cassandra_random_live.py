@@ -29,6 +29,8 @@ _CASES = [
     ("cassandra_cluster", 3, _ALL),
 ]
 _NAMES = ["one-node", "RF1-at-ONE", "RF3-at-ONE", "RF3-at-ALL"]
+_ON = {name: pytest.mark.xdist_group(name) for name in ("cassandra_node", "cassandra_cluster")}
+_EACH = [pytest.param(number, marks=_ON[case[0]], id=_NAMES[number]) for number, case in enumerate(_CASES)]
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def begin(request: pytest.FixtureRequest, run: CommandLine, tmp_path: Path) -> I
         trial.end()
 
 
-@pytest.mark.parametrize("case", range(len(_CASES)), ids=_NAMES)
+@pytest.mark.parametrize("case", _EACH)
 def test_views_are_the_clusters_after_each_disturbance(begin: Callable[[str, int], Trial], case: int) -> None:
     """The steps are dealt to the cases, so that together they have each; `make test-long` gives all to each."""
     steps = random.Random(_SEED).sample(STEPS, len(STEPS))[case :: len(_CASES)]
@@ -53,7 +55,7 @@ def test_views_are_the_clusters_after_each_disturbance(begin: Callable[[str, int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", range(len(_CASES)), ids=_NAMES)
+@pytest.mark.parametrize("case", _EACH)
 @pytest.mark.parametrize("seed", range(10, 13))
 def test_views_are_the_clusters_after_every_disturbance(begin: Callable[[str, int], Trial], case: int, seed: int) -> None:
     steps = random.Random(seed * 10 + case).sample(STEPS, len(STEPS))
@@ -80,6 +82,7 @@ def _disturbed(begin: Callable[[str, int], Trial], case: int, steps: list[Step],
     trial.stop()
 
 
+@_ON["cassandra_node"]
 def test_what_a_killed_node_answers_is_what_has_landed(begin: Callable[[str, int], Trial]) -> None:
     """With one replica nobody makes up for what an agent misses, or for what a node forgets."""
     trial = begin("cassandra_node", 1)
@@ -96,6 +99,7 @@ def test_what_a_killed_node_answers_is_what_has_landed(begin: Callable[[str, int
     assert differences(trial.session, trial.run, trial.keyspace), "the comparison sees a difference"
 
 
+@_ON["cassandra_node"]
 def test_the_check_sees_an_agent_that_forgets_that_cdc_was_off(begin: Callable[[str, int], Trial]) -> None:
     """Somebody removes what it remembers while CDC is off: then it says nothing, and rows are missing."""
     trial = begin("cassandra_node", 1)

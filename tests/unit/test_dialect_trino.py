@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ live = pytest.mark.live
 ROWS = "UNNEST(ARRAY[ROW(ROW(1, CAST(NULL AS integer))), ROW(ROW(1, 2))]) AS _rows(_x)"
 
 
-@pytest.fixture(scope="module")
-def tables() -> Iterator[TrinoTables]:
-    with trino.running() as server:
-        yield TrinoTables(server)
+@pytest.fixture
+def tables(trino_server: trino.Trino) -> TrinoTables:
+    return TrinoTables(trino_server)
 
 
 @live
