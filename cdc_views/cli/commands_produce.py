@@ -163,15 +163,15 @@ def _order(producer: Producer, given: Mapping[str, Any], names: Sequence[str]) -
         listen=None if listen == _NOWHERE else listen,
         connect_seconds=given.get("connect_timeout_", 0.0),
         project=facts_of(project),
-        to=_destination(given) if producer.publishes else None,
+        to=_destination(given, by_stream=producer.is_one_of_many) if producer.publishes else None,
     )
 
 
-def _destination(given: Mapping[str, Any]) -> Destination | None:
+def _destination(given: Mapping[str, Any], *, by_stream: bool) -> Destination | None:
     from cdc_views.landing.targets import Destination
 
     if given["to_"]:
-        return Destination(given["to_"], given["topic_prefix_"], given["output_format_"])
+        return Destination(given["to_"], given["topic_prefix_"], given["output_format_"], by_stream)
     if given["topic_prefix_"] or given["output_format_"] != "json":
         raise UsageError("--topic-prefix and --output-format go with --to, which says where topics are")
     return None

@@ -100,6 +100,11 @@ class ProjectTarget:
         return self._current().raw
 
     @property
+    def place(self) -> str:
+        """See `StreamTarget.place`."""
+        return self.raw.location
+
+    @property
     def format(self) -> RawFormat:
         """See `StreamTarget.format`."""
         return self._current().format

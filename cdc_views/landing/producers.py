@@ -84,6 +84,7 @@ class Producer:
         help: For `--help`: a line, an empty line, and details.
         raw_format: The format of its events; without `--table` it takes the tables of this format; None: all tables.
         publishes: Whether its events may be published elsewhere instead (`--to`).
+        is_one_of_many: Whether several produce the same tables at the same time, as an agent beside each node does.
         serves: Whether it listens at its own address, with `/healthz` and `/metrics`. It then has no `--listen`, and no
             `--on-error`, since its answers report the result of each event.
     """
@@ -93,6 +94,7 @@ class Producer:
     help: str
     raw_format: str | None = "debezium"
     publishes: bool = False
+    is_one_of_many: bool = False
     serves: bool = False
 
     def is_of_one_run(self, given: Mapping[str, Any]) -> bool:

@@ -53,6 +53,10 @@ class StreamTarget(Protocol):
         """The raw table, which need not exist yet; None if events land elsewhere."""
 
     @property
+    def place(self) -> str:
+        """Where its events land now: the raw table's location, or a topic. Another place lacks what has landed here."""
+
+    @property
     def format(self) -> RawFormat:
         """The raw format of its events, as the project file names it now, with the policies of columns."""
 
@@ -91,12 +95,14 @@ def shown_nowhere(name: str, *, done: int, total: int | None, is_over: bool = Fa
 class Destination:
     """The place where events are published instead of landing; `address` is `scheme://…`, and `scheme` names a `Publish`.
 
-    `topic_prefix` precedes each table's name; `output_format` is the format of messages.
+    `topic_prefix` precedes each table's name; `output_format` is the format of messages. `by_stream`: other producers publish
+    the same tables at the same time, each its own streams.
     """
 
     address: str
     topic_prefix: str = ""
     output_format: str = "json"
+    by_stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)

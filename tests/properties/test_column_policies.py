@@ -185,7 +185,7 @@ def test_what_is_published_has_no_value(format: str) -> None:
         create=lambda *_, **__: None,
         commit=lambda name, through, messages, **_: sent.extend(messages),
     )
-    lander = publishing.TopicTarget(table, TABLE, publisher, None).lander("s")
+    lander = publishing.TopicTarget(table, TABLE, SimpleNamespace(of=lambda stream: publisher), None).lander("s")
     contents = [broken(format, name, 1 + n) for n, name in enumerate(BREAKAGES)]
     events = [StreamEvent(Position(1, n), content) for n, content in enumerate(contents)]
     report = lander.land(events, through=Position(2, 0), now=NOW)

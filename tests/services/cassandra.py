@@ -34,6 +34,7 @@ from services.cassandra_settings import JVM_OPTIONS, LOGGING, TOKENS, configurat
 
 _STARTS_WITHIN = 150.0
 _ATTEMPTS = 3
+_DISK = ("data", "commitlog", "saved_caches", "hints", "cdc_raw")
 _LISTENING = "Starting listening for CQL"
 logging.getLogger("cassandra").setLevel(logging.CRITICAL)  # it tells of every attempt while a node is down
 
@@ -56,6 +57,7 @@ class Node:
     heap: str = "384m"
     release: Release = CURRENT
     archives_classes: bool = False
+    is_replacement: bool = False
     process: subprocess.Popen[bytes] | None = None
     runs: int = 0
 
@@ -139,6 +141,8 @@ class Node:
             "java.net.preferIPv4Stack": "true",
             "java.io.tmpdir": self.folder / "tmp",
         }
+        if self.is_replacement:
+            given["cassandra.replace_address_first_boot"] = self.address
         memory = [f"-Xms{self.heap}", f"-Xmx{self.heap}", "-Xss256k", "-XX:MaxDirectMemorySize=256m"]
         return [
             str(self.release.java()),
@@ -231,6 +235,20 @@ class CassandraCluster:
         if len(self.nodes) > 2:
             self.wait_until_whole()
         self._wait_until_seen(self.nodes[index].address, time.monotonic() + 30)
+
+    def replace(self, index: int) -> None:
+        """Lose a node with its disk; a new one, with a host id of its own, takes its address and its token."""
+        node = self.nodes[index]
+        node.kill()
+        for name in _DISK:
+            shutil.rmtree(node.folder / name)
+            (node.folder / name).mkdir()
+        path = node.folder / "conf" / "cassandra.yaml"
+        settings = yaml.safe_load(path.read_text())
+        settings.pop("initial_token", None)
+        path.write_text(yaml.safe_dump({**settings, "auto_bootstrap": True}))
+        node.is_replacement = True
+        self.start(index)
 
     def _wait_until_seen(self, address: str, deadline: float) -> None:
         """Wait until the open sessions know that the node is there again."""
@@ -326,7 +344,7 @@ def _node(
     release: Release,
 ) -> Node:
     place = folder / f"node{index + 1}"
-    for name in ("data", "commitlog", "saved_caches", "hints", "cdc_raw", "conf", "logs", "tmp"):
+    for name in (*_DISK, "conf", "logs", "tmp"):
         (place / name).mkdir(parents=True)
     given = configuration(place, addresses, TOKENS[index], storage_port=ports[0], port=ports[1])
     (place / "conf" / "cassandra.yaml").write_text(yaml.safe_dump(release.settings({**given, **settings})))

@@ -38,4 +38,6 @@ PRODUCER = Producer(
     with _TLS_CA, _TLS_CERT and _TLS_KEY.
     """,
     raw_format="cassandra-mutation",
+    publishes=True,
+    is_one_of_many=True,
 )

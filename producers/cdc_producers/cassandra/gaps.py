@@ -6,7 +6,7 @@ The work folder remembers each table's settings and when the node wrote them. Wh
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +58,7 @@ class Gaps:
         folder: The work folder.
         takes_snapshots: Whether this agent takes the snapshot itself; else the message explains how to take it.
         aside: Tables that are set aside, so their snapshots wait.
+        anew: Advises how to land a table in another place.
     """
 
     folder: Path
@@ -65,6 +66,7 @@ class Gaps:
     health: Health
     takes_snapshots: bool = True
     aside: frozenset[str] = frozenset()
+    anew: Callable[[str], str] = another_raw
     _known: dict[str, _Known] = field(default_factory=dict)
     _off: dict[str, str] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -136,7 +138,7 @@ class Gaps:
         known.is_due = True
         known.why = (
             f"{name} was altered, and CDC or durable_writes may have been off: what was written then is in no commit log. "
-            f"{by}. What was deleted meanwhile no snapshot tells, so views keep it; where that matters, {another_raw(name)}"
+            f"{by}. What was deleted meanwhile no snapshot tells, so views keep it; where that matters, {self.anew(name)}"
         )
         self.log.warning(known.why, table=name)
         self.health.set(_part(name), known.why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,7 +20,7 @@ _TABLES = "tables.json"
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is remembered of a table: its id, its last TRUNCATE (epoch ms; 0 for none), and its raw table's location."""
+    """What is remembered of a table: its id, its last TRUNCATE (epoch ms; 0 for none), and where it lands."""
 
     id: str
     truncated: int
@@ -29,14 +29,16 @@ class _Known:
 
 @dataclass
 class SameTables:
-    """A record of each table's id, last TRUNCATE and raw table in the work folder, by the table's name.
-    `landed` are the tables that have landed something; any other table may still change.
+    """A record of each table's id, last TRUNCATE and place in the work folder, by the table's name.
+    `landed` are the tables that have landed something; any other table may still change. `anew` advises how to land a table in
+    another place.
     """
 
     folder: Path
     landed: Iterable[str]
     log: ProducerLog
     health: Health
+    anew: Callable[[str], str] = another_raw
     _known: dict[str, _Known] = field(default_factory=dict)
     _warned_at: dict[str, int] = field(default_factory=dict)
     _followed: frozenset[str] = frozenset()
@@ -50,34 +52,34 @@ class SameTables:
         """Return whether an agent of this work folder has followed a table of that name."""
         return name in self._followed
 
-    def check(self, schema: NodeSchema, raws: Mapping[str, str], truncated: Mapping[UUID, Truncation]) -> dict[str, str]:
+    def check(self, schema: NodeSchema, places: Mapping[str, str], truncated: Mapping[UUID, Truncation]) -> dict[str, str]:
         """Remember the tables, and warn of new TRUNCATEs; return what is wrong with tables that were dropped and recreated.
-        `raws` has the location of each table's raw table. A recreated table is well again once it has another raw table, because
+        `places` has where each table lands. A recreated table is well again once it lands in another place, because
         the landed rows are the old table's, or once the old table is back.
         """
         was_known = dict(self._known)
         troubles: dict[str, str] = {}
-        for name, raw in raws.items():
+        for name, place in places.items():
             table = schema.table(name)
             if table is None:
                 continue
             known = self._known.get(name)
-            if known is not None and known.raw not in ("", raw):
-                known = None  # with another raw table it starts afresh
+            if known is not None and known.raw not in ("", place):
+                known = None  # in another place it starts afresh
             if known is not None and known.id != str(table.id):
                 troubles[name] = (
                     f"{name} was dropped and created again (table id {known.id}, now {table.id}): what has landed is of the "
-                    f"former table, whose rows no read shows; {another_raw(name)}"
+                    f"former table, whose rows no read shows; {self.anew(name)}"
                 )
-                self._known[name] = replace(known, raw=raw)
+                self._known[name] = replace(known, raw=place)
                 continue
             before = 0 if known is None else known.truncated
             # a node that is away reports no TRUNCATE
             at = truncated[table.id].at if table.id in truncated else before
             is_truncated = known is not None and at > before
             self._warn(name, at if is_truncated else 0)
-            # keep the old time: a restart repeats the warning until there is another raw table
-            self._known[name] = _Known(str(table.id), before if is_truncated else at, raw)
+            # keep the old time: a restart repeats the warning until it lands in another place
+            self._known[name] = _Known(str(table.id), before if is_truncated else at, place)
         self._followed |= frozenset(self._known)
         if self._known != was_known:
             remember(self.folder / _TABLES, self._known)
@@ -95,7 +97,7 @@ class SameTables:
         when = datetime.fromtimestamp(at / 1000, timezone.utc).isoformat(timespec="seconds")
         message = (
             f"{name} was truncated at {when}: no commit log has that, so views keep the rows from before. "
-            f"Stop the agent, {another_raw(name)}, and start the agent again"
+            f"Stop the agent, {self.anew(name)}, and start the agent again"
         )
         self.log.warning(message, table=name)
         self.health.set(part, message)

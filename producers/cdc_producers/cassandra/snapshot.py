@@ -119,8 +119,7 @@ class SnapshotSource(Source):
 
     def _key(self, name: str) -> tuple[str, str, str]:
         """Return what identifies a whole snapshot: another raw table needs another snapshot."""
-        raw = self.targets[name].raw
-        return name, self.stream_of(name), "" if raw is None else raw.location
+        return name, self.stream_of(name), self.targets[name].place
 
     def _read(self, reader: SnapshotReader, name: str, emit: Emit, stop: Event) -> None:
         is_first, key = not self.gaps.retake(name), self._key(name)

@@ -28,6 +28,7 @@ from cdc_producers.metrics import Health
 from cdc_producers.source import Emit, Emitted, Source, SourceStatus
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing import Position
+from cdc_views.landing.raw_table import another_raw
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _WATCH_EVERY = 1.0
@@ -49,8 +50,13 @@ class CassandraSource(Source):
 
     def __post_init__(self) -> None:
         folder, takes_snapshots = self.options.work_folder, self.options.snapshot is SnapshotMode.INITIAL
-        self.gaps = Gaps(folder, self.log, self.health, takes_snapshots=takes_snapshots)
+        self.gaps = Gaps(folder, self.log, self.health, takes_snapshots=takes_snapshots, anew=self._anew)
         self.lists = OldLists(folder)
+
+    def _anew(self, name: str) -> str:
+        if self.targets[name].raw is not None:
+            return another_raw(name)
+        return f"publish {name} under another --topic-prefix, and land that topic in a new raw table"
 
     def run(self, emit: Emit, stop: Event) -> None:
         self.close()
@@ -72,7 +78,7 @@ class CassandraSource(Source):
     def _begun(self, schemas: Schemas, facts: NodeFacts) -> _Work:
         options, log, health, stream = self.options, self.log, self.health, f"cassandra:{facts.host_id}"
         landed = [name for name, target in self.targets.items() if target.lander(stream).position() is not None]
-        same = SameTables(options.work_folder, landed, log, health)
+        same = SameTables(options.work_folder, landed, log, health, self._anew)
         _check_node(facts, options.host, log)
         for name in self.targets:
             # a table that was followed before is set aside later, and the others go on
@@ -187,8 +193,8 @@ class _Work:
                 raise UsageError(trouble)
             if trouble:
                 troubles[name] = trouble
-        raws = {name: "" if target.raw is None else target.raw.location for name, target in self.source.targets.items()}
-        return {**self.same.check(schema, raws, self.schemas.truncated), **troubles}
+        places = {name: target.place for name, target in self.source.targets.items()}
+        return {**self.same.check(schema, places, self.schemas.truncated), **troubles}
 
     def _trouble(self, target: StreamTarget, schema: NodeSchema) -> str:
         """Update a table's schema file from the node; return why its events cannot land, or ""."""

@@ -19,7 +19,7 @@ from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.rows import Encoder, JsonEncoder, Record, Write, writer
 from cdc_producers.kafka.rows_avro import AvroEncoder
 from cdc_producers.kafka.settings import connection
-from cdc_producers.kafka.transactions import Outgoing, Publisher
+from cdc_producers.kafka.transactions import Outgoing, Publisher, Publishers
 from cdc_views.errors import CdcViewsError, MalformedEventError, UsageError
 from cdc_views.formats.base import RawFormat, SourceLine
 from cdc_views.landing import BatchReport, Position, Rejection, StreamEvent
@@ -44,12 +44,18 @@ def published(order: ProducerOrder) -> ProducerOrder:
     registry = Registry.of("") if to.output_format == "avro" else None
     if to.output_format == "avro" and registry is None:
         raise UsageError("--output-format avro needs a schema registry; set CDC_VIEWS_SCHEMA_REGISTRY_URL")
+    for target in order.targets:
+        if target.format.name == MUTATION and registry is not None:
+            raise UsageError(
+                f"--output-format avro: the events of {target.name} are mutations, which are published as JSON alone; "
+                "take --output-format json, or name the other tables with --table"
+            )
     topics = {target.name: ".".join(filter(None, (to.topic_prefix, target.name))) for target in order.targets}
     digest = hashlib.sha256("\0".join(sorted(topics.values())).encode()).hexdigest()[:16]
     settings = connection(to.address.removeprefix(_SCHEME).rstrip("/"))
     offsets = ".".join(filter(None, (to.topic_prefix, "cdc_views_offsets")))
-    publisher = Publisher(settings, offsets, f"cdc_views_{digest}", order.log)
-    return replace(order, targets=[TopicTarget(target, topics[target.name], publisher, registry) for target in order.targets])
+    publishers = Publishers(settings, offsets, f"cdc_views_{digest}", order.log, by_stream=to.by_stream)
+    return replace(order, targets=[TopicTarget(target, topics[target.name], publishers, registry) for target in order.targets])
 
 
 @dataclass
@@ -58,7 +64,7 @@ class TopicTarget(StreamTarget):
 
     table: StreamTarget
     topic: str
-    publisher: Publisher
+    publishers: Publishers
     registry: Registry | None
     _write: Write | None = None
     _version: object = None
@@ -80,11 +86,15 @@ class TopicTarget(StreamTarget):
         return None
 
     @property
+    def place(self) -> str:
+        return f"{_SCHEME}{self.topic}"
+
+    @property
     def format(self) -> RawFormat:
         return self.table.format
 
     def lander(self, stream: str) -> TopicLander:
-        return TopicLander(self, stream)
+        return TopicLander(self, stream, self.publishers.of(stream))
 
     def version(self) -> object:
         return self.table.version()
@@ -92,12 +102,12 @@ class TopicTarget(StreamTarget):
     def follow(self) -> None:
         """Do nothing: a topic has no view."""
 
-    def write(self) -> Write:
+    def write(self, publisher: Publisher) -> Write:
         """Return the function that makes an event's records by the current schema; create the topic and register its schemas."""
         if self._write is None or self._version != self.version():
             self._version = self.version()
             is_rows, schema = self.format.name != MUTATION, self.format.stored_schema(self.schema)
-            self.publisher.create(self.topic, cleanup_policy="compact" if is_rows else "delete")
+            publisher.create(self.topic, cleanup_policy="compact" if is_rows else "delete")
             encoder: Encoder = JsonEncoder(schema)
             if is_rows and self.registry is not None:
                 encoder = AvroEncoder(schema, self.topic, self.registry)
@@ -111,6 +121,7 @@ class TopicLander(EventLander):
 
     target: TopicTarget
     stream: str
+    publisher: Publisher
 
     @property
     def raw(self) -> None:
@@ -121,10 +132,10 @@ class TopicLander(EventLander):
         return json.dumps({"table": self.target.name, "stream": self.stream}, sort_keys=True)
 
     def position(self) -> Position | None:
-        return self.target.publisher.position(self._name)
+        return self.publisher.position(self._name)
 
     def note(self) -> str:
-        return self.target.publisher.note(self._name)
+        return self.publisher.note(self._name)
 
     def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime, note: str = "") -> BatchReport:
         known = self.position()
@@ -141,9 +152,9 @@ class TopicLander(EventLander):
                 bad.append((event, str(error)))
         count = len(messages)
         if bad:
-            self.target.publisher.create(f"{self.target.topic}__quarantine")
+            self.publisher.create(f"{self.target.topic}__quarantine")
             messages += [self._dead(event, reason) for event, reason in bad]
-        self.target.publisher.commit(self._name, through, messages, note=note)
+        self.publisher.commit(self._name, through, messages, note=note)
         return BatchReport(
             events=len(fresh) - len(bad),
             facts=count,
@@ -153,7 +164,7 @@ class TopicLander(EventLander):
         )
 
     def _records(self, event: StreamEvent) -> list[Record]:
-        write = self.target.write()
+        write = self.target.write(self.publisher)
         found = self.target.format.redacted(_bytes(event))
         if found.reason:
             raise MalformedEventError(found.reason)

@@ -7,6 +7,7 @@ positions are read.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -162,6 +163,27 @@ class Publisher:
         settings = {**self.settings, "group.id": self.identity, "isolation.level": "read_uncommitted"}
         with closing(client(Consumer, settings)) as asking:
             return watermarks(asking, self.offsets_topic, 0)[1]
+
+
+@dataclass
+class Publishers:
+    """The publishers of one run: one for all streams, or one for each (`by_stream`), so that it ends only a predecessor that
+    published the same stream, and not the agents of other nodes.
+    """
+
+    settings: dict[str, Any]
+    offsets_topic: str
+    identity: str
+    log: ProducerLog
+    by_stream: bool = False
+    _known: dict[str, Publisher] = field(default_factory=dict)
+
+    def of(self, stream: str) -> Publisher:
+        """Return the publisher of a stream."""
+        identity = self.identity
+        if self.by_stream:
+            identity = f"{identity}_{hashlib.sha256(stream.encode()).hexdigest()[:16]}"
+        return self._known.setdefault(identity, Publisher(self.settings, self.offsets_topic, identity, self.log))
 
 
 def _produce(producer: Any, message: Outgoing) -> None:
