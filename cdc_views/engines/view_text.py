@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from cdc_views.engines.base import ViewDefinition
 from cdc_views.sql import StateSql, ViewSql, generate
 from cdc_views.storage.places import place_of
 
 EVENTS_NOTE = "reads the events themselves; cdc-views copies nothing"
+
+
+def view_query(view: ViewDefinition, *, dialect_name: str, table_sql: Callable[[str], str]) -> str:
+    """Return the query of a view's statement; see `view_statement`."""
+    return view_statement(replace(view, name=""), dialect_name=dialect_name, table_sql=table_sql)
 
 
 def view_statement(view: ViewDefinition, *, dialect_name: str, table_sql: Callable[[str], str]) -> str:

@@ -48,5 +48,5 @@ def _of_reading(table: TableContext, waived: str) -> list[FidelityLine]:
         return []
     engine = table.project.engine_plugin
     found = events_read(table, engine)
-    how = "the events themselves, in SQL" if found.read else f"a copy of the facts: {found.why}"
+    how = "the events in place, by SQL" if found.read else f"a copy of the facts: {found.why}"
     return [FidelityLine(table.name, "*", Verdict.EXACT, f"views on {engine.title} read {how}", "S1", waived)]

@@ -106,7 +106,7 @@ def _line(done: StateRun) -> str:
     else:
         read = f"state {'built' if done.is_full else 'is up to date'}{_landed(done)}"
     why = f" ({done.why})" if done.why else ""
-    size = f": it has {done.state_rows:,} facts in {done.state_bytes / 1e6:,.1f} MB"
+    size = f": {done.state_rows:,} facts in {done.state_bytes / 1e6:,.1f} MB"
     settled = ", written anew" if done.is_settled else ""
     served = "" if done.served_rows is None else f"; serving table: {done.served_rows:,} rows"
     late = f"; {done.late:,} facts landed too late and are in quarantine" if done.late else ""

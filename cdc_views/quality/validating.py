@@ -231,7 +231,7 @@ def _replicas(run: _Run) -> Check:
     if _lacks_events(run):
         return check.skipped(_DROPPED)
     report = replicas(run.table, expected_of(run.table))
-    lagging = tuple(f"node {node.node} lacks {node.lacking:,}: {node.status.value}" for node in report.nodes if node.lacking)
+    lagging = tuple(f"node {node.node} ({node.status.value}) lacks {node.lacking:,}" for node in report.nodes if node.lacking)
     if len(report.nodes) < factor:
         lagging = (f"events of only {len(report.nodes)} of {factor} nodes have landed", *lagging)
     return replace(check, broken=report.incomplete, where=lagging, note=f"{report.facts:,} cell facts, {factor} copies each")

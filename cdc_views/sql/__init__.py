@@ -47,7 +47,10 @@ def query_sql(
 
 @dataclass(frozen=True, slots=True)
 class ViewSql:
-    """The unquoted name of a view; with a `catalog`, `owner` becomes the view's property `cdc_views.view`."""
+    """The unquoted name of a view; with a `catalog`, `owner` becomes the view's property `cdc_views.view`.
+
+    An empty name: no view, but the query that it would be.
+    """
 
     schema: str
     name: str
@@ -79,7 +82,7 @@ def generate(
     whole: WholeEvents | None = None,
     style: Style = Style.PLAIN,
 ) -> str:
-    """Return the CREATE VIEW statement of a merged view, with a header that explains it.
+    """Return the CREATE VIEW statement of a merged view, with a header that explains it; for an empty name its query alone.
 
     `stand_in` is a name for the raw table that nobody knows to be right; `note` a further line of the header. `tables`, `split`
     belong to a state, of which they name files; `state` is one that the view reads by its name, beside what landed since.
@@ -101,6 +104,8 @@ def generate(
         merged = _query(_of_files(ask, whole), target, strategy, table, tables)
     notes, layout = ((note,), None) if events is not None else ((note_on(strategy), note), LAYOUT_VERSION)
     query = target.printed(_named(ask, merged, output_names(ask)))
+    if not view.name:
+        return query
     created = _created(view, target, query, relation=relation, notes=notes, layout=layout, stand_in=stand_in)
     return created if macros is None else ";\n\n".join([*macros.statements(target).values(), created])
 

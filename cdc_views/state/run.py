@@ -71,10 +71,10 @@ class Materialization:
             return f"state is up to date with raw version {self.raw_version}"
         what = "built" if self.is_full else "brought up to date"
         read = "" if self.facts is None else f" from {self.facts:,} raw facts"
-        why = f" ({self.why})" if self.why else ""
-        size = f"it has {self.state_facts:,} facts in {self.state_bytes / 1e6:,.1f} MB"
+        why = f"; {self.why}" if self.why else ""
+        size = f"{self.state_facts:,} facts in {self.state_bytes / 1e6:,.1f} MB"
         late = f"; {self.late:,} facts landed too late and are in quarantine" if self.late else ""
-        return f"state {what}{read} to raw version {self.raw_version}{why}: {size}{late}"
+        return f"state {what}{read} (raw version {self.raw_version}{why}): {size}{late}"
 
 
 @dataclass(frozen=True, slots=True)

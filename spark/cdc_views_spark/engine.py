@@ -28,7 +28,7 @@ from cdc_views.engines.base import (
 )
 from cdc_views.engines.catalogs import CatalogEngine, Registered
 from cdc_views.engines.serving import ServingWrite, for_form
-from cdc_views.engines.view_text import view_statement
+from cdc_views.engines.view_text import view_query, view_statement
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.model.catalog_names import CatalogName, quoted
 from cdc_views.model.strategy import Strategy
@@ -42,6 +42,7 @@ from cdc_views.storage.relation import RawTable
 from cdc_views.storage.shown_relation import casts_of
 from cdc_views_spark import catalogs
 from cdc_views_spark.choosing import KERNEL_BYTES, Facts, chosen, spread_of, tasks_of
+from cdc_views_spark.comparing import rows_that_differ
 from cdc_views_spark.compile import Compiler, named
 from cdc_views_spark.config import SparkConfig
 from cdc_views_spark.executors import has_arrow
@@ -190,6 +191,10 @@ class SparkEngine(StreamingEngine, FrameEngine, FilesEngine, CatalogEngine):
         except PySparkException as error:
             raise EngineError(f"Spark cannot create view {view.schema}.{view.name}: {str(error).splitlines()[0]}") from error
         return statement
+
+    def stale_rows(self, view: ViewDefinition) -> int | None:
+        name = ".".join(quoted(part) for part in (view.catalog, view.schema, view.name) if part)
+        return rows_that_differ(self._session, name, view_query(view, dialect_name="spark", table_sql=delta_sql))
 
     def locate(self, name: CatalogName) -> str:
         return catalogs.locate(self._session, name)

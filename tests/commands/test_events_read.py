@@ -61,7 +61,7 @@ def test_an_applied_view_reads_the_events_and_nothing_is_copied(run: CommandLine
     assert not Path("warehouse/derived").exists()
     (planned,) = run("plan", "--format", "jsonl").rows
     assert (planned["change"], planned["raw_rows"], planned["raw_version"]) == ("none", EVENTS.rows.num_rows, 0)
-    assert first_reason(run) == "views on DuckDB read the events themselves, in SQL"
+    assert first_reason(run) == "views on DuckDB read the events in place, by SQL"
 
 
 def test_a_view_that_is_applied_again_shows_what_came_since(run: CommandLine) -> None:

@@ -19,6 +19,7 @@ from cdc_views.formats.base import SourceLine
 from cdc_views.model.whole_files import write_whole
 from cdc_views.operations import materializing
 from cdc_views.operations.applied import applied_file, followed_by
+from cdc_views.operations.generating import definition_on
 from cdc_views.table import Table
 
 if TYPE_CHECKING:
@@ -106,6 +107,23 @@ def test_materialize_makes_an_applied_view_anew_over_the_state(run: CommandLine,
     done(run("materialize"))
     land(run, event(3))
     assert shown(spark_engine) == [(1,), (2,), (3,)]
+
+
+def test_a_view_that_shows_other_rows_is_stale(run: CommandLine, spark_engine: SparkEngine) -> None:
+    """As after somebody else has replaced or dropped it; `verify` calls it a stale view."""
+    land(run, event(1, street="Low"), event(2))
+    done(run("materialize"))
+    done(run("apply"))
+    land(run, event(3))
+    definition, statement = definition_on(orders(), orders().project.engine_plugin), applied()
+    assert spark_engine.stale_rows(definition) == 0
+    replaced = "CREATE OR REPLACE VIEW shop.orders AS SELECT {} FROM ({})"
+    query = statement.partition(" AS\n")[2]
+    for columns, differing in (("*", 0), ("id, coalesce(state, '') || 'x' AS state, home", 6), ("id, state", 3)):
+        spark_engine.session.sql(replaced.format(columns, query))
+        assert spark_engine.stale_rows(definition) == differing, columns
+    spark_engine.session.sql("DROP VIEW shop.orders")
+    assert spark_engine.stale_rows(definition) == 3
 
 
 def test_a_view_that_was_not_applied_is_not_made(run: CommandLine, spark_engine: SparkEngine) -> None:

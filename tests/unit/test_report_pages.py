@@ -163,7 +163,7 @@ def test_rows_are_explained_in_the_words_of_explain(trees: dict[str, ET.Element]
 def test_a_failed_test_says_where_only_if_that_is_no_key(trees: dict[str, ET.Element]) -> None:
     for found in (section(trees["index.html"], "Tests that do not hold"), words(trees["shop_orders-tests.html"])):
         assert "does not hold for 4 rows (the places name keys: see validate)" in found
-        assert f"node {NODE} lacks 1: lagging" in found
+        assert f"node {NODE} (lagging) lacks 1" in found
         assert f"{TEST} does not hold for 3 rows" in found
 
 
