@@ -114,7 +114,7 @@ def _keep(clock: RunClock, loaded: Project, reports: Sequence[Report], gauges: T
 
 def _complain(failed: Sequence[tuple[str, Check]]) -> None:
     for table, check in failed:
-        log.error(f"{table}: {check.name} {check.line()}; tested: {check.rule}")
+        log.error(f"{table}: {check.name} ({check.rule}) {check.line()}")
     if failed:
         raise typer.Exit(1)
 

@@ -38,7 +38,8 @@ class Check:
 
     `name` is short, stable, and unique within a table; `rule` states what must hold, with the rule of semantics.md if there
     is one. `broken` counts in `unit` (rows, cells, files …) how often it does not hold; None: not counted. `where` has the first
-    places, at most `MOST_PLACES`, and no values except keys. `note` is a reason, see `Status`, or a figure.
+    places, at most `MOST_PLACES`, and no values except keys; with `because`, the reasons in its place. `note` is a reason, see
+    `Status`, or a figure.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Check:
     where: tuple[str, ...] = ()
     note: str = ""
     is_evaluated: bool = True
+    because: bool = False
 
     @property
     def status(self) -> Status:
@@ -80,7 +82,7 @@ class Check:
             return f"cannot be evaluated: {self.note}"
         if self.status is Status.PASSED:
             return self.note or "holds"
-        first = f", first: {self.where[0]}" if self.where else ""
+        first = f", {'because' if self.because else 'first:'} {self.where[0]}" if self.where else ""
         unit = self.unit[:-1] if self.broken == 1 and self.unit.endswith("s") and " and " not in self.unit else self.unit
         return f"does not hold for {self.broken:,} {unit}{first}"
 

@@ -15,7 +15,7 @@ from cdc_views.quality.checks import Check
 from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.oracle import Row
 
-_AGREES = Check("agrees_with_source", "each row is what the source answered, cell by cell, barring delay", unit="rows")
+_AGREES = Check("agrees_with_source", "each row is what the source answered", unit="rows")
 Answer = Mapping[str, Any]
 """One row of the source: plain column name → JSON value, numbers exact."""
 

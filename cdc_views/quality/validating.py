@@ -224,7 +224,7 @@ def _read(run: _Run, sources: Sources | None) -> Iterator[Check]:
 
 def _replicas(run: _Run) -> Check:
     rule = "each cell fact was seen on as many nodes as there are replicas; `cdc-views replicas` says which lag"
-    check = Check("replica_coverage", rule, Severity.WARNING, unit="cell facts")
+    check = Check("replica_coverage", rule, Severity.WARNING, unit="cell facts", because=True)
     factor = run.table.config.replication_factor
     if factor is None or factor == 1 or not run.table.format.carries_node:
         return check.skipped("the project file gives no replication_factor above 1, or events name no replica")
