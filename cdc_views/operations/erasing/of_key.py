@@ -69,6 +69,8 @@ def gathered(places: Sequence[ErasableTable], key: ErasedKey, relation: Relation
         table = open_delta(place.location)
         active, layout = active_files(table), pa.schema(table.schema().to_arrow())
         files = parquet_files(place)
+        # reading a lost file fails here, before the key is remembered
+        files += [place_of(path) for path in sorted(active - set(map(str, files)))]
         asked = [(file, str(file) in active) for file in files]
         for one in each_file(tasks, partial(_in_file, key, relation, layout, now), asked, place, files=files):
             found.add(one)
