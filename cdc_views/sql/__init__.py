@@ -104,8 +104,6 @@ def generate(
         merged = _query(_of_files(ask, whole), target, strategy, table, tables)
     notes, layout = ((note,), None) if events is not None else ((note_on(strategy), note), LAYOUT_VERSION)
     query = target.printed(_named(ask, merged, output_names(ask)))
-    if not view.name:
-        return query
     created = _created(view, target, query, relation=relation, notes=notes, layout=layout, stand_in=stand_in)
     return created if macros is None else ";\n\n".join([*macros.statements(target).values(), created])
 
@@ -120,7 +118,9 @@ def _of_files(ask: Ask, whole: WholeEvents | None) -> Ask:
 def _created(
     view: ViewSql, target: Dialect, query: str, *, relation: Relation, notes: Sequence[str], layout: int | None, stand_in: str
 ) -> str:
-    """The statement that creates a view of a query."""
+    """The statement that creates a view of a query; without a name for it, the query."""
+    if not view.name:
+        return query
     around = {part: identifier(name) for part, name in (("db", view.schema), ("catalog", view.catalog)) if name}
     place = exp.Table(this=identifier(view.name), **around)
     return envelope(
