@@ -83,11 +83,12 @@ def produced(server: Postgres, producer: Producer, events: int, reader: Figures)
     ((confirmed.until,),) = server.sql("SELECT pg_current_wal_lsn()::text")  # type: ignore[attr-defined]
     producer.start("--skip-snapshot").wait_until_said("following slot")
     assert producer.running is not None
-    watched = Watched(producer.running.pid, events)
+    ((walsender,),) = server.sql("SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s", (SLOTS["producer"],))
+    watched, decoding = Watched(producer.running.pid, events), cpu_seconds(walsender)
     while not confirmed(server):
         watched.sample(int(producer.metric("events_total")))
         time.sleep(0.5)  # each answer is work for the producer
-    found = watched.figures(reader)
+    found = {**watched.figures(reader), "cpu_of_the_server": round(cpu_seconds(walsender) - decoding, 1)}
     assert producer.metric("events_total") == events
     return found
 

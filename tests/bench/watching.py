@@ -54,6 +54,18 @@ def cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def thread_seconds(process: int) -> dict[int, float]:
+    """Seconds of CPU by thread; the first is the one that lands."""
+    found = {}
+    for task in Path(f"/proc/{process}/task").iterdir():
+        try:
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        found[int(task.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return dict(sorted(found.items()))
+
+
 def environment_of(server: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process that talks to a server of the tests."""
     return {**os.environ, **server, "PYTHONPATH": os.pathsep.join(PATHS)}
@@ -80,6 +92,10 @@ def read_bare(arguments: Sequence[str], environment: Mapping[str, str], *, event
     return rates(found["events"], found["seconds"], found["cpu_seconds"])
 
 
+def _tenths(seconds: float) -> float:
+    return round(seconds, 1)
+
+
 @dataclass
 class Watched:
     """A producer at work: `sample` it until all has landed, then ask for its `figures`."""
@@ -88,10 +104,12 @@ class Watched:
     events: int
     _begun: float = field(init=False)
     _used: float = field(init=False)
+    _threads: dict[int, float] = field(init=False)
     _seen: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._begun, self._used = time.monotonic(), cpu_seconds(self.process)
+        self._threads = thread_seconds(self.process)
 
     def sample(self, landed: int) -> None:
         """Look at its memory, if another tenth has landed."""
@@ -104,6 +122,8 @@ class Watched:
         found = rates(self.events, time.monotonic() - self._begun, cpu_seconds(self.process) - self._used)
         found |= {"peak_mib": memory_mib(self.process, "VmHWM"), "mib_at_each_tenth": self._seen}
         found["of_reader"] = ratio(found, reader)
+        spent = [used - self._threads.get(one, 0.0) for one, used in thread_seconds(self.process).items()]
+        found["cpu_landing"], found["cpu_of_the_busiest_others"] = round(spent[0], 1), sorted(map(_tenths, spent[1:]))[:-4:-1]
         if self.events >= MANY:
             found["memory_is_flat"] = self._seen[-1] <= _FLAT * self._seen[2]
         return found

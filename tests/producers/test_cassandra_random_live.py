@@ -29,7 +29,7 @@ _CASES = [
     ("cassandra_cluster", 3, _ALL),
 ]
 _NAMES = ["one-node", "RF1-at-ONE", "RF3-at-ONE", "RF3-at-ALL"]
-_ON = {name: pytest.mark.xdist_group(name) for name in ("cassandra_node", "cassandra_cluster")}
+_ON = {name: pytest.mark.shares(name) for name in ("cassandra_node", "cassandra_cluster")}
 _EACH = [pytest.param(number, marks=_ON[case[0]], id=_NAMES[number]) for number, case in enumerate(_CASES)]
 
 

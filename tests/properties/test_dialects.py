@@ -45,7 +45,7 @@ def marked(dialect: str, *values: Any, is_often: bool = True) -> Any:
     """Parameters with the mark of a dialect's engine; `make test` leaves out what is not `is_often`."""
     mark = ENGINES[dialect].mark
     names = {name for name in (mark, "" if is_often or mark == "live" else "slow") if name}
-    shared = [pytest.mark.xdist_group("trino_server")] if dialect == "trino" else []
+    shared = [pytest.mark.shares("trino_server")] if dialect == "trino" else []
     return pytest.param(dialect, *values, marks=[*(getattr(pytest.mark, name) for name in sorted(names)), *shared])
 
 
