@@ -40,12 +40,18 @@ def parted(groups: Counter[str], parts: int) -> dict[str, int]:
     return found
 
 
+def _is_run(item: pytest.Item) -> bool:
+    """Whether `make test-live` runs it."""
+    marks = {mark.name for mark in item.iter_markers()}
+    return "live" in marks and not marks & {"slow", "bigquery_project"}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """See pytest's hooks."""
     number, sign, parts = os.environ.get("CDC_VIEWS_PART", "").partition("/")
     if not sign:
         return
-    groups = {item: _group(item) for item in items if item.get_closest_marker("live") and not item.get_closest_marker("slow")}
+    groups = {item: _group(item) for item in items if _is_run(item)}
     places = parted(Counter(groups.values()), int(parts))
     elsewhere = {item for item, group in groups.items() if places[group] != int(number) - 1}
     items[:] = [item for item in items if item not in elsewhere]
