@@ -6,13 +6,18 @@ import json
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cdc_producers.kafka import publishing
 from cdc_producers.kafka.messages import LineWriter
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.rows import JsonEncoder, Record, writer
 from cdc_producers.kafka.rows_avro import AvroEncoder
+from cdc_producers.kafka.transactions import Publishers
+from helpers.captured import Said
 from helpers.kafka_sent import Sent, recorded, text
 from services.registry import running
 
@@ -22,6 +27,7 @@ from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
 from cdc_views.formats.key_value.format import KeyValue
+from cdc_views.landing.targets import Destination, ProducerOrder
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, ListOf, MapOf, Scalar, TupleOf
 from cdc_views.rules.facts import Fact
@@ -189,3 +195,18 @@ def test_a_name_or_type_that_avro_has_not_is_refused() -> None:
     for column in (Column("a-b", Scalar(Kind.INT)), Column("p", TupleOf((Scalar(Kind.INT),)))):
         with running() as service, pytest.raises(UnsupportedError, match="--output-format json"):
             AvroEncoder(replace(SCHEMA, columns=(SCHEMA.columns[0], column)), TOPIC, Registry(service.address))
+
+
+def test_mutations_are_not_published_as_avro(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_VIEWS_SCHEMA_REGISTRY_URL", "http://127.0.0.1:1")
+    target: Any = SimpleNamespace(name="shop.orders", format=CassandraMutation())
+    to = Destination("kafka://127.0.0.1:1", output_format="avro", by_stream=True)
+    with pytest.raises(UsageError, match="are mutations, which are published as JSON alone"):
+        publishing.published(ProducerOrder([target], Said(), Event(), to=to))
+
+
+def test_streams_of_other_agents_have_publishers_of_their_own() -> None:
+    many, one = (Publishers({}, "offsets", "cdc_views_1", Said(), by_stream=is_so) for is_so in (True, False))
+    assert many.of("cassandra:a") is many.of("cassandra:a")
+    assert len({many.of(stream).identity for stream in ("cassandra:a", "cassandra:b", "snapshot:a")}) == 3
+    assert {one.of(stream).identity for stream in ("a", "b")} == {"cdc_views_1"}
