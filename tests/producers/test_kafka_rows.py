@@ -16,7 +16,7 @@ from cdc_producers.kafka.messages import LineWriter
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.rows import JsonEncoder, Record, writer
 from cdc_producers.kafka.rows_avro import AvroEncoder
-from cdc_producers.kafka.transactions import Publishers
+from cdc_producers.kafka.transactions import Publisher, Publishers
 from helpers.captured import Said
 from helpers.kafka_sent import Sent, recorded, text
 from services.registry import running
@@ -206,7 +206,8 @@ def test_mutations_are_not_published_as_avro(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_streams_of_other_agents_have_publishers_of_their_own() -> None:
-    many, one = (Publishers({}, "offsets", "cdc_views_1", Said(), by_stream=is_so) for is_so in (True, False))
+    common = Publisher({}, "offsets", "cdc_views_1", Said())
+    many, one = (Publishers(common, by_stream=is_so) for is_so in (True, False))
     assert many.of("cassandra:a") is many.of("cassandra:a")
     assert len({many.of(stream).identity for stream in ("cassandra:a", "cassandra:b", "snapshot:a")}) == 3
     assert {one.of(stream).identity for stream in ("a", "b")} == {"cdc_views_1"}

@@ -54,7 +54,7 @@ def published(order: ProducerOrder) -> ProducerOrder:
     digest = hashlib.sha256("\0".join(sorted(topics.values())).encode()).hexdigest()[:16]
     settings = connection(to.address.removeprefix(_SCHEME).rstrip("/"))
     offsets = ".".join(filter(None, (to.topic_prefix, "cdc_views_offsets")))
-    publishers = Publishers(settings, offsets, f"cdc_views_{digest}", order.log, by_stream=to.by_stream)
+    publishers = Publishers(Publisher(settings, offsets, f"cdc_views_{digest}", order.log), by_stream=to.by_stream)
     return replace(order, targets=[TopicTarget(target, topics[target.name], publishers, registry) for target in order.targets])
 
 

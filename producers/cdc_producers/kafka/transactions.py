@@ -167,23 +167,21 @@ class Publisher:
 
 @dataclass
 class Publishers:
-    """The publishers of one run: one for all streams, or one for each (`by_stream`), so that it ends only a predecessor that
-    published the same stream, and not the agents of other nodes.
+    """The publishers of one run: `common` for all streams, or one like it for each (`by_stream`), so that it ends only a
+    predecessor that published the same stream, and not the agents of other nodes.
     """
 
-    settings: dict[str, Any]
-    offsets_topic: str
-    identity: str
-    log: ProducerLog
+    common: Publisher
     by_stream: bool = False
     _known: dict[str, Publisher] = field(default_factory=dict)
 
     def of(self, stream: str) -> Publisher:
         """Return the publisher of a stream."""
-        identity = self.identity
-        if self.by_stream:
-            identity = f"{identity}_{hashlib.sha256(stream.encode()).hexdigest()[:16]}"
-        return self._known.setdefault(identity, Publisher(self.settings, self.offsets_topic, identity, self.log))
+        if not self.by_stream:
+            return self.common
+        identity = f"{self.common.identity}_{hashlib.sha256(stream.encode()).hexdigest()[:16]}"
+        alike = Publisher(self.common.settings, self.common.offsets_topic, identity, self.common.log)
+        return self._known.setdefault(stream, alike)
 
 
 def _produce(producer: Any, message: Outgoing) -> None:
