@@ -16,7 +16,7 @@ LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/my
 BENCH_STATE := $(BIN)/python tests/bench/state.py --engine duckdb && $(BIN)/python tests/bench/state.py --engine spark
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-live test-live-bigquery test-long lint bench bench-state bench-producers services services-stop docs reference clean lock
+.PHONY: help install demo test test-fast test-live test-live-long test-live-bigquery test-long lint bench bench-state bench-producers services services-stop docs reference clean lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -75,6 +75,9 @@ test-live: $(STAMP) ## longer tests against real servers
 	  wait $$second; second=$$?; wait $$third; third=$$?; \
 	  cat .live2.log .live3.log; \
 	  test $$first -eq 0 -a $$second -eq 0 -a $$third -eq 0
+
+test-live-long: $(STAMP) ## the longest of them, one after the other: hours
+	@$(BIN)/python -m pytest -q --durations=25 -m "live and slow and not bigquery_project" tests
 
 test-live-bigquery: $(STAMP) ## the same rows and commands in BigQuery itself: CDC_VIEWS_BIGQUERY_PROJECT and credentials are needed
 	@test -n "$$CDC_VIEWS_BIGQUERY_PROJECT" || { echo "set CDC_VIEWS_BIGQUERY_PROJECT to a project that may be billed (CONTRIBUTING.md)" >&2; exit 2; }

@@ -121,6 +121,7 @@ def test_errors_of_a_metastore(metastore: HiveMetastore, tmp_path: Path, monkeyp
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_a_catalog_without_views_has_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     catalog = {"spark.sql.catalog.lake": CLASS, "spark.driver.extraClassPath": str(classes(tmp_path / "classes"))}
@@ -136,6 +137,7 @@ def test_a_catalog_without_views_has_the_tables(tmp_path: Path, monkeypatch: pyt
     assert names == {"lake.shop.orders__state": str(tmp_path / "warehouse/state/shop_orders/1")}
 
 
+@pytest.mark.slow
 def test_a_catalog_names_tables_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("AWS_")]:

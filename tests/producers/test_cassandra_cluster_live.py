@@ -43,14 +43,10 @@ def begin(cassandra_cluster: CassandraCluster, run: CommandLine, tmp_path: Path)
         trial.end()
 
 
-def test_nodes_and_agents_are_killed_and_columns_altered_under_load(begin: Callable[..., Trial]) -> None:
-    _kills_and_alters(begin(), seed=1, rounds=1)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3])
-def test_nodes_and_agents_are_killed_many_times(begin: Callable[..., Trial], seed: int) -> None:
-    _kills_and_alters(begin(), seed=seed, rounds=5)
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 1), (2, 5), (3, 5)])
+def test_nodes_and_agents_are_killed_and_columns_altered_under_load(begin: Callable[..., Trial], seed: int, rounds: int) -> None:
+    _kills_and_alters(begin(), seed=seed, rounds=rounds)
 
 
 def _kills_and_alters(trial: Trial, *, seed: int, rounds: int) -> None:

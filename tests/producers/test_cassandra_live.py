@@ -35,7 +35,8 @@ def check(session: Session, run: CommandLine, number: int) -> None:
     assert differences(session, run) == []
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_kills_of_agent_reader_and_node(agent: Producer, cassandra: CassandraCluster, run: CommandLine, seed: int) -> None:
     session, chance = cassandra.session(), random.Random(seed)
     workload = Workload(session, seed)
@@ -65,6 +66,7 @@ def test_kills_of_agent_reader_and_node(agent: Producer, cassandra: CassandraClu
     assert agent.stop() == 0
 
 
+@pytest.mark.slow
 def test_columns_added_dropped_and_added_again_under_load(
     agent: Producer, cassandra: CassandraCluster, run: CommandLine, tmp_path: Path
 ) -> None:

@@ -38,7 +38,10 @@ def begin(cassandra_cluster: CassandraCluster, run: CommandLine, tmp_path: Path)
 
 
 def test_a_node_that_was_lost_with_its_disk_is_replaced(begin: Callable[[int], Trial]) -> None:
-    """What its agent had not read, the agents of other replicas have; the new node's agent begins with nothing."""
+    """What its agent had not read, the agents of other replicas have; the new node's agent begins with an empty work folder.
+
+    At the same address Cassandra gives the new node the host id of the lost one, so it lands under the same stream.
+    """
     trial = begin(3)
     trial.loads.append(Workload(trial.session, trial.keyspace, 41, levels=(ConsistencyLevel.QUORUM,)))
     trial.loads[0].run(100)
@@ -46,7 +49,7 @@ def test_a_node_that_was_lost_with_its_disk_is_replaced(begin: Callable[[int], T
     with trial.loaded():
         time.sleep(1)
     trial.agents[2].kill()  # what it has not read is lost with the disk
-    host = _host_id(trial, 2)
+    host, former = _host_id(trial, 2), set(trial.cluster.nodes[2].cdc_raw.iterdir())
     with trial.loaded():
         trial.cluster.kill(2)
         time.sleep(2)
@@ -54,7 +57,8 @@ def test_a_node_that_was_lost_with_its_disk_is_replaced(begin: Callable[[int], T
         trial.cluster.replace(2)
         trial.start()
         time.sleep(1)
-    assert _host_id(trial, 2) != host
+    assert _host_id(trial, 2) == host
+    assert not former & set(trial.cluster.nodes[2].cdc_raw.iterdir()), "its log is a new one"
     trial.check()
     assert trial.loads[0].statements > 200
     trial.stop()

@@ -237,7 +237,7 @@ class CassandraCluster:
         self._wait_until_seen(self.nodes[index].address, time.monotonic() + 30)
 
     def replace(self, index: int) -> None:
-        """Lose a node with its disk; a new one, with a host id of its own, takes its address and its token."""
+        """Lose a node with its disk; a new one takes its address, its token and its host id."""
         node = self.nodes[index]
         node.kill()
         for name in _DISK:
