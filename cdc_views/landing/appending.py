@@ -15,7 +15,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from cdc_views.landing.checkpoints import sum_up
-from cdc_views.landing.delta import NewFile, append, open_delta, write_file
+from cdc_views.landing.delta import NewFile, append, delta_errors, open_delta, write_file
 from cdc_views.landing.digests import note_commit
 from cdc_views.landing.pacing import LONGEST
 from cdc_views.landing.spreading import HERE, Tasks
@@ -34,13 +34,14 @@ def appended(log: TableLog, rows: pa.Table, *, transactions: Mapping[str, int]) 
     """Append `rows` and record `transactions` in one commit after `log`; return the log after it. Adds missing columns.
 
     If `rows` are empty, records only the transaction ids. Raises `ConflictError` if somebody committed one of the same ids, or
-    changed the table, since `log`; then nothing was written.
+    changed the table, since `log`; then nothing was written. Raises `EngineError` if the place takes no file (a full disk).
     """
     if not is_ready_for(log, rows.schema):
         append(open_delta(log.location, version=log.version), rows, transactions=transactions)
         return log.refreshed()
     file = log.folder / f"part-00000-{uuid4()}-c000.zstd.parquet"
-    written = write_file(file, [rows], schema=rows.schema) if rows.num_rows else None
+    with delta_errors(log.location):
+        written = write_file(file, [rows], schema=rows.schema) if rows.num_rows else None
     return with_files(log, [] if written is None else [written], transactions=transactions)
 
 
@@ -53,7 +54,8 @@ def with_files(log: TableLog, files: Sequence[NewFile], *, transactions: Mapping
     """Let files count, for which the table `is_ready_for`; otherwise as `appended`. A conflict removes the files."""
     commit = Commit("WRITE", tuple(file.added for file in files), transactions=transactions)
     try:
-        return committed(log, commit)
+        with delta_errors(log.location):
+            return committed(log, commit)
     except ConflictError:
         for file in files:
             file.path.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import threading
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc_views.engines.base import RawTable
+from cdc_views.errors import EngineError
 from cdc_views.landing.appending import appended
 from cdc_views.landing.raw_table import landing_log
 from cdc_views.storage import delta_log
@@ -70,6 +72,22 @@ def test_an_append_goes_on_over_commits_that_do_not_matter_to_it(raw: RawTable) 
         other = appended(other, rows(raw, 10 + number), transactions={"theirs": number})
     log = appended(log, rows(raw, 1), transactions={"mine": 1})
     assert (ids(raw), log.version) == ([1, 10, 11, 12, 13, 14], 6)
+
+
+@pytest.mark.parametrize("numbers", [(1,), ()], ids=["a file of rows", "the commit alone"])
+def test_a_place_that_takes_no_file_is_an_error_that_producers_wait_out(raw: RawTable, numbers: tuple[int, ...]) -> None:
+    log, given = landing_log(raw, format_name=FORMAT), rows(raw, *numbers)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))  # as a full disk or a quota
+    try:
+        with pytest.raises(EngineError, match="check the path, its permissions and the free space") as found:
+            appended(log, given, transactions={"mine": 1})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert raw.location in str(found.value)
+    assert data_files(raw) == 0
+    log = appended(log, given, transactions={"mine": 1})
+    assert (ids(raw), log.transaction("mine")) == ([*numbers], 1)
 
 
 @pytest.mark.parametrize("change", ["same id", "settings", "another table"])
