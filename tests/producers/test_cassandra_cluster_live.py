@@ -7,7 +7,6 @@ over a state, is what `SELECT JSON` at ALL answers.
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,6 @@ from helpers.cassandra_trial import Trial
 from helpers.cassandra_views import witness
 from helpers.cassandra_workload import TABLES, Workload
 from helpers.command_line import CommandLine
-from helpers.producing import eventually
 
 if TYPE_CHECKING:
     from services.cassandra import CassandraCluster
@@ -84,17 +82,10 @@ def _away(trial: Trial, chance: random.Random) -> tuple[int, str]:
     index, number = chance.randrange(3), time.time_ns() // 1_000_000 % 10**9
     address = trial.cluster.nodes[index].address
     trial.cluster.kill(index)
-    eventually(lambda: _is_down(trial, index), within=60, every=0.5, what=f"the other nodes to see that {address} is down")
+    trial.cluster.wait_until_seen_down(index)
     witness(trial.session, trial.keyspace, number)
     trial.cluster.start(index)
     return number, address
-
-
-def _is_down(trial: Trial, index: int) -> bool:
-    """Whether both others know: until then they keep what is written for it, and send it when it is back."""
-    nodes = list(trial.cluster.nodes)
-    gone = re.compile(rf"^DN\s+{re.escape(nodes.pop(index).address)}\s", re.MULTILINE)
-    return all(gone.search(node.tool("status")) for node in nodes)
 
 
 def _kill_agent(trial: Trial, chance: random.Random) -> None:

@@ -52,7 +52,6 @@ def test_a_node_that_was_lost_with_its_disk_is_replaced(begin: Callable[[int], T
     host, former = _host_id(trial, 2), set(trial.cluster.nodes[2].cdc_raw.iterdir())
     with trial.loaded():
         trial.cluster.kill(2)
-        time.sleep(2)
         shutil.rmtree(trial.folder / "agent2" / "work")
         trial.cluster.replace(2)
         trial.start()

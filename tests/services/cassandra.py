@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -236,10 +237,20 @@ class CassandraCluster:
             self.wait_until_whole()
         self._wait_until_seen(self.nodes[index].address, time.monotonic() + 30)
 
+    def wait_until_seen_down(self, index: int, *, within: float = 60.0) -> None:
+        """Wait until both others know that a node is down: until then they keep what is written for it, and send it later."""
+        nodes, deadline = list(self.nodes), time.monotonic() + within
+        gone = re.compile(rf"^DN\s+{re.escape(nodes.pop(index).address)}\s", re.MULTILINE)
+        while not all(gone.search(node.tool("status")) for node in nodes):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.nodes[index].address} is still up for others after {within:g} s")
+            time.sleep(0.5)
+
     def replace(self, index: int) -> None:
         """Lose a node with its disk; a new one takes its address, its token and its host id."""
         node = self.nodes[index]
         node.kill()
+        self.wait_until_seen_down(index)  # a live one is not replaced
         for name in _DISK:
             shutil.rmtree(node.folder / name)
             (node.folder / name).mkdir()
