@@ -155,6 +155,7 @@ def records(reports: Iterable[Report]) -> list[dict[str, Any]]:
             "check": check.name,
             "status": check.status.value,
             **{name: getattr(check, name) for name in ("severity", "broken", "unit", "rule", "where", "note")},
+            **({"because": True} if check.because else {}),
         }
         for report in reports
         for check in report.checks
@@ -193,6 +194,7 @@ def _check(record: Mapping[str, Any]) -> Check:
         tuple(map(str, record["where"])),
         str(record["note"]),
         is_evaluated=record["status"] != Status.ERROR.value,
+        because=bool(record.get("because")),
     )
     if check.status is not Status(record["status"]):
         raise ValueError(f"status is {record['status']!r}, but broken is {broken!r}")

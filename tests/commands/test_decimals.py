@@ -167,7 +167,7 @@ def test_one_test_that_cannot_be_evaluated_fails_alone(run: CommandLine) -> None
     assert "write CAST(free AS DECIMAL(38, 9))" in ended["text"]["result"]
     assert "cannot be evaluated: free: DuckDB" in ended["odd"]["result"]
     assert ended["one_row_per_key"]["status"] == "passed", "the others ran"
-    assert f"{NAME}: text: " in answer.err
+    assert f"{NAME}: text (" in answer.err
     suite = ET.parse("tests.xml").getroot()[0]
     assert (suite.get("errors"), suite.get("failures")) == ("2", "1")
     assert [case.get("name") for case in suite if case.find("error") is not None] == ["odd", "text"]

@@ -95,7 +95,7 @@ def test_what_sql_does_not_read_exactly_is_named_and_a_copy_is_read(run: Command
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [("numeric(12,4)", "decimals are exact in SQL"), ("bytea", "bytes in JSON"), ("interval", "themselves, in SQL")],
+    [("numeric(12,4)", "decimals are exact in SQL"), ("bytea", "bytes in JSON"), ("interval", "in place, by SQL")],
 )
 def test_types_that_sql_reads_by_an_option_alone_or_not_at_all(run: CommandLine, kind: str, why: str) -> None:
     Path("schema.sql").write_text(EVENTS.ddl.replace("toast text", f"toast text, n {kind}"))
