@@ -55,7 +55,7 @@ def cpu_seconds(process: int) -> float:
 
 
 def thread_seconds(process: int) -> dict[int, float]:
-    """Seconds of CPU by thread; the first is the one that lands."""
+    """Seconds of CPU by thread."""
     found = {}
     for task in Path(f"/proc/{process}/task").iterdir():
         try:
@@ -63,7 +63,7 @@ def thread_seconds(process: int) -> dict[int, float]:
         except OSError:
             continue  # it has ended meanwhile
         found[int(task.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return dict(sorted(found.items()))
+    return found
 
 
 def environment_of(server: Mapping[str, str]) -> dict[str, str]:
@@ -90,10 +90,6 @@ def read_bare(arguments: Sequence[str], environment: Mapping[str, str], *, event
     assert done.returncode == 0, (folder / "reader.log").read_text()[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     return rates(found["events"], found["seconds"], found["cpu_seconds"])
-
-
-def _tenths(seconds: float) -> float:
-    return round(seconds, 1)
 
 
 @dataclass
@@ -123,7 +119,7 @@ class Watched:
         found |= {"peak_mib": memory_mib(self.process, "VmHWM"), "mib_at_each_tenth": self._seen}
         found["of_reader"] = ratio(found, reader)
         spent = [used - self._threads.get(one, 0.0) for one, used in thread_seconds(self.process).items()]
-        found["cpu_landing"], found["cpu_of_the_busiest_others"] = round(spent[0], 1), sorted(map(_tenths, spent[1:]))[:-4:-1]
+        found["cpu_of_the_busiest_threads"] = [round(seconds, 1) for seconds in sorted(spent)[:-4:-1]]
         if self.events >= MANY:
             found["memory_is_flat"] = self._seen[-1] <= _FLAT * self._seen[2]
         return found
