@@ -11,12 +11,12 @@ from collections import Counter
 
 import pytest
 
-_SECONDS = {
+SECONDS = {
     "cassandra_cluster": 1000, "cassandra_node": 700, "mysql_server": 450, "postgres_server": 350, "mariadb_server": 300,
     "trino_server": 200, "kafka_server": 150, "tests/properties/test_dialects.py": 100, "tests/unit/test_dialect_postgres.py": 20,
 }  # fmt: skip
 """Fixtures that a whole run shares, or files, and about how long all tests of each take."""
-_EACH = 25
+EACH = 25
 """Seconds of a test that shares nothing."""
 
 
@@ -26,12 +26,12 @@ def _group(item: pytest.Item) -> str:
     if said is not None:
         return str(said.args[0])
     fixtures = getattr(item, "fixturenames", ())
-    return next((name for name in _SECONDS if name in fixtures), item.nodeid.partition("::")[0])
+    return next((name for name in SECONDS if name in fixtures), item.nodeid.partition("::")[0])
 
 
 def parted(groups: Counter[str], parts: int) -> dict[str, int]:
     """Return the part of each group, given the number of its tests: the longest group goes to the emptiest part first."""
-    seconds = {group: _SECONDS.get(group, _EACH * tests) for group, tests in groups.items()}
+    seconds = {group: SECONDS.get(group, EACH * tests) for group, tests in groups.items()}
     filled, found = [0] * parts, dict[str, int]()
     for group in sorted(seconds, key=lambda group: (-seconds[group], group)):
         part = filled.index(min(filled))
@@ -40,18 +40,13 @@ def parted(groups: Counter[str], parts: int) -> dict[str, int]:
     return found
 
 
-def _is_run(item: pytest.Item) -> bool:
-    """Whether `make test-live` runs it."""
-    marks = {mark.name for mark in item.iter_markers()}
-    return "live" in marks and not marks & {"slow", "bigquery_project"}
-
-
+@pytest.hookimpl(trylast=True)  # of what the expression of marks has left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """See pytest's hooks."""
     number, sign, parts = os.environ.get("CDC_VIEWS_PART", "").partition("/")
     if not sign:
         return
-    groups = {item: _group(item) for item in items if _is_run(item)}
+    groups = {item: _group(item) for item in items}
     places = parted(Counter(groups.values()), int(parts))
     elsewhere = {item for item, group in groups.items() if places[group] != int(number) - 1}
     items[:] = [item for item in items if item not in elsewhere]

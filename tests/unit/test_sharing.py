@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from services.sharing import parted
+from services.sharing import EACH, SECONDS, parted
 
 
 def test_each_group_is_in_one_part_and_parts_are_about_equally_long() -> None:
@@ -21,7 +21,6 @@ def test_each_group_is_in_one_part_and_parts_are_about_equally_long() -> None:
     assert found.keys() == groups.keys()
     assert found["cassandra_cluster"] != found["cassandra_node"]
     seconds = Counter[int]()
-    known = {"cassandra_cluster": 1000, "cassandra_node": 700, "mysql_server": 450, "postgres_server": 350}
     for group, part in found.items():
-        seconds[part] += known.get(group, 100)
+        seconds[part] += SECONDS.get(group, EACH * groups[group])
     assert max(seconds.values()) - min(seconds.values()) <= 100
