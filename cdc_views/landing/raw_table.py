@@ -192,6 +192,7 @@ def _check(raw: RawTable, name: str, description: str, stored: pa.Schema, format
             f"{raw.location}: holds the events of {name}, not of {raw.relation.schema.full_name}; "
             "give each table its own `raw: {table: …}` in the project file"
         )
+    _check_key(raw, stored)
     _check_types(raw, stored)
     _check_fields(raw, stored)
 
@@ -208,6 +209,16 @@ def _check_description(raw: RawTable, description: str, format_name: str | None)
         raise UsageError(
             f"{raw.location}: holds events landed as {found['format']}, not as {format_name or raw.relation.order.value}; "
             "land each format into a raw table of its own"
+        )
+
+
+def _check_key(raw: RawTable, stored: pa.Schema) -> None:
+    """Refuse a table without a column of the key, as after a RENAME: its rows would show null there."""
+    lacking = [column.name for column in raw.relation.schema.row_key if physical_name(column.name) not in stored.names]
+    if lacking:
+        raise UsageError(
+            f"{raw.location}: lacks {', '.join(lacking)}, a column of the key in the schema file; set the schema back, or "
+            f"{another_raw(raw.relation.schema.full_name)}"
         )
 
 

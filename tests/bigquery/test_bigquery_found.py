@@ -132,8 +132,12 @@ def test_records_of_a_row_each_are_read_and_what_came_since(server: Served, tmp_
     assert (before.events, before.is_rebuilt) == (len(events) - 2, False)
     same(shown(loaded), expected(loaded, lines))
     nothing = adapted(loaded.tables[0])
-    assert nothing is not None
-    assert (nothing.events, nothing.files) == (0, 0)
+    assert [(one.events, one.files) for one in (nothing,) if one] == [(0, 0)]
+    reads = [text for job in server.store.query_jobs if f"FROM `{FOUND}` AS _row" in (text := job["query"]["query"])]
+    assert all(text.count("WHERE") == 1 for text in reads[-2:]), "each looks at the whole table"
+    (tmp_path / "schema.cql").write_text(CQL.replace("n int, v text", "n int, v text, more int"))
+    again = adapted(Project.load(loaded.file).tables[0])
+    assert [(one.events, one.is_rebuilt) for one in (again,) if one] == [(len(events), True)], "another schema reads everything"
 
 
 POSTGRES = ("debezium_pg_default", "debezium_pg_schemas_enabled", "debezium_pg_ExtractNewRecordState")
@@ -278,15 +282,17 @@ def test_maps_and_sets_that_are_empty_there_are_those_that_were_null(server: Ser
     [
         ("ks.d", "fl", pa.list_(pa.int64()), "'fl' is an ARRAY there, and BigQuery keeps no null arrays"),
         ("ks.sets", "d", pa.decimal128(20, 4), "'d' is a number there, and BigQuery's keep no scale"),
+        ("public.t_types", "ai", pa.list_(pa.int64()), "'ai' is an ARRAY there, and BigQuery keeps no null arrays"),
     ],
 )
 def test_what_bigquery_has_lost_is_refused_by_name(
     server: Served, tmp_path: Path, name: str, column: str, kind: pa.DataType, expected_words: str
 ) -> None:
-    after = cells_type(**{column: kind})
-    rows = pa.table({"op": pa.array([], pa.string()), "source": pa.array([], pa.string()), "after": pa.array([], after)})
-    find(server, rows)
-    loaded = project(tmp_path, server.url, name, "schema.cql", "debezium-cassandra")
+    of_rows = name.startswith("public.")
+    after = pa.struct([(column, kind)]) if of_rows else cells_type(**{column: kind})
+    find(server, pa.table({"op": pa.array([], pa.string()), "source": pa.array([], pa.string()), "after": pa.array([], after)}))
+    schema, form = ("postgres_schema.sql", "debezium") if of_rows else ("schema.cql", "debezium-cassandra")
+    loaded = project(tmp_path, server.url, name, schema, form)
     with pytest.raises(UnsupportedError, match=expected_words):
         shown(loaded)
 
@@ -333,12 +339,6 @@ def test_views_and_state_are_made_of_it(server: Served, tmp_path: Path, capsys: 
     assert main(["land", "debezium-cassandra", "x.jsonl", "--table", "ks.kv2", "--project", str(loaded.file)]) == 2
     assert "somebody else lands its events" in capsys.readouterr().err
     assert server.store.sql.records(FOUND) == before
-
-
-def test_a_found_table_may_not_be_the_derived_one(tmp_path: Path) -> None:
-    loaded = project(tmp_path, "http://127.0.0.1:1", "ks.kv2", "schema.cql", "key-value", table="shop_raw.ks_kv2")
-    with pytest.raises(UsageError, match="where cdc-views keeps what it derives"):
-        loaded.tables[0].query()
 
 
 def orders_events(server: Served, rng: Random, *, json_columns: bool) -> None:

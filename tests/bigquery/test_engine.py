@@ -202,15 +202,17 @@ def test_the_table_function_reads_a_span_of_landings(server: Served, tmp_path: P
     table.apply()
     load(table, [event(1)], landed_at=1_000_000)
     load(table, [event(2)], landed_at=2_000_000)
-    call = "SELECT id FROM `{}`(TIMESTAMP '1970-01-01 00:00:0{}', TIMESTAMP '1970-01-01 00:00:0{}') ORDER BY id"
+    note = {"kind": "row", "clustering": {"line": 0}, "cells": [{"column": "note", "written": 9, "value": "late"}]}
+    load(table, [event(1, rows=[note])], landed_at=8_000_000)
+    call = "SELECT id, state FROM `{}`(TIMESTAMP '1970-01-01 00:00:0{}', TIMESTAMP '1970-01-01 00:00:0{}') ORDER BY id"
     with loaded.remote() as engine:
         function = f"{VIEW}_landed"
         answers = [
-            engine.connection.rows(call.format(function, *span), what="testing").column("id").to_pylist()  # type: ignore[attr-defined]
-            for span in ((0, 9), (0, 1), (2, 9), (3, 9))
+            [tuple(row.values()) for row in engine.connection.rows(call.format(function, *span), what="testing").to_pylist()]  # type: ignore[attr-defined]
+            for span in ((0, 9), (0, 1), (2, 3), (3, 7), (3, 9))
         ]
         view = engine.connection.rows(f"SELECT id FROM `{VIEW}` ORDER BY id", what="testing")  # type: ignore[attr-defined]
-    assert answers == [[1, 2], [1], [2], []]
+    assert answers == [[(1, "open"), (2, "open")], [(1, "open")], [(2, "open")], [], [(1, None)]], "exact of keys within a span"
     assert view.column("id").to_pylist() == [1, 2]
 
 
@@ -223,6 +225,9 @@ def test_the_table_function_reads_a_span_of_landings(server: Served, tmp_path: P
         ("report", "--out", "rep"),
         ("quarantine", "list"),
         ("replicas", "shop.orders", "--replication-factor", "3"),
+        ("forget", "shop.orders", "--key", '{"id": 1, "line": 0}'),
+        ("maintain",),
+        ("produce", "http", "--no-auth", "--port", "0"),
         ("query", "shop.orders", "--engine", "duckdb"),
     ],
 )

@@ -10,6 +10,7 @@ from helpers.bigquery_warehouses import Served, load, project
 from helpers.tiny_project import event, make_project
 
 from cdc_views.cli import main
+from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
     from cdc_views_bigquery.client import Connection
@@ -98,3 +99,10 @@ def test_scripts_of_another_engines_project_are_beside_its_views(tmp_path: Path)
     out = tmp_path / "sql"
     assert main(["generate", "--dialect", "bigquery", "--out", str(out), "--project", str(make_project(tmp_path))]) == 0
     assert "MERGE `shop_state.shop_orders__state`" in (out / "scheduled" / "shop_orders" / "run.sql").read_text()
+
+
+def test_a_found_table_may_not_be_the_derived_one(tmp_path: Path) -> None:
+    raw = {"format": "cassandra-mutation", "layout": "as-found", "table": "shop_raw.shop_orders"}
+    loaded = project(tmp_path, "http://127.0.0.1:1", tables=[{"name": "shop.orders", "schema": "schema.cql", "raw": raw}])
+    with pytest.raises(UsageError, match="where cdc-views keeps what it derives"):
+        loaded.tables[0].query()

@@ -177,6 +177,19 @@ def test_what_is_beyond_a_limit_is_refused_with_numbers(monkeypatch: pytest.Monk
     _refused(wide(1), r"takes [\d,]+ bytes, and BigQuery takes statements of at most 100")
 
 
+def test_one_more_view_than_may_read_raw_is_refused(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from helpers.bigquery_warehouses import project
+
+    monkeypatch.setattr(limits, "AUTHORIZED", 1)
+    names = ["shop.t1", "shop.t2"]
+    tables = [{"name": name, "schema": "tables.cql", "raw": {"format": "cassandra-mutation"}} for name in names]
+    loaded = project(tmp_path, server.url, tables=tables)
+    (tmp_path / "tables.cql").write_text("\n".join(f"CREATE TABLE {name} (id int PRIMARY KEY, v text);" for name in names))
+    loaded.table("shop.t1").apply()
+    with pytest.raises(UnsupportedError, match="shop_raw lets 1 views read it, and BigQuery takes 1"):
+        loaded.table("shop.t2").apply()
+
+
 @pytest.mark.slow
 def test_self_join_of_too_many_columns_says_what_to_use() -> None:
     from cdc_views_bigquery import ddl

@@ -169,7 +169,8 @@ def test_relational_events_in_typed_columns_show_the_rows_that_landing_them_show
     for until in (3, 4, len(events)):
         expected = postgres_rows(run, events[:until])
         shutil.rmtree("found", ignore_errors=True)
-        find(as_columns([event["value"] for event in events[:until]], ENVELOPE))
+        columns = as_columns([event["value"] for event in events[:until]], ENVELOPE)
+        find(columns.append_column("of_their_own", pa.array([1] * until)))
         write_project(found("public.t_types", "postgres_schema.sql", "debezium"))
         shown = run.query("public.t_types")
         assert repr(shown) == repr(expected)
@@ -209,6 +210,15 @@ def test_unwrapped_rows_in_typed_columns(run: CommandLine) -> None:
     assert "has no column 'gone'" in answer.err
 
 
+def test_unwrapped_rows_in_the_order_of_a_binlog(run: CommandLine) -> None:
+    Path("orders.sql").write_text("create table shop.orders (id int primary key, note text);")
+    files = ["binlog.000002", "binlog.000010", "binlog.000002", "binlog.000002"]
+    columns = {"id": [1, 1, 1, 1], "note": ["d", "last", "c", "b"], "__deleted": ["false"] * 4, "__file": files}
+    find(pa.table({**columns, "__pos": pa.array([9, 1, 9, 7]), "__row": pa.array([1, 0, 0, 5])}))
+    write_project(found("shop.orders", "orders.sql", "debezium"))
+    assert run.query("shop.orders") == [{"id": 1, "note": "last"}]
+
+
 def test_key_value_records_by_offset(run: CommandLine) -> None:
     Path("schema.yml").write_text("table: shop.prices\ncolumns: {sku: text, price: 'decimal(12,2)'}\nprimary_key: [sku]\n")
     events = [
@@ -219,7 +229,8 @@ def test_key_value_records_by_offset(run: CommandLine) -> None:
         {"key": "007", "value": None},
         {"key": "12", "value": {"price": 4}},
     ]
-    find(as_records(events).sort_by([("offset", "descending")]))
+    records = as_records(events).sort_by([("offset", "descending")])
+    find(records.append_column("of_their_own", pa.array([1] * len(events))))
     write_project(found("shop.prices", "schema.yml", "key-value"))
     assert {row["sku"]: str(row["price"]) for row in run.query("shop.prices")} == {
         "1e3": "2.50", "quoted": "3.00", "object": "12345678.91", "12": "4.00",

@@ -95,12 +95,16 @@ def test_a_raw_table_begins_and_grows_in_its_catalog(run: CommandLine, session: 
     (found,) = run("status", "--format", "jsonl").rows
     assert (found["raw_facts"], "registered" in found) == (3, False)
     session.sql(f"DROP TABLE {RAW}")
+    assert not place.exists(), "the catalog has the files of a table that `land` created"
     refused(run("query", NAME), f"`raw.table` {shown}", "has no such table")
     answer = land(run, 4)
     assert (answer.code, f"its raw table {shown} was there before" in answer.err) == (3, True)
     done(run("rebuild", NAME, "--accept", "--engine", "duckdb"))
     done(land(run, 5))
     assert [row["id"] for row in run.query(NAME, "--columns", "id", "--engine", "duckdb")] == [5]
+    Path("bad.jsonl").write_text("nothing\n")
+    assert run("land", "cassandra-mutation", "bad.jsonl", "--table", NAME).code == 1
+    assert (place.parent / "table__quarantine" / "_delta_log").is_dir()
 
 
 @pytest.mark.spark
@@ -145,7 +149,11 @@ def test_apply_registers_what_other_sessions_read(run: CommandLine, session: Spa
     (found,) = run("status", "--format", "jsonl").rows
     assert found["registered"] == f"{view}, {view}__state, {view}__serving"
     assert "TBLPROPERTIES ('cdc_views.view' = 'my-20shop/shop_orders') AS" in done(run("generate")).out
-    assert (Path(kept) / "_delta_log").is_dir()
+    serving = Path(Project.load().table(NAME).serving_location)
+    session.sql(f"DROP VIEW {view}")
+    for name in ("state", "serving"):
+        session.sql(f"DROP TABLE {view}__{name}")
+    assert all((place / "_delta_log").is_dir() for place in (Path(kept), serving)), "a dropped name deletes no file"
 
 
 @pytest.mark.spark

@@ -86,6 +86,16 @@ def test_a_difference_exits_1_and_says_where(run: CommandLine) -> None:
     assert answer.rows[0]["where"].startswith("c.yaml:")
 
 
+def test_with_bigquery_every_command_is_refused(run: CommandLine) -> None:
+    run("contract", "export", "--out", "c.yaml", "--select", "shop.orders")
+    project = json.loads(Path("cdc_views.yml").read_text("utf-8"))
+    Path("cdc_views.yml").write_text(json.dumps({**project, "engine": "bigquery", "warehouse": "my-project.shop"}))
+    for command in (("contract", "export"), ("contract", "check", "c.yaml"), ("contract", "import", "c.yaml")):
+        assert run(*command).code == 2
+    answer = run("validate", "--contract", "c.yaml", "--no-docs")
+    assert (answer.code, "the types of views are not known" in answer.err) == (2, True)
+
+
 def test_what_is_no_data_test_is_warned_of(run: CommandLine) -> None:
     run("contract", "export", "--out", "c.yaml", "--select", "shop.orders")
     change("c.yaml", unique=True)

@@ -40,8 +40,10 @@ def row(number: int, state: str, *, at: int) -> Fact:
 
 @pytest.mark.spark
 def test_a_frame_shows_what_a_query_shows(orders: Table, spark_engine: SparkEngine) -> None:
-    session = spark_engine.session
+    session = spark_engine.session.newSession()
+    session.conf.set("spark.sql.constraintPropagation.enabled", "true")
     shown = orders.dataframe(session)
+    assert "InArrow" not in shown._jdf.queryExecution().toString(), "Spark's own plan"
     assert shown.columns == ["id", "line", "state", "note"]
     assert {r["id"]: r["state"] for r in shown.collect()} == {1: "open", 2: "paid", 3: "open"}
     few = orders.dataframe(session, columns=["state"], where="id >= 2", written_as_of="1970-01-01T00:00:02Z")
@@ -49,6 +51,9 @@ def test_a_frame_shows_what_a_query_shows(orders: Table, spark_engine: SparkEngi
     assert orders.dataframe(session, raw_only=True, limit=2).count() == 2
     add(orders, [row(4, "open", at=4)])
     assert (shown.count(), orders.dataframe(session).count()) == (3, 4), "a frame keeps to its files"
+    assert session.conf.get("spark.sql.constraintPropagation.enabled") == "true", "a session's settings are its user's"
+    kernel = orders.dataframe(session, strategy="kernel")
+    assert "InArrow" in kernel._jdf.queryExecution().toString()
 
 
 def test_what_is_no_session_is_told(orders: Table) -> None:

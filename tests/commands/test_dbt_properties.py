@@ -120,6 +120,22 @@ def test_a_table_that_is_a_view_keeps_nothing(tmp_path: Path) -> None:
     assert kept.column("table_name").to_pylist() == ["shop__customers__state", "shown"]
 
 
+@pytest.mark.slow
+def test_a_model_reads_the_view_over_another_state(tmp_path: Path) -> None:
+    dbt = made(tmp_path)
+    land(dbt, event(1))
+    dbt.project.table("shop.orders").materialize()
+    dbt.project.table("shop.orders").apply()
+    profiles, own = tmp_path / "profiles.yml", tmp_path / "models" / "own"
+    attached = f"attach: [{{path: {tmp_path}/warehouse/views.duckdb, alias: cdc, read_only: true}}]"
+    profiles.write_text(profiles.read_text().replace("threads: 2", f"threads: 2\n      {attached}"))
+    own.mkdir()
+    (own / "sources.yml").write_text("sources: [{name: kept, database: cdc, schema: shop, tables: [{name: orders}]}]\n")
+    (own / "shown.sql").write_text("{{ config(materialized='table') }} SELECT id FROM {{ source('kept', 'orders') }}")
+    dbt.build("--select", "shown")
+    assert dbt.rows("SELECT id FROM shown").to_pylist() == [{"id": 1}]
+
+
 def test_a_project_in_another_folder_gives_the_same_files(tmp_path: Path) -> None:
     made(tmp_path / "here")
     made(tmp_path / "there" / "deeper")

@@ -93,6 +93,10 @@ def failed(dbt: DbtProject, now: int = BEFORE) -> set[str]:
     return {TESTS[name] for name in bad}
 
 
+def ids_of(dbt: DbtProject) -> list[int]:
+    return list(dbt.rows("SELECT id FROM shop__orders ORDER BY id").column("id").to_pylist())
+
+
 def corrupt(dbt: DbtProject, sql: str) -> None:
     with duckdb.connect(str(dbt.folder / "dbt.duckdb")) as connection:
         connection.execute(sql)
@@ -128,8 +132,15 @@ def test_what_lands_with_a_clock_behind_is_found_and_repaired(dbt: DbtProject) -
     assert dbt.run("run", cdc_views_as_of=BEFORE)
     assert failed(dbt) == {"shows_the_same", "replica_coverage"}
     dbt.build(*without_copies, "--full-refresh", cdc_views_as_of=BEFORE)
-    ids = dbt.rows("SELECT id FROM shop__orders ORDER BY id").column("id").to_pylist()
-    assert ids == [1, 2, 4, 5]
+    assert ids_of(dbt) == [1, 2, 4, 5]
+    land(dbt, event(6), late_by=timedelta(hours=3))
+    dbt.build(*without_copies, cdc_views_as_of=BEFORE, cdc_views_overlap_hours=4)
+    assert ids_of(dbt) == [1, 2, 4, 5, 6]
+    dbt.project.table("shop.orders").forget({"id": 2, "line": 0})
+    dbt.run("run", cdc_views_as_of=BEFORE)
+    assert ids_of(dbt) == [1, 2, 4, 5, 6], "dbt's tables keep a forgotten key"
+    dbt.build(*without_copies, "--full-refresh", cdc_views_as_of=BEFORE)
+    assert ids_of(dbt) == [1, 4, 5, 6]
 
 
 @pytest.mark.slow

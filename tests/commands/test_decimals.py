@@ -73,8 +73,19 @@ def test_decimals_of_a_declared_size_are_numbers(run: CommandLine, *, is_materia
     ]
     arrow = Project.load("cdc_views.yml").table(NAME).query().to_arrow()
     assert [str(kind) for kind in arrow.schema.types[:3]] == ["decimal128(10, 0)", "decimal128(12, 2)", "string"]
+    asked = Project.load("cdc_views.yml").sql(f"FROM {NAME}").to_arrow()
+    assert [str(kind) for kind in asked.schema.types[:3]] == ["decimal128(10, 0)", "decimal128(12, 2)", "string"]
     assert arrow.column("price").to_pylist() == [Decimal("12.50"), Decimal("-0.50")]
     assert [row["tiny"] for row in run.query(NAME)] == [None, Decimal("1E-9")], "what `query` prints is what it was"
+
+
+@pytest.mark.parametrize(("style", "said"), [("plain", "decimal(12, 2) of price: "), ("macros", "decimal(12, 2): ")])
+def test_an_error_names_the_column_unless_views_share_functions(run: CommandLine, style: str, said: str) -> None:
+    assert run.land(NAME, event(3, price="3.456"), file="3.jsonl").code == 0
+    with duckdb.connect() as connection:
+        connection.execute("CREATE SCHEMA public; " + run("generate", "--style", style).out)
+        with pytest.raises(duckdb.Error, match=re.escape(f"3.456 does not fit {said}update the schema file")):
+            connection.sql("FROM public.t").fetchall()
 
 
 @pytest.mark.heavy
@@ -127,6 +138,8 @@ def test_a_value_that_does_not_fit_is_never_rounded(run: CommandLine, price: str
     assert [row["price"] for row in run.query(NAME)][-1] == Decimal(price), "what landed is not lost"
     with pytest.raises(ConfigError, match=f"{price} does not fit"):
         Project.load("cdc_views.yml").table(NAME).query().to_arrow()
+    compared = run("query", NAME, "--where", "price > 1")
+    assert (compared.code, f"{price} does not fit" in compared.err) == (2, True), compared.err
     for remedy in ({"columns": {"price": "decimal(20,4)"}}, {"columns": {"price": "text"}}):
         project(**remedy)
         assert run("apply").code == 0

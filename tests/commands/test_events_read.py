@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from helpers.command_line import Answer, CommandLine, write_project
-from helpers.event_tables import EventTable, event_tables
+from helpers.event_tables import EventTable, event_tables, rows_of_cassandra
 from helpers.found_tables import find, found, hide_rows
 
 from cdc_views import Project
@@ -99,6 +99,26 @@ def test_what_sql_does_not_read_exactly_is_named_and_a_copy_is_read(run: Command
 )
 def test_types_that_sql_reads_by_an_option_alone_or_not_at_all(run: CommandLine, kind: str, why: str) -> None:
     Path("schema.sql").write_text(EVENTS.ddl.replace("toast text", f"toast text, n {kind}"))
+    assert why in first_reason(run)
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        *((f"x {kind}", "column 'x'") for kind in ("float", "double", "decimal", "varint", "inet", "duration")),
+        *((f"x {kind}", "column 'x'") for kind in ("list<int>", "frozen<list<int>>", "set<text>", "map<text, int>")),
+        ("s int static", "static columns"),
+        ("x int", "the ends of range deletions are no structs"),
+    ],
+)
+def test_what_sql_does_not_read_of_cassandra(run: CommandLine, columns: str, why: str) -> None:
+    events = rows_of_cassandra()
+    shutil.rmtree("found")
+    find(events.rows)
+    ddl, clustered = events.ddl, "CREATE TABLE ks.kv2 (k text, c text, n int, v text, PRIMARY KEY (k, c));"
+    ddl = ddl if why == "column 'x'" else clustered
+    Path("schema.cql").write_text(ddl.replace("v text", f"v text, {columns}"))
+    write_project(found(events.name, "schema.cql", events.format))
     assert why in first_reason(run)
 
 

@@ -118,3 +118,8 @@ def test_available_now_takes_in_what_there_is_and_commits_nothing_where_there_is
     land(run, order(2))
     assert follow() > first
     assert [outcome.is_new for outcome in told] == [True, False, True]
+    DeltaTable(Project.load("cdc_views.yml").table(ORDERS).state_location).delete("id = 1")
+    command = ("materialize", "--engine", "spark", "--trigger", "available-now")
+    assert run(*command).code == 3, "somebody else wrote to the state"
+    assert run("rebuild", ORDERS, "--accept").code == 0
+    assert run(*command).code == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
 import shutil
@@ -17,7 +19,9 @@ from helpers.comparing import raw_location
 from helpers.forgetting_tables import CQL, FORMAT, KEY, LATER, NAME, SECRET, begun, files_with, forget, land, mutation, without
 from helpers.found_tables import as_records
 
+from cdc_views.api import Project
 from cdc_views.landing import vacuum
+from cdc_views.landing.denylist import ErasedKey
 from cdc_views.operations.erasing import forgetting
 
 pytestmark = pytest.mark.heavy
@@ -39,6 +43,8 @@ def test_a_row_is_gone_from_every_file_and_no_other_is(run: CommandLine) -> None
     assert [(row["what"], row["rows"]) for row in done.rows] == [("raw", 3), ("old state", 1), ("state", 1)]
     assert done.rows == planned.rows
     assert files_with(SECRET) == []
+    with pytest.raises(FileNotFoundError):
+        DeltaTable(raw_location(NAME), version=1).to_pyarrow_table()
     assert run.query(NAME) == without(before, id=1, line=6) == run.query(NAME, "--raw-only")
     assert run("materialize").code == 0
     assert "nothing of the key" in run("forget", NAME, "--key", KEY).err, "again, there is nothing to do"
@@ -170,9 +176,12 @@ def test_a_partition_goes_with_all_that_is_about_it(run: CommandLine) -> None:
 
 def test_a_row_leaves_what_is_about_its_partition(run: CommandLine) -> None:
     static = {"kind": "static", "cells": [{"column": "owner", "written": 4, "value": "Ann"}]}
-    land(run, mutation(6, rows=[static]), file="4.jsonl")
-    forget(run)
-    assert {row["owner"] for row in run.query(NAME) if row["id"] == 1} == {"Ann"}
+    bounds = {"start": {"clustering": {}, "inclusive": True}, "end": {"clustering": {"line": 6}, "inclusive": False}}
+    gone = {"kind": "range_deletion", **bounds, "deletion": {"written": 5, "deleted_at": 1}}
+    land(run, mutation(6, rows=[static]), mutation(6, rows=[gone]), file="4.jsonl")
+    told = run("forget", NAME, "--key", KEY)
+    assert (told.code, "1 range deletions name the row as a bound" in told.err) == (0, True), told.err
+    assert {(row["owner"], row["line"] > 6) for row in run.query(NAME) if row["id"] == 1} == {("Ann", True)}
 
 
 def orphan(folder: str) -> None:
@@ -278,13 +287,14 @@ def test_events_in_quarantine_are_emptied(run: CommandLine) -> None:
 
 
 @pytest.mark.slow
-def test_a_replayed_event_does_not_bring_it_back(run: CommandLine) -> None:
+@pytest.mark.parametrize("again", [("replay", NAME), ("forget", NAME, "--key", KEY)], ids=lambda command: command[0])
+def test_a_replayed_event_does_not_bring_it_back(run: CommandLine, again: tuple[str, ...]) -> None:
     column = {"column": "note", "written": 5, "value": SECRET}
     events = [mutation(n).replace('"cells": [', f'"cells": [{json.dumps(column)}, ') for n in (6, 7)]
     assert run.land(NAME, *events, format=FORMAT, file="4.jsonl").code == 1, "there is no column note"
     assert run("forget", NAME, "--key", KEY).code == 1
     Path("schema.cql").write_text(CQL.replace("state text", "state text, note text"))
-    assert run("replay", NAME).code == 0
+    assert run(*again).code == 0
     found = {row["line"]: row["note"] for row in run.query(NAME)}
     assert (6 in found, found[7]) == (False, SECRET)
     events_left = DeltaTable(f"{raw_location(NAME)}__quarantine").to_pyarrow_table().to_pylist()
@@ -305,6 +315,22 @@ def test_a_lost_secret_is_an_error_and_not_a_way_back(run: CommandLine, monkeypa
     assert run.land(NAME, mutation(6), format=FORMAT, file="4.jsonl").code == 0
 
 
+def test_a_key_is_kept_as_an_hmac_by_a_secret_that_may_be_given(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("t.sql").write_text("CREATE TABLE public.t (id text PRIMARY KEY, note text);")
+    write_project(table("public.t", "t.sql", "key-value"))
+    monkeypatch.setenv("CDC_VIEWS_FORGET_SECRET", "given")
+    record, key = json.dumps({"key": {"id": SECRET}, "value": {"note": "a"}}), {"id": SECRET}
+    assert run.land("public.t", record, format="key-value", file="1.jsonl").code == 0
+    assert run("forget", "public.t", "--key", json.dumps(key)).code == 0
+    hashed = ErasedKey.parse(Project.load().table("public.t").schema, key).canonical()
+    _, kept = map(json.loads, Path("warehouse/forgotten/public_t.jsonl").read_text().splitlines())
+    assert kept["key"] == hmac.new(hashlib.sha256(b"given").digest(), hashed, hashlib.sha256).hexdigest()
+    assert run.land("public.t", record, format="key-value", file="2.jsonl").code == 0
+    assert (files_with(SECRET, table="public_t"), Path("warehouse/forgotten/secret").exists()) == ([], False)
+    monkeypatch.delenv("CDC_VIEWS_FORGET_SECRET")
+    assert run.land("public.t", record, format="key-value", file="3.jsonl").code == 2
+
+
 def test_slips_are_told(run: CommandLine) -> None:
     for key, expected in (("{}", "lacks 'id'"), ('{"idd": 1}', "did you mean 'id'"), ("[", "JSON")):
         answer = run("forget", NAME, "--key", key)
@@ -313,7 +339,7 @@ def test_slips_are_told(run: CommandLine) -> None:
     forget(run, key='{"id": 99, "line": 1}')
 
 
-def envelope(id: int, note: str, *, lsn: int, ts_ms: int) -> str:
+def envelope(id: int, note: str, *, lsn: int, ts_ms: int | None) -> str:
     place = {"connector": "postgresql", "schema": "public", "db": "d", "table": "t"}
     source = {**place, "lsn": lsn, "ts_ms": ts_ms, "snapshot": "false"}
     return json.dumps({"op": "u", "before": None, "after": {"id": id, "note": note}, "source": source, "ts_ms": ts_ms})
@@ -325,8 +351,9 @@ def test_a_database_s_event_is_older_by_its_commit_s_date(run: CommandLine) -> N
     hour = int(time.time() * 1000) - 3_600_000
     assert run.land("public.t", envelope(1, SECRET, lsn=10, ts_ms=hour), envelope(2, "b", lsn=11, ts_ms=hour)).code == 0
     assert run("forget", "public.t", "--key", '{"id": 1}').code == 0
-    late = envelope(1, SECRET, lsn=30, ts_ms=hour + 1)
-    assert run.land("public.t", late, envelope(2, "c", lsn=31, ts_ms=hour), file="2.jsonl").code == 0
+    late, undated = envelope(1, SECRET, lsn=30, ts_ms=hour + 1), envelope(1, SECRET, lsn=31, ts_ms=None)
+    copied = envelope(1, SECRET, lsn=10, ts_ms=hour + 7_200_000)
+    assert run.land("public.t", late, undated, copied, envelope(2, "c", lsn=32, ts_ms=hour), file="2.jsonl").code == 0
     assert (run.query("public.t"), files_with(SECRET, table="public_t")) == ([{"id": 2, "note": "c"}], [])
     assert run.land("public.t", envelope(1, "new", lsn=40, ts_ms=hour + 7_200_000), file="3.jsonl").code == 0
     assert [row["note"] for row in run.query("public.t")] == ["new", "c"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,17 @@ def test_a_view_is_short(
     printed = CommandLine(capsys)("generate", "--dialect", dialect)
     assert printed.code == 0, printed.err
     assert len(printed.out.splitlines()) <= most, printed.out
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "spark", "databricks", "bigquery"])
+def test_with_macros_tests_latest_cells_and_conversions_are_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], dialect: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    columns = "price decimal, day date, at time, stamp timestamp"
+    Path("schema.sql").write_text(f"CREATE TABLE shop.orders (id bigint PRIMARY KEY, {columns});", "utf-8")
+    write_project(table("shop.orders", "schema.sql", "cassandra-mutation", columns={"price": "decimal(12,2)"}))
+    printed = CommandLine(capsys)("generate", "--style", "macros", "--dialect", dialect)
+    made = set(re.findall(r"^CREATE OR REPLACE (?:MACRO|FUNCTION) .*?cdc_(\w+)`?\(", printed.out, re.MULTILINE))
+    latest = {"latest_number", "latest_by_bytes"} if dialect == "duckdb" else set()
+    assert made == latest | {"shows", "date", "time", "datetime", "decimal_12_2"}

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +123,11 @@ def test_a_source_ordered_by_position_has_versions_by_position(run: CommandLine)
     key = {"id": 1}
     told = [(7, {"state": "open"}), (9, {"state": "paid"}), (12, None), (11, {"state": "sent"})]
     events = [json.dumps({"key": key, "value": value and {**key, **value}, "offset": offset}) for offset, value in told]
+    Path("first.jsonl").write_text(f"{events[0]}\n")
+    Project.load("cdc_views.yml").table(ORDERS).land("first.jsonl", now=datetime(2020, 1, 1, tzinfo=timezone.utc))
     assert run.land(ORDERS, *events, format="key-value").code == 0
     rows = run("history", ORDERS, "--columns", "state", "--format", "jsonl").rows
+    assert rows[0]["landed_at"] == "2020-01-01T00:00:00.000000Z" < rows[1]["landed_at"], "when the event first landed"
     spans = [(row["state"], row["valid_from"] >> 32, row["valid_to"] >> 32) for row in rows]
     assert spans == [("open", 7, 9), ("paid", 9, 11), ("sent", 11, 12)]
     assert all(re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z\Z", row["landed_at"]) for row in rows)

@@ -90,6 +90,9 @@ def test_late_facts_are_told_listed_and_not_shown(late: CommandLine) -> None:
         "position": 2,
     }
     assert (items(late), items(late, "--raw-only")) == ([2, 3], [2, 3])
+    tested = late("validate", "--no-docs", "--format", "jsonl")
+    (found,) = (row for row in tested.rows if row["check"] == "nothing_too_late")
+    assert (found["status"], found["severity"]) == ("failed", "warning")
 
 
 def test_a_view_leaves_them_out(late: CommandLine) -> None:

@@ -144,6 +144,13 @@ def test_a_lock_that_somebody_holds_exits_3_and_says_who(run: CommandLine) -> No
     assert "still is after 0.1 s" in answer.err
 
 
+@pytest.mark.parametrize("held", [ORDERS, ITEMS])
+def test_of_tables_that_fail_the_highest_exit_code_counts(run: CommandLine, held: str) -> None:
+    land(run, 1, held)  # nothing has landed for the other: 2
+    with holding(job_of(Project.load().table(held)).folder, table=held):
+        assert run("materialize", "--wait", "0.1").code == 3
+
+
 @pytest.mark.parametrize("more", [["--once"], ["--full"], ["--wait", "5"]])
 def test_a_schedule_goes_with_no_option_for_once(run: CommandLine, more: list[str]) -> None:
     answer = run("materialize", "--schedule", *more)

@@ -86,6 +86,11 @@ def test_a_run_of_materialize_says_of_what_each_column_is_made(run: CommandLine,
         for name, one in lineage.items()
     }
     assert direct == {"id": [("id", False)], "state": [("state", False)], "amount": [("amount", False)], "card": [("card", True)]}
+    assert run("rebuild", "shop.orders").code == 0
+    assert [(one["eventType"], one["job"]["name"]) for one in sent(consumer)] == [
+        ("START", "rebuild shop.orders"),
+        ("COMPLETE", "rebuild shop.orders"),
+    ]
 
 
 def test_tests_and_failures_are_told_without_values(run: CommandLine, consumer: Webhook) -> None:

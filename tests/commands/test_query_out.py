@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import time
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from helpers.command_line import CommandLine
+from helpers.command_line import CommandLine, table, write_project
 from helpers.tiny_project import event, make_project
 
 from cdc_views import Project
@@ -257,3 +260,29 @@ def test_a_table_for_people_has_a_bound_that_names_the_remedy(
     with pytest.raises(UsageError, match=r"more than 2 rows .*--out rows\.parquet"):
         print_rows(["a"], [{"a": "1"}] * 3, format="table")
     assert "1" in capsys.readouterr().out
+
+
+def test_vacuum_removes_what_was_replaced_or_left_a_week_ago(run: CommandLine) -> None:
+    assert run("query", NAME, "--into", "rows").code == 0
+    assert run("query", NAME, "--into", "rows", "--overwrite").code == 0
+    entry = Path("rows/_delta_log/00000000000000000001.json")
+    then = int((time.time() - 8 * 86_400) * 1000)
+    entry.write_text(re.sub(r'"deletionTimestamp":\d+', f'"deletionTimestamp":{then}', entry.read_text("utf-8")), "utf-8")
+    left, young = Path("rows/left-by-a-kill.parquet"), Path("rows/being-written.parquet")
+    for file in (left, young):
+        file.touch()
+    os.utime(left, (then / 1000, then / 1000))
+    DeltaTable("rows").vacuum(full=True, dry_run=False)
+    active = {Path(file) for file in DeltaTable("rows").file_uris()}
+    assert {path.absolute() for path in Path("rows").rglob("*.parquet")} == active | {young.absolute()}
+
+
+def test_a_zero_below_zero_keeps_its_sign_in_texts_alone(run: CommandLine) -> None:
+    Path("n.cql").write_text("CREATE TABLE shop.n (id int PRIMARY KEY, d double);")
+    write_project(table("shop.n", "n.cql", "cassandra-mutation"))
+    cells = [{"column": "d", "written": 1, "value": -0.0}]
+    line = event(1, table="n", rows=[{"kind": "row", "clustering": {}, "cells": cells}])
+    assert run.land("shop.n", line, format="cassandra-mutation", file="n.jsonl").code == 0
+    assert run("query", "shop.n", "--out", "n.parquet").code == 0
+    (value,) = pq.read_table("n.parquet").column("d").to_pylist()
+    assert (str(value), str(run.query("shop.n")[0]["d"])) == ("0.0", "-0.0")

@@ -14,7 +14,9 @@ from helpers.command_line import CommandLine, table, write_project
 from helpers.tiers import often
 
 from cdc_views.api import Project, Table
+from cdc_views.errors import UsageError
 from cdc_views.operations import answers, retention
+from cdc_views.operations.raw_files import files_of
 from cdc_views.state import state_table as state
 
 pytestmark = pytest.mark.heavy
@@ -112,6 +114,8 @@ def test_what_needs_all_events_refuses_until_they_are_restored(orders: CommandLi
         assert (answer.code, answer.out) == (2, ""), (command, answer)
         assert f"events that landed before {OLD + timedelta(days=10):%Y-%m-%d}" in answer.err
         assert "--restore-raw DIR" in answer.err
+    with pytest.raises(UsageError, match="were dropped from raw, so a model would be wrong"):
+        files_of(Project.load().table(NAME), Path(), what="a model")
     assert orders("apply").code == 0, "DuckDB's view reads state and tail"
     assert orders("generate", "--dialect", "spark").code == 0, "and Spark's"
     assert orders("maintain", "--restore-raw", "nowhere").code == 2
@@ -224,3 +228,47 @@ def test_a_key_is_forgotten_where_raw_has_gaps_and_stays_so(orders: CommandLine)
 def test_slips_are_told(orders: CommandLine, arguments: tuple[str, ...], expected: str) -> None:
     answer = orders("maintain", *arguments)
     assert (answer.code, expected in answer.err) == (2, True), answer.err
+
+
+@pytest.mark.parametrize("lateness", [None, "10d"])
+def test_the_proof_looks_before_every_expiry_unless_there_is_a_horizon(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch, lateness: str | None
+) -> None:
+    name, marker = "shop.orders", {"written": 1, "ttl": 60, "expires_at": 1_700_000_000}
+    Path("schema.cql").write_text("CREATE TABLE shop.orders (id int PRIMARY KEY, state text);\n")
+    write_project(table(name, "schema.cql", "cassandra-mutation", materialize={"lateness": lateness} if lateness else {}))
+    at = {"node": "n", "segment": 1, "position": 1, "keyspace": "shop", "table": "orders", "partition": {"id": 1}}
+    event = {"format": "cassandra-mutation/1", **at, "rows": [{"kind": "row", "clustering": {}, "liveness": marker}]}
+    Path("1.jsonl").write_text(json.dumps(event) + "\n")
+    target = Project.load().table(name)
+    target.land("1.jsonl", now=OLD)
+    assert run("materialize").code == 0
+    DeltaTable(target.state_location).delete("_kind = 'row'")  # the row has expired: nobody sees now that it is lost
+    monkeypatch.setattr(state, "why_changed", lambda *_, **__: "")
+    answer = run(*DROP)
+    assert (answer.code, raw_facts()) == ((1, 1) if lateness is None else (0, 0)), answer.err
+
+
+@pytest.mark.slow
+def test_older_generations_go_and_only_every_archive_together_is_put_back(run: CommandLine, cassandra_cases: Path) -> None:
+    folder = cassandra_cases / "names3"
+    write_project(table(NAME, str(folder / "schema.cql"), "cassandra-mutation"))
+    target = Project.load().table(NAME)
+    for node, days in ((1, 20), (2, 0)):
+        target.land(folder / f"node{node}.jsonl", now=OLD - timedelta(days=days))
+    assert run("materialize").code == 0
+    assert run("rebuild", NAME).code == 0
+    before, facts = rows(run), raw_facts()
+    assert run("maintain", "--drop-raw-older-than", "50d", "--archive", "kept").code == 0
+    assert [path.name for path in Path("warehouse/state").glob("*/*") if path.is_dir()] == ["2"]
+    back = run("rebuild", NAME, "--back")
+    assert (back.code, "no generation before 2" in back.err) == (2, True), back.err
+    assert run(*DROP, "--archive", "kept").code == 0
+    (first,) = Path("kept").rglob("drop-1")
+    first.rename("away")
+    left = raw_facts()
+    assert run("maintain", "--restore-raw", "kept").code == 2
+    assert raw_facts() == left < facts
+    Path("away").rename(first)
+    assert run("maintain", "--restore-raw", "kept").code == 0
+    assert (raw_facts(), rows(run, NAME, "--raw-only")) == (facts, before)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,36 @@ def test_maintain_removes_only_what_nothing_reads(run: CommandLine, monkeypatch:
     assert run("rebuild", NAME, "--back").code == 0, "the generation before is kept"
     assert run.query(NAME) == before
     assert run("maintain", "--retention-hours", "0").code == 2
+
+
+@pytest.mark.parametrize("hours", [167, 169])
+def test_maintain_merges_the_quarantine_and_removes_what_was_replaced_a_week_ago(run: CommandLine, hours: int) -> None:
+    for n in range(6):
+        assert run.land(NAME, mutation(50 + n), '{"no": "event"}', format="cassandra-mutation", file=f"{n}.bad.jsonl").code == 1
+    raw = Path(raw_location(NAME))
+    replaced = set(raw.glob("*.parquet"))
+    DeltaTable(str(raw)).optimize.compact()
+    (entry,) = (path for path in raw.glob("_delta_log/*.json") if '"remove"' in path.read_text("utf-8"))
+    then = int((time.time() - hours * 3600) * 1000)
+    entry.write_text(re.sub(r'"deletionTimestamp":\d+', f'"deletionTimestamp":{then}', entry.read_text("utf-8")), "utf-8")
+    before = run.query(NAME)
+    done = {row["what"]: row for row in run("maintain", "--format", "jsonl").rows}
+    assert done["quarantine"]["merged"] == 6
+    assert (done["raw"]["removed"], replaced & set(raw.glob("*.parquet"))) == (
+        (len(replaced), set()) if hours > 168 else (0, replaced)
+    )
+    assert run.query(NAME) == before == run.query(NAME, "--raw-only")
+
+
+def test_a_state_keeps_rows_that_were_deleted_or_have_expired(run: CommandLine) -> None:
+    event = json.loads(mutation(60))
+    gone = {"kind": "row", "clustering": {"line": 60}, "deletion": {"written": 2, "deleted_at": 1}}
+    old = {"kind": "row", "clustering": {"line": 61}, "liveness": {"written": 1, "ttl": 60, "expires_at": 1_000}}
+    land(run, json.dumps(event | {"rows": [*event["rows"], gone, old]}), file="60.jsonl")
+    assert run("materialize").code == 0
+    kept = shown(current(), where="_kind = 'row'").column("line").to_pylist()
+    assert {60, 61} <= set(kept), "other readers see them"
+    assert not {60, 61} & {row["line"] for row in run.query(NAME)}
 
 
 def test_maintain_removes_what_old_vectors_left(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

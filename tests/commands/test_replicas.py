@@ -229,15 +229,34 @@ def test_a_node_that_landed_nothing_lately_is_silent(run: CommandLine) -> None:
 
 
 def test_with_more_nodes_than_replicas_a_node_holds_the_partitions_it_has_shown(run: CommandLine) -> None:
-    land(run, *on("abc", OPEN), *on("bcd", OPEN, key=2), *on("ab", NOTE, position=2))
-    found = node_rows(run("replicas", ORDERS, "--format", "jsonl"))
-    assert {node: (row["facts"], row["missing"], row["verdict"]) for node, row in found.items()} == {
-        "a": (2, 0, "ok"),
-        "b": (3, 0, "ok"),
+    land(run, *on("abc", OPEN), *on("bcd", OPEN, key=2), *on("ab", NOTE, position=2), *on("ab", OPEN, key=3, position=3))
+    answer = run("replicas", ORDERS, "--format", "jsonl")
+    assert {node: (row["facts"], row["missing"], row["verdict"]) for node, row in node_rows(answer).items()} == {
+        "a": (3, 0, "ok"),
+        "b": (4, 0, "ok"),
         "c": (2, 1, "lagging"),
         "d": (1, 0, "ok"),
     }
+    assert {row["copies"]: row["facts"] for row in answer.rows if row["part"] == "copies" and row["facts"]} == {2: 2, 3: 2}
     assert run("replicas", ORDERS, "--replication-factor", "2").code == 0
+
+
+@pytest.mark.parametrize(("lost", "verdict"), [(3, "lagging"), (2, "missing")])
+def test_a_node_that_lacks_three_in_four_facts_since_the_first_missing_is_lagging(
+    run: CommandLine, lost: int, verdict: str
+) -> None:
+    facts = [(node, number) for number in range(lost + 2) for node in "abc" if node != "c" or not 0 < number <= lost]
+    land(run, *(event(node, cell("note", "n", at=number), key=number, position=number) for node, number in facts))
+    found = node_rows(run("replicas", ORDERS, "--format", "jsonl"))["c"]
+    assert (found["facts"], found["missing"], found["verdict"]) == (2, lost, verdict)
+
+
+def test_what_a_node_has_in_quarantine_is_missing(run: CommandLine) -> None:
+    land(run, *on("abc", OPEN))
+    bad = event("c", cell("note", ["n"], at=6), position=2)
+    assert run.land(ORDERS, *on("ab", NOTE, position=2), bad, format=FORMAT, file="2.jsonl").code == 1
+    found = node_rows(run("replicas", ORDERS, "--format", "jsonl"))["c"]
+    assert (found["facts"], found["missing"], found["verdict"]) == (1, 1, "lagging")
 
 
 HOSTILE = ["a\nb", "x'); DROP TABLE raw_events; --", 'a"b', "\\", "é", "", "%s", "$1", "\U0001f600 "]

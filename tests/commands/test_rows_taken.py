@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import CommandLine
@@ -27,11 +28,17 @@ def _overwritten(raw: DeltaTable) -> None:
     write_deltalake(raw, shown(raw).slice(0, 1), mode="overwrite")
 
 
+def _merged(raw: DeltaTable) -> None:
+    other = pa.table({"id": pa.array([2], pa.int32())})
+    raw.merge(other, "raw.id = other.id", source_alias="other", target_alias="raw").when_matched_delete().execute()
+
+
 TAKING: dict[str, Callable[[DeltaTable], object]] = {
     "RESTORE": lambda raw: raw.restore(raw.version() - 1),
     "DELETE": lambda raw: raw.delete("id = 2"),
     "all deleted": lambda raw: raw.delete(),
     "overwritten": _overwritten,
+    "MERGE": _merged,
 }
 
 
@@ -69,6 +76,7 @@ def test_what_was_taken_on_purpose_is_accepted(run: CommandLine, how: str) -> No
     assert run("rebuild", NAME, "--accept").code == 0
     left = keys(run, "--raw-only")
     assert keys(run) == left != [0, 1, 2, 3]
+    assert (land(run, 2, 4), keys(run)) == (0, left), "what landed is not landed again"
     assert (land(run, 4, 5), run("materialize").code) == (0, 0)
     assert keys(run) == [*left, 4]
 

@@ -48,6 +48,19 @@ def test_status_and_doctor_find_it_and_rebuild_refuses(run: CommandLine) -> None
     assert run("status").code == run("doctor").code == run("query", NAME).code == 0
 
 
+def test_a_renamed_key_column_needs_another_raw_table(run: CommandLine) -> None:
+    """Rows of the former name would show without that part of their key."""
+    with Path("shop.cql").open("a") as file:
+        file.write(f"ALTER TABLE {NAME} RENAME id TO number;")
+    renamed = ROW.replace('"id":1', '"number":2')
+    refused = [run.land(NAME, renamed, format="cassandra-mutation", file="2.jsonl"), run("query", NAME)]
+    assert [(one.code, "lacks number, a column of the key" in one.err) for one in refused] == [(2, True)] * 2, refused
+    write_project(table(NAME, "shop.cql", "cassandra-mutation", raw={"table": "elsewhere"}))
+    assert run("rebuild", NAME, "--accept").code == 0
+    assert run.land(NAME, renamed, format="cassandra-mutation", file="2.jsonl").code == 0
+    assert run.query(NAME) == [{"number": 2, "v": 8}]
+
+
 def test_another_raw_table_is_the_other_remedy(run: CommandLine) -> None:
     schema("text")
     write_project(table(NAME, "shop.cql", "cassandra-mutation", raw={"table": "elsewhere"}))

@@ -260,6 +260,9 @@ def test_a_view_outlives_the_raw_facts_that_its_state_covers(run: CommandLine, s
     done(run("apply"))
     land(run, event(3))
     assert shown(spark_engine) == [(1,), (2,), (3,)]
+    write_schema("", ", note text")
+    answer = run("apply")
+    assert (answer.code, "landed before" in answer.err) == (2, True), "raw alone lacks what was dropped"
 
 
 READER = """

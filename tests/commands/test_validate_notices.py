@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from helpers.corruptions import CASES, CORRUPTIONS, Corruption, Kept, made
+from helpers.corruptions import CASES, CORRUPTIONS, EVENT, Corruption, Kept, made
 from helpers.tiers import often
 
-from cdc_views.quality import Severity, Status
+from cdc_views.engines.base import Sources
+from cdc_views.quality import Severity, Status, sampling
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
@@ -101,6 +103,25 @@ def test_spark_notices_them(spark_engine: SparkEngine, copied: Callable[[str], K
     forget_raw(kept, corruption)
     failed = {check.name.removesuffix(".truth.json") for check in kept.validate(engine="spark").failed()}
     assert corruption.found_by in failed
+
+
+def test_each_landing_draws_another_sample(copied: Callable[[str], Kept], monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, draw, drawn = copied("types3"), sampling.draw, list[tuple[int, frozenset[sampling.Identity]]]()
+
+    def noted(sources: Sources, *, size: int, seed: int) -> sampling.Sample:
+        sample = draw(sources, size=size, seed=seed)
+        drawn.append((seed, sample.identities))
+        return sample
+
+    monkeypatch.setattr(sampling, "draw", noted)
+    for position in (0, 0, 1):
+        if position:
+            (kept.root / "again.jsonl").write_text(json.dumps(EVENT) + "\n")
+            kept.table.land(kept.root / "again.jsonl")
+        kept.validate(seed=None, sample=3)
+    first, same, other = drawn
+    assert first == same
+    assert [before != after for before, after in zip(same, other, strict=True)] == [True, True]
 
 
 def test_as_many_kinds_as_promised() -> None:

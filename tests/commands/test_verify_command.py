@@ -36,6 +36,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> CommandLine:
 
 
 def test_equal_then_lost(live: MemoryLive, run: CommandLine, tmp_path: Path) -> None:
+    live.put(2, "t", 2)
+    live.land()
     equal = run("verify", "items", "--format", "jsonl", "--metrics", "verify.prom")
     assert (equal.code, equal.out) == (0, "")
     assert f"{TABLE}: equal, 0 cells lost, 0 late" in equal.err
@@ -47,8 +49,8 @@ def test_equal_then_lost(live: MemoryLive, run: CommandLine, tmp_path: Path) -> 
     lost = run("verify", "items", "--format", "jsonl", "--wait", "2", "--metrics", "verify.prom")
     assert lost.code == 1, lost.err
     (row,) = lost.rows
-    shown = [row[name] for name in ("key", "column", "source", "view", "verdict", "place", "what", "candidates")]
-    assert shown == [{"id": 2}, "state", "new", "s", "loss", "raw", "missing write", 1]
+    shown = [row[name] for name in ("key", "column", "source", "view", "verdict", "place", "what", "rule", "candidates")]
+    assert shown == [{"id": 2}, "state", "new", "t", "loss", "raw", "missing write", "C2.1", 2]
     (row,) = run("status", "--format", "jsonl").rows
     assert "; 1 cells lost at" in row["verified_through"]
     told = Path("verify.prom").read_text()
@@ -141,5 +143,10 @@ def test_a_table_without_a_source_is_refused(tmp_path: Path, monkeypatch: pytest
     table_of(tmp_path)
     answer = run("verify", "items")
     assert (answer.code, "has no `source`" in answer.err) == (2, True), answer.err
+    monkeypatch.setenv("A_KEY", "a key of the tests, long enough")
+    table_of(tmp_path, columns={"id": {"policy": "hash", "key": "${A_KEY}"}})
+    hashed = run("verify", "items", "--source", "postgresql://")
+    assert (hashed.code, "has a policy on id, a column of its key" in hashed.err) == (2, True), hashed.err
+    table_of(tmp_path)
     unknown = run("verify", "items", "--source", "oracle://here")
     assert (unknown.code, "choose one of cassandra, mariadb, mysql" in unknown.err) == (2, True), unknown.err

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from deltalake import DeltaTable
 from services.kafka import Kafka
 
 from helpers.command_line import CommandLine
@@ -24,6 +27,8 @@ CREATE TABLE shop.users (id text PRIMARY KEY, name text, age int);
 """
 _CQL = "CREATE TABLE shop.carts (id int, line int, state text, PRIMARY KEY (id, line));\n"
 Row = dict[str, Any]
+Place = tuple[int, int]
+"""Partition and offset."""
 
 
 def project(folder: Path) -> None:
@@ -143,3 +148,24 @@ def _text(row: Row) -> str:
 def ends(broker: Kafka, topic: str) -> dict[int, int]:
     """The offset behind each partition's last message."""
     return broker.ends(topic)
+
+
+def lost_and_twice(found: Iterable[Place], ends: dict[int, int]) -> tuple[int, int]:
+    """How many messages of the topic are not there, and how many more there are of those that are."""
+    counted = Counter(found)
+    wanted = {(partition, offset) for partition, end in ends.items() for offset in range(end)}
+    return len(wanted - counted.keys()), sum(counted.values()) - len(counted)
+
+
+def raw_table(folder: Path) -> DeltaTable | None:
+    """The raw table, once it is there."""
+    logs = [path for path in folder.rglob("_delta_log") if "__quarantine" not in str(path) and "orders" in str(path)]
+    return DeltaTable(logs[0].parent) if logs else None
+
+
+def places(folder: Path) -> list[Place]:
+    """Where each row of the raw table was read."""
+    table = raw_table(folder)
+    assert table is not None
+    origins = table.to_pyarrow_table(columns=["_origin"])["_origin"].to_pylist()
+    return [(int(origin["segment"].rpartition("/")[2]), origin["position"]) for origin in origins]

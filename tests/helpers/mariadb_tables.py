@@ -31,6 +31,8 @@ CREATE TABLE shop.t_keys (
  a varchar(10) COLLATE utf8mb4_general_ci NOT NULL, b int NOT NULL, v text, w varchar(20) DEFAULT 'w', PRIMARY KEY (b, a));
 """
 TABLES = ("shop.t_types", "shop.t_keys")
+RETYPING = ("ALTER TABLE shop.t_types MODIFY small text", "UPDATE shop.t_types SET small = 'five' WHERE id = 900")
+"""What makes a `smallint` a text that is no number."""
 
 
 class Server(Protocol):

@@ -19,12 +19,19 @@ MOST_COMMANDS, MOST_SECONDS = 10, 600
 ENDS = ("cdc-views query ", "cdc-views explain ", "cdc-views validate ")
 WAYS = {
     "README": ("cdc-views demo", "cdc-views init", "cdc-views land debezium customers", "cdc-views land debezium orders", *ENDS),
+    "postgres": (
+        "cdc-views demo",
+        "cdc-views init",
+        "cdc-views land debezium customers",
+        "cdc-views land debezium orders",
+        *ENDS,
+    ),
     "cassandra": ("cdc-views demo", "cdc-views init", "cdc-views land cassandra-mutation node1.jsonl", *ENDS),
     "bronze-table": ("cdc-views demo", "from pathlib import Path", "cat > cdc_views.yml", *ENDS),
     "bigquery": ("cdc-views demo", "cat > cdc_views.yml", "cdc-views apply", "cdc-views land", *ENDS),
 }
 """How the chosen commands of README and each tutorial begin; the first one that begins so is taken."""
-SHOWS = {"README": "245.00", "cassandra": "WELCOME", "bronze-table": "245.00", "bigquery": "245.00"}
+SHOWS = {"README": "245.00", "postgres": "245.00", "cassandra": "WELCOME", "bronze-table": "245.00", "bigquery": "245.00"}
 """A value of a row that the query shows."""
 
 
@@ -58,7 +65,12 @@ def follow(name: str, shell: Shell, *, endpoint: str = "") -> dict[str, str]:
 
 
 def shell_of(folder: Path, unpacked: Path) -> Shell:
-    shell = Shell(folder, {**environment(ROOT), "PYTHONPATH": str(unpacked)}, is_in_process=False)
+    java, variables = folder / "no_java" / "bin" / "java", environment(ROOT)
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\ntouch {java}.started\nexit 1\n")
+    java.chmod(0o755)
+    path = {"JAVA_HOME": str(folder / "no_java"), "PATH": f"{java.parent}:{variables['PATH']}"}
+    shell = Shell(folder, {**variables, **path, "PYTHONPATH": str(unpacked)}, is_in_process=False)
     assert shell.run('python -c "import cdc_views; print(cdc_views.__file__)"').out.startswith(str(unpacked))
     return shell
 
@@ -74,6 +86,7 @@ def check(name: str, printed: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", sorted(WAYS.keys() - {"bigquery"}))
 def test_ten_commands_are_enough(name: str, unpacked: Path, tmp_path: Path) -> None:
     check(name, follow(name, shell_of(tmp_path, unpacked)))
+    assert not list(tmp_path.rglob("java.started"))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from cdc_producers.cassandra.gaps import Gaps
 from cdc_producers.cassandra.kept_events import KeptEvents
 from cdc_producers.cassandra.node import Truncation
 from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable, NodeType
-from cdc_producers.cassandra.options import CassandraOptions
+from cdc_producers.cassandra.options import CassandraOptions, SnapshotMode
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schema_file import changes, check
 from cdc_producers.cassandra.source import CassandraSource, _refusal, _Work
@@ -160,6 +160,7 @@ def test_cdc_off_is_told_while_it_is_and_the_snapshot_is_due_after(tmp_path: Pat
     on = replace(TABLE, logged=Logged(300, 100, 50))
     watch.look(on)
     assert (watch.gaps.due(), watch.gaps.retake(NAME), watch.gaps.lacks_from(NAME)) == ([NAME], "again-300", 200)
+    assert "What was deleted meanwhile no snapshot tells" in str(watch.health.troubles)
     # it outlives a restart
     again = Watch(tmp_path)
     assert again.health.troubles
@@ -237,7 +238,8 @@ def test_another_table_of_the_name_has_no_gap(tmp_path: Path) -> None:
     assert watch.gaps.due() == []
 
 
-def test_a_keyspace_without_durable_writes_is_refused_by_name() -> None:
+def test_a_table_without_cdc_or_durable_writes_is_refused_by_name() -> None:
+    assert f"{NAME} has no CDC" in _refusal(NAME, replace(TABLE, has_cdc=False))
     assert "keyspace shop has durable_writes = false" in _refusal(NAME, replace(TABLE, is_durable=False))
     assert _refusal(NAME, TABLE) == ""
 
@@ -286,11 +288,14 @@ def _columns(kind: str) -> tuple[Any, ...]:
     return (NodeColumn("k", "int", "partition_key", 0), NodeColumn("c", kind))
 
 
-def test_lists_of_what_was_kept_are_looked_at_when_it_is_emitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mode", [SnapshotMode.INITIAL, SnapshotMode.NEVER])
+def test_lists_of_what_was_kept_are_looked_at_when_it_is_emitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: SnapshotMode
+) -> None:
     """An old element of a list that a snapshot told makes its row wait for a reading, whenever its event lands."""
     kept, stop, emitted = Kept(tmp_path), Event(), list[Emitted]()
     targets: Any = {NAME: SimpleNamespace(version=lambda: 1)}
-    source = CassandraSource(targets, CassandraOptions(work_folder=tmp_path), kept.said, kept.health)
+    source = CassandraSource(targets, CassandraOptions(work_folder=tmp_path, snapshot=mode), kept.said, kept.health)
     source.lists.tell(NAME, 1 << 60)
     cell = {"column": "l", "written": 5, "path": "5a659060-e625-11f1-a401-5328f2f67643", "value": "x"}
     said = {"partition": {"k": 1}, "rows": [{"kind": "row", "clustering": {"c": 2}, "cells": [cell]}]}
@@ -310,3 +315,4 @@ def test_lists_of_what_was_kept_are_looked_at_when_it_is_emitted(tmp_path: Path,
     work.follow(emitted.append, stop)
     assert [item.position for item in emitted] == [Position(1, 10)]
     assert [row.row for row in source.lists.due(now=1e12)] == ['{"c": 2}']
+    assert ("start without --snapshot never" in str(kept.health.troubles)) is (mode is SnapshotMode.NEVER)

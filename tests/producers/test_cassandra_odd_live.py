@@ -148,6 +148,7 @@ def test_a_truncated_table_is_told_of(trial: Trial) -> None:
     code, said = trial.agent.get("/healthz")
     assert code == 503
     assert "truncated" in said
+    assert len(trial.run.query(f"{trial.keyspace}.lists")) == 1
     assert trial.agent.stop() == 0
     # one that happens while no agent runs, too
     trial.session.execute(f"TRUNCATE {trial.keyspace}.indexed")

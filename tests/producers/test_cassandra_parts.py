@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 import fsspec
 import pytest
 from cdc_producers.cassandra import PRODUCER
+from cdc_producers.cassandra.jars import cassandra_jars
 from cdc_producers.cassandra.node import NodeFacts
 from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable, NodeType, schema_of, schema_of_text
 from cdc_producers.cassandra.options import After, CassandraOptions, FollowSchema
@@ -228,6 +230,26 @@ def test_a_node_of_before_4_0_is_refused_by_its_version() -> None:
     with pytest.raises(UsageError, match=r"is Cassandra 3\.11\.16: .* 4\.0 or newer was expected"):
         _check_node(facts, "127.0.0.1", Said())
     _check_node(replace(facts, version="4.0.15"), "127.0.0.1", Said())
+
+
+@pytest.mark.parametrize(("lacks", "setting"), [("blocks_writes", "cdc_block_writes"), ("logs_repair", "cdc_on_repair_enabled")])
+def test_a_setting_by_which_the_log_may_lack_changes_is_warned_of(lacks: str, setting: str) -> None:
+    log, facts = Said(), NodeFacts("host", "10.0.0.1", "", 0, True, True, "5.0.9")
+    _check_node(facts, "127.0.0.1", log)
+    assert log.lines == []
+    _check_node(replace(facts, **{lacks: False}), "127.0.0.1", log)
+    assert [line.split(" is false")[0] for line in log.lines] == [f"warning: {setting}"]
+
+
+def test_without_the_nodes_jars_those_of_a_version_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    (tmp_path / "cassandra.jar").touch()
+    monkeypatch.setattr("cdc_views_spark.ivy.fetched", lambda *given, finish: asked.append(given[0]) or tmp_path)
+    assert cassandra_jars(None, "5.0.9") == [tmp_path / "cassandra.jar"]
+    assert asked == [("org.apache.cassandra", "cassandra-all", "5.0.9")]
+    monkeypatch.setitem(sys.modules, "cdc_views_spark.ivy", None)
+    with pytest.raises(UsageError, match=r"pip install 'cdc-views\[spark\]'"):
+        cassandra_jars(None, "5.0.9")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from contextlib import nullcontext
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -26,6 +28,8 @@ from cdc_producers.cassandra.snapshot_query import (
     split,
     whole_ring,
 )
+from cdc_producers.cassandra.snapshot_reading import SnapshotReader
+from cdc_producers.cassandra.verifying import opened
 from helpers.cassandra_rows import NOW, a_row, number, several, table
 
 from cdc_views.errors import UsageError
@@ -75,6 +79,14 @@ def test_a_choice_that_cannot_be_is_refused(bad: dict[str, object]) -> None:
         SnapshotOptions(**bad)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("more", "consistency"), [("", "ALL"), ("?consistency=quorum", "QUORUM")])
+def test_verify_reads_at_all_or_as_its_address_says(monkeypatch: pytest.MonkeyPatch, more: str, consistency: str) -> None:
+    monkeypatch.setattr(SnapshotReader, "connected", lambda options: nullcontext(SimpleNamespace(options=options)))
+    with opened(f"cassandra://10.0.0.5:9043{more}", None) as live:  # type: ignore[arg-type]
+        options = live.reader.options
+    assert (options.host, options.port, options.consistency) == ("10.0.0.5", 9043, consistency)
+
+
 def map_of(key: bytes, value: bytes) -> bytes:
     """A map of one entry as the protocol carries it."""
     return struct.pack(">i", 1) + several(key, value, counted=False)
@@ -104,7 +116,7 @@ def test_a_row_marker_does_not_expire_beside_a_cell_that_does_not() -> None:
 @pytest.mark.parametrize(("row", "marked"), [(a_row(), True), (a_row(v=(b"x", number(7), None)), False)])
 def test_rows_taken_for_updated_are_marked_only_where_nothing_else_shows_them(row: RawRow, marked: bool) -> None:
     (fact,) = facts(row, marks_rows=False)
-    assert (fact.liveness is not None) is marked
+    assert fact.liveness == (Liveness(0) if marked else None)
 
 
 @pytest.mark.parametrize(
@@ -158,9 +170,11 @@ def later() -> list[tuple[object, Cell]]:
 def test_elements_without_a_write_time_rank_below_any_event() -> None:
     row = (*a_row()[:10], several(b"a"), map_of(b"k", number(1, 4)), None)
     found = facts(row, tells_elements=False)[0]
-    assert [(path, cell.written) for path, cell in found.elements["m"].cells] == [("k", 0)]
+    assert [(path, cell.written, cell.expires_at) for path, cell in found.elements["m"].cells] == [("k", 0, None)]
     assert found.elements["l"].deletion is None
     assert found.elements["l"].cells[0][1].written == 0
+    logged = Fact(FactKind.ROW, (1,), (2,), elements={"l": Elements(None, ((later()[1][0], Cell(5, "a", b"a")),))})
+    assert latest_rows(table(), [found, logged], now=NOW)[0]["l"] == ("a", "a"), "nobody knows that it is the same"
 
 
 def test_only_a_page_with_expiring_cells_has_to_be_read_within_a_second() -> None:

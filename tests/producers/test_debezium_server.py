@@ -5,6 +5,7 @@ Its password is wrong, its token expires, the receiver is killed and started aga
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from helpers.command_line import CommandLine
 from helpers.postgres_tables import DDL, STORAGE, TABLES, Workload, project
 from helpers.postgres_views import differences, raw_location
 from helpers.producing import Producer, eventually
+from services import shop_postgres
 from services.account import free_port
 from services.debezium import DebeziumServer
 from services.postgres import Postgres
@@ -129,3 +131,15 @@ def test_a_real_debezium_server_loses_nothing(
     workload.run(10)
     wait_until_equal(postgres, run, debezium)
     assert receiver.stop() == 0
+
+
+def told(file: Path) -> list[tuple[Any, ...]]:
+    """What its events say, without positions and times."""
+    events = map(json.loads, file.read_text("utf-8").splitlines())
+    return [(event["op"], event["before"], event["after"], sorted(event["source"])) for event in events]
+
+
+def test_the_events_of_the_example_are_what_a_real_debezium_posts(tmp_path: Path) -> None:
+    shop_postgres.capture(tmp_path)
+    for name in ("customers.jsonl", "orders.jsonl"):
+        assert told(tmp_path / name) == told(shop_postgres.SCHEMA.parent / name)

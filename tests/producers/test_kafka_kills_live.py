@@ -6,14 +6,11 @@ import json
 import os
 import random
 import time
-from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 from helpers.command_line import CommandLine
-from helpers.kafka_topics import GROUP, ORDERS, TOPICS, create, project
+from helpers.kafka_topics import GROUP, ORDERS, TOPICS, create, lost_and_twice, places, project, raw_table
 from helpers.producing import Producer, eventually
 from services.kafka import Kafka
 
@@ -21,8 +18,6 @@ pytestmark = [pytest.mark.live, pytest.mark.slow]
 TOPIC, PARTITIONS = TOPICS[ORDERS], 4
 KILLS = int(os.environ.get("CDC_VIEWS_KILLS", "20"))
 MESSAGES_EACH = 30_000
-Place = tuple[int, int]
-"""Partition and offset."""
 
 
 def message(number: int) -> tuple[bytes, bytes]:
@@ -32,31 +27,10 @@ def message(number: int) -> tuple[bytes, bytes]:
     return json.dumps({"id": number}).encode(), json.dumps(value).encode()
 
 
-def lost_and_twice(found: Iterable[Place], ends: dict[int, int]) -> tuple[int, int]:
-    """How many messages of the topic are not there, and how many more there are of those that are."""
-    counted = Counter(found)
-    wanted = {(partition, offset) for partition, end in ends.items() for offset in range(end)}
-    return len(wanted - counted.keys()), sum(counted.values()) - len(counted)
-
-
-def raw_table(folder: Path) -> DeltaTable | None:
-    """The raw table, once it is there."""
-    logs = [path for path in folder.rglob("_delta_log") if "__quarantine" not in str(path) and "orders" in str(path)]
-    return DeltaTable(logs[0].parent) if logs else None
-
-
 def rows(folder: Path) -> int:
     """How many rows have landed."""
     table = raw_table(folder)
     return 0 if table is None else table.to_pyarrow_dataset().count_rows()
-
-
-def places(folder: Path) -> list[Place]:
-    """Where each row of the raw table was read."""
-    table = raw_table(folder)
-    assert table is not None
-    origins = table.to_pyarrow_table(columns=["_origin"])["_origin"].to_pylist()
-    return [(int(origin["segment"].rpartition("/")[2]), origin["position"]) for origin in origins]
 
 
 def test_kills_at_full_speed_lose_nothing_and_land_nothing_twice(kafka: Kafka, run: CommandLine, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from helpers.command_line import CommandLine
 from helpers.kafka_avro import framed
-from helpers.kafka_topics import GROUP, ORDERS, TOPICS, USERS, Writer, differences
+from helpers.kafka_topics import GROUP, ORDERS, TOPICS, USERS, Writer, differences, lost_and_twice, places
 from helpers.producing import Producer, eventually
 from services.kafka import Kafka
 from services.registry import running as running_registry
@@ -113,13 +113,16 @@ def test_two_that_share_the_partitions_lose_nothing(
         second.start()
         time.sleep(12)
         first.kill()
-        first.start()
+        first.start().wait_until_said("reading topic")
         time.sleep(3)
     kafka.send(TOPICS[ORDERS], [(b'{"id": 1}', b"no event")], partition=3)
     wait_until_landed(kafka)
     assert first.stop() == 0
     assert second.stop() == 0
     assert differences(writer, run) == []
+    found = places(tmp_path)
+    assert lost_and_twice(found, {}) == (0, 0)
+    assert lost_and_twice([*found, found[0]], {}) == (0, 1)  # it could tell
 
 
 def test_a_topic_that_comes_later_is_found_and_latest_is_remembered(

@@ -6,16 +6,22 @@ import base64
 import contextlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cdc_producers.kafka import PRODUCER
 from cdc_producers.kafka.avro import codec
 from cdc_producers.kafka.messages import LineWriter
+from cdc_producers.kafka.options import Beginning, KafkaOptions
+from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.settings import connection
-from cdc_producers.kafka.topics import matched
+from cdc_producers.kafka.topics import Positions, Topic, matched
+from confluent_kafka.schema_registry import Schema
+from helpers.captured import Said
 from helpers.kafka_avro import avro_schema, avro_value, framed
 from helpers.kafka_sent import DATA, Sent, recorded, text
+from helpers.kept_positions import Table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -207,6 +213,24 @@ class TestAvro:
         with pytest.raises(UnsupportedError, match="cannot be told apart"):
             codec(["null", "int", "long"])
 
+    @pytest.mark.parametrize(
+        ("kind", "schema", "reason"),
+        [
+            ("PROTOBUF", "message User {}", "is PROTOBUF; AVRO or JSON was expected"),
+            ("AVRO", '["null", "other.User"]', "'other.User' is not defined; schemas with references cannot be read yet"),
+            ("AVRO", '["null", "int", "long"]', "cannot be told apart"),
+        ],
+    )
+    def test_a_schema_that_cannot_be_read_sends_its_messages_to_quarantine(
+        self, kind: str, schema: str, reason: str, tmp_path: Path
+    ) -> None:
+        registry = Registry("http://127.0.0.1:1")
+        registry._client = SimpleNamespace(get_schema=lambda number: Schema(schema, kind))
+        writer = LineWriter("t", 0, 0, "key-value", registry.read)
+        line = (writer.content(Sent(b"u-1", b"\0\0\0\0\x09abc")) or b"").decode()
+        with pytest.raises(MalformedEventError, match=f"schema 9.*{reason}"):
+            KeyValue().decode(SourceLine(line, 0, 7), users(tmp_path))
+
     def test_a_record_that_contains_itself_is_read(self) -> None:
         schema = {
             "type": "record",
@@ -234,6 +258,14 @@ class TestTopics:
 
     def test_a_topic_somebody_named_counts_even_where_it_does_not_exist(self) -> None:
         assert matched(["s.t"], {"a": "s.t", "b": "s.t"}, ["x.s.t"]) == {"a": "s.t", "b": "s.t"}
+
+    def test_a_partition_that_comes_later_is_read_from_its_beginning(self) -> None:
+        targets: Any = {"s.t": Table()}
+        positions = Positions(targets, KafkaOptions(begins=Beginning.LATEST), Said())
+        consumer: Any = SimpleNamespace(get_watermark_offsets=lambda part, timeout: (0, 5))
+        positions.begin(Topic("t", "s.t", id=9, partitions=1), consumer)
+        grown = Topic("t", "s.t", id=9, partitions=2)
+        assert [positions.next_offset(grown, number, consumer) for number in (0, 1)] == [5, 0]
 
     def test_several_that_fit_are_asked_about(self) -> None:
         with pytest.raises(UsageError, match=r"may be fed by any of a\.s\.t, b\.s\.t; say which: --topic TOPIC=s\.t"):

@@ -29,7 +29,7 @@ from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
 from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.landing.targets import Destination, ProducerOrder
 from cdc_views.model.schema import Column, TableSchema
-from cdc_views.model.types import Kind, ListOf, MapOf, Scalar, TupleOf
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, TupleOf, Udt
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.schemas import read_schema
@@ -192,9 +192,20 @@ def test_a_schema_that_does_not_fit_its_earlier_versions_is_refused() -> None:
 
 
 def test_a_name_or_type_that_avro_has_not_is_refused() -> None:
-    for column in (Column("a-b", Scalar(Kind.INT)), Column("p", TupleOf((Scalar(Kind.INT),)))):
+    number = Scalar(Kind.INT)
+    types: list[LogicalType] = [TupleOf((number,)), MapOf(number, number), Udt("shop", "u", (("a", number),))]
+    for column in (Column("a-b", number), *(Column("p", kind) for kind in types)):
         with running() as service, pytest.raises(UnsupportedError, match="--output-format json"):
             AvroEncoder(replace(SCHEMA, columns=(SCHEMA.columns[0], column)), TOPIC, Registry(service.address))
+
+
+def test_topics_of_rows_are_compacted_and_those_of_mutations_are_not() -> None:
+    made: list[str] = []
+    publisher: Any = SimpleNamespace(create=lambda topic, cleanup_policy="": made.append(cleanup_policy))
+    for format in (Debezium(), KeyValue(), CassandraMutation()):
+        table: Any = SimpleNamespace(format=format, schema=SCHEMA, version=lambda: 1)
+        publishing.TopicTarget(table, TOPIC, Publishers(publisher), None).write(publisher)
+    assert made == ["compact", "compact", "delete"]
 
 
 def test_mutations_are_not_published_as_avro(monkeypatch: pytest.MonkeyPatch) -> None:

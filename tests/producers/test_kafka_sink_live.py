@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from cdc_producers.kafka.settings import connection
 from cdc_producers.kafka.transactions import Outgoing, Publisher
+from confluent_kafka import Producer as KafkaProducer
+from confluent_kafka.admin import ConfigResource
 from helpers.captured import Said
 from helpers.command_line import CommandLine
 from helpers.postgres_tables import DDL, STORAGE, TABLES, Workload, project
@@ -90,6 +92,15 @@ def test_what_is_published_lands_as_the_source_has_it(
 
     topics = [f"{PREFIX}.{name}" for name in TABLES]
     assert sum(len(kafka.read(topic)) for topic in topics) > 100
+    of_topics = kafka.admin.describe_configs([ConfigResource("topic", topic) for topic in topics]).values()
+    assert {found.result(20)["cleanup.policy"].value for found in of_topics} == {"compact"}
+    other = KafkaProducer({"bootstrap.servers": kafka.address, "transactional.id": "other", "log_level": 0})
+    other.init_transactions(20)
+    for key, ends in ((b"that would go to quarantine", other.abort_transaction), (b'{"id":5000}', other.commit_transaction)):
+        other.begin_transaction()
+        other.produce(topics[0], None, key, partition=0)
+        other.flush(20)
+        ends(20)
     consuming(tmp_path)
     consumer = Producer(tmp_path, {**kafka.environment, "CDC_VIEWS_SCHEMA_REGISTRY_URL": registry.address}, ["kafka"]).start()
     try:

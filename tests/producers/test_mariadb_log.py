@@ -13,16 +13,20 @@ from typing import Any
 
 import pytest
 from cdc_producers.binlog import log_events as binlog
+from cdc_producers.binlog import values
+from cdc_producers.binlog.events import BinlogEventWriter, BinlogPosition
 from cdc_producers.binlog.log_events import Event, has_checksums, read_event
-from cdc_producers.binlog.logged_tables import LoggedTables
+from cdc_producers.binlog.logged_tables import LoggedTable, LoggedTables
 from cdc_producers.binlog.marks import Mark
+from cdc_producers.binlog.table_maps import Code, LoggedColumn, TableName
 from cdc_producers.binlog.transactions import BinlogTransactions
+from cdc_producers.binlog.values import Row
 from cdc_producers.mariadb.gtids import Gtid, MariaDbPlace, after
 from cdc_producers.source import Emitted, LostError
 from helpers.captured import Said, singles
 from helpers.mariadb_tables import DDL, canonical
 
-from cdc_views.errors import EngineError
+from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.formats.base import SourceLine, order_key
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.landing import EventBlock
@@ -226,8 +230,48 @@ def test_a_change_in_another_domain_and_rows_logged_as_a_statement_are_refused()
     with pytest.raises(LostError, match="in another GTID domain than 0-1-3"):
         Reader().take(kept)
 
+    with pytest.raises(LostError, match="the log has a statement in place of its rows"):
+        said_of("INSERT INTO t_keys VALUES (1)")
+
+
+def said_of(statement: str) -> str:
+    """What is said last of a statement of the log."""
     reader = Reader()
     reader.transactions.take(Event(binlog.MARIADB_GTID, 0, 1, 0, (9).to_bytes(8, "little") + bytes(5)), "b.1")
-    statement = bytes(8) + bytes([4]) + bytes(4) + b"shop\0INSERT INTO t_keys VALUES (1)"
-    with pytest.raises(LostError, match="the log has a statement in place of its rows"):
-        reader.transactions.take(Event(binlog.QUERY, 0, 1, 0, statement), "b.1")
+    body = bytes(8) + bytes([4]) + bytes(4) + b"shop\0" + statement.encode()
+    reader.transactions.take(Event(binlog.QUERY, 0, 1, 0, body), "b.1")
+    return reader.log.lines[-1]
+
+
+def test_rows_that_went_with_their_partition_are_told() -> None:
+    said = said_of("ALTER TABLE t_keys DROP PARTITION p")
+    assert said.startswith(f"warning: {KEYS}: a partition or tablespace was changed as a whole, which the log has no rows of")
+    assert f"--snapshot-again --table {KEYS}" in said
+
+
+def test_a_column_that_the_source_dropped_keeps_its_values() -> None:
+    def event(op: str, order: int, *names: str) -> Emitted:
+        writer = BinlogEventWriter("mariadb", "name:0", "shop", "t_keys", 0, names, ["a", "b"])
+        row: Row = [json.dumps({"a": "x", "b": 1}.get(name, f"{name} of {order}")) for name in names]
+        return Emitted(KEYS, "name:0", content=writer.event(op, BinlogPosition("0-1-9", 1, 9, order), after=row))
+
+    changes = [event("c", 1, "a", "b", "v", "w"), event("u", 3, "a", "b", "w")]
+    (row,) = latest_rows(schema_of(KEYS), facts(changes, KEYS), now=2_000_000_000)
+    assert (row["v"], row["w"]) == ("v of 1", "w of 3")
+
+
+@pytest.mark.parametrize("charset", ["dec8", "hp8", "swe7", "armscii8", "keybcs2", "geostd8"])
+def test_a_character_set_that_python_does_not_have_is_refused(charset: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"shop.a.v: character set {charset} is not supported"):
+        values.text(charset, where="shop.a.v")
+
+
+def test_a_date_time_of_an_old_format_is_refused() -> None:
+    for code in (Code.OLD_TIMESTAMP, Code.OLD_TIME, Code.OLD_DATETIME):
+        columns = [LoggedColumn("w", code)]
+        with pytest.raises(UnsupportedError, match=r"shop\.t_keys\.w .*version 5\.5; ALTER TABLE shop\.t_keys FORCE"):
+            LoggedTable(Target(KEYS), TableName(1, "shop", "t_keys", 0), columns, {}, False, b"", 0)
+
+
+def test_a_geometry_loses_its_reference_system() -> None:
+    assert values.geometry(b"\xe6\x10\0\0" + b"\x01\x02") == '"0x0102"'

@@ -112,11 +112,22 @@ def test_foreign_keys_that_change_rows_are_told(connection: Any, mariadb: MariaD
         "CREATE TABLE shop.p (id int PRIMARY KEY)",
         "CREATE TABLE shop.c (id int PRIMARY KEY, p int, CONSTRAINT goes FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE)",
         "CREATE TABLE shop.d (id int PRIMARY KEY, p int, CONSTRAINT stays FOREIGN KEY (p) REFERENCES p (id))",
+        "CREATE TABLE shop.e (id int PRIMARY KEY, p int, CONSTRAINT nulls FOREIGN KEY (p) REFERENCES p (id) ON DELETE SET NULL)",
     )
     log = Said()
-    for name in ("shop.p", "shop.c", "shop.d"):
+    for name in ("shop.p", "shop.c", "shop.d", "shop.e"):
         warn_of_cascades(connection, read_table(connection, name), log=log)
-    assert [line[:60] for line in log.lines] == ["warning: shop.c: foreign key goes changes rows by itself (CASCADE), an"[:60]]
+    assert [line.partition("),")[0] for line in log.lines] == [
+        "warning: shop.c: foreign key goes changes rows by itself (CASCADE",
+        "warning: shop.e: foreign key nulls changes rows by itself (SET NULL",
+    ]
+    # the danger is real
+    mariadb.sql("INSERT INTO shop.p VALUES (1)", "INSERT INTO shop.c VALUES (2, 1)", "INSERT INTO shop.e VALUES (3, 1)")
+    (file, end, *_), *_ = mariadb.sql("SHOW MASTER STATUS")
+    mariadb.sql("DELETE FROM shop.p")
+    logged = [event[2] for event in mariadb.sql(f"SHOW BINLOG EVENTS IN '{file}' FROM {end}")]
+    assert sum(kind.startswith(("Delete_rows", "Update_rows")) for kind in logged) == 1, logged
+    assert (mariadb.sql("SELECT * FROM shop.c"), mariadb.sql("SELECT * FROM shop.e")) == ([], [(3, None)])
 
 
 @pytest.mark.heavy
@@ -170,6 +181,20 @@ class MySql:
 
     def fetchall(self) -> list[tuple[str, str]]:
         return [("version", "8.4.2"), ("log_bin", "ON")]
+
+
+@pytest.mark.parametrize(
+    ("version", "is_old"), [("10.4.34-MariaDB", True), ("5.5.5-10.4.34-MariaDB", True), ("10.5.0-MariaDB", False)]
+)
+def test_a_server_that_is_too_old_is_refused(version: str, is_old: bool) -> None:
+    class Server(MySql):
+        flavour = MARIADB
+
+        def fetchall(self) -> list[tuple[str, str]]:
+            return [("version", version), ("log_bin", "OFF")]
+
+    with pytest.raises(UsageError, match="10.5 or newer was expected" if is_old else "log_bin is OFF"):
+        read_server(Server(), log=Said())
 
 
 def test_mysql_is_refused_by_name_before_anything_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from threading import Event
 from typing import Any
 
@@ -18,9 +19,10 @@ from cdc_producers.mariadb.server import MariaDbServer
 from cdc_producers.mariadb.snapshot import MariaDbSnapshot
 from cdc_producers.mariadb.source import MariaDbSource
 from cdc_producers.metrics import Metrics
-from cdc_producers.source import Emitted
+from cdc_producers.source import Emitted, LostError
 from helpers.captured import Said
 
+from cdc_views.errors import TransientError
 from cdc_views.landing import Position
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, Scalar
@@ -117,6 +119,17 @@ def test_a_snapshot_that_stopped_goes_on_after_its_last_integer_key(monkeypatch:
     assert [json.loads(item.content)["after"]["id"] for item in rest if item.content] == [7, 9]
     anew = snapshot_of(Target(n_0_snapshot=part[-1].position), TEXT_KEYED, monkeypatch)
     assert len(orders(anew)) == 3
+
+
+def test_a_server_that_lacks_what_landed_for_a_minute_ends_it() -> None:
+    source = MariaDbSource({}, MariaDbOptions(), Said(), Metrics("mariadb"))
+    for seconds, error in ((0.0, TransientError), (59.0, TransientError), (61.0, LostError)):
+        source._lacking_since = time.monotonic() - seconds
+        with pytest.raises(error, match="it ends before what has landed"):
+            source._wait_for("it ends before what has landed")
+    source._wait_for("")
+    with pytest.raises(TransientError):
+        source._wait_for("another one")
 
 
 def test_an_epoch_begins_with_an_empty_table_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,8 @@ from cdc_views.landing import Position
         ("ALTER TABLE t COMMENT 'RENAME TO u'", [(Action.ALTERED, "shop.t")]),
         ("ALTER ONLINE IGNORE TABLE t DROP PARTITION p", [(Action.LOST_ROWS, "shop.t")]),
         ("ALTER TABLE t IMPORT TABLESPACE", [(Action.LOST_ROWS, "shop.t")]),
+        ("ALTER TABLE t TRUNCATE PARTITION p, q", [(Action.LOST_ROWS, "shop.t")]),
+        ("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u", [(Action.LOST_ROWS, "shop.t")]),
         ("RENAME TABLE t TO old, new TO other.t", [
             (Action.RENAMED, "shop.t"), (Action.RENAMED, "shop.old"), (Action.RENAMED, "shop.new"), (Action.RENAMED, "other.t"),
         ]),

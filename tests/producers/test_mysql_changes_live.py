@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -210,10 +211,12 @@ def test_transactions_of_every_kind_under_tls(mysql_producer: Producer, mysql: M
     wait_until_landed(mysql, within=150)
     producer.kill()
     mysql.sql("UPDATE shop.t_keys SET w = 'at last' WHERE b > 1001")
+    mysql.sql("UPDATE shop.t_types SET pt = ST_GeomFromText('POINT(10 20)', 4326)")  # latitude first, as its system says
     follow(producer)
     wait_until_landed(mysql, within=150)
     assert producer.stop() == 0
-    assert differences(mysql, run) == []
+    assert differences(mysql, run, KEYS) == []
+    assert [row["pt"] for row in run.query(TYPES)] == [f"0x{struct.pack('<BIdd', 1, 1, 20, 10).hex()}"], "longitude first"
     assert ":tagged:1" in mysql.gtids()
 
 

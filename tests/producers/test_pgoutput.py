@@ -47,6 +47,11 @@ def test_what_stays_out_of_line_is_unchanged_and_a_changed_key_has_its_old_one()
     moved = updates[1]
     assert moved.old is not None
     assert (moved.old[0], moved.new[0], moved.old[toast]) == ("2", "22", None)
+    # with REPLICA IDENTITY FULL, the row before it has it
+    of_full = next(message for message in messages() if isinstance(message, Update) and message.relation.name == "t_full")
+    assert of_full.new[[column.name for column in of_full.relation.columns].index("toast")] is UNCHANGED
+    first = next(json.loads(item.content) for item in emitted(FULL) if isinstance(item.content, bytes))
+    assert (first["op"], first["after"]["toast"][:3]) == ("u", "FFF")
 
 
 def test_bytes_that_are_cut_are_told_and_never_read_as_something_else() -> None:

@@ -95,8 +95,11 @@ def test_a_table_made_anew_shows_its_own_rows(producer: Producer, postgres: Post
     producer.start().wait_until_said(f"publication {SLOT}: added {FULL}")
     producer.wait_until_said("following slot")
     wait_until_landed(postgres)
-    assert producer.stop() == 0
     assert differences(postgres, run) == []
+    postgres.sql(f"DROP TABLE {FULL}")
+    producer.wait_until_said(f"{FULL}: the table is gone at the source")
+    assert producer.stop() == 0
+    assert [(row["a"], row["b"]) for row in run.query(FULL)] == [("only", 3)]
 
 
 @pytest.mark.live

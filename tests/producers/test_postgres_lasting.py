@@ -101,6 +101,7 @@ class Saying:
 
     version: int
     is_standby: bool
+    level: str = "logical"
     description: bool = True
 
     def cursor(self) -> Any:
@@ -116,7 +117,20 @@ class Saying:
         return None
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        return [(self.version, "logical", self.is_standby)]
+        return [(self.version, self.level, self.is_standby)]
+
+
+@pytest.mark.parametrize(
+    ("version", "level", "said"),
+    [
+        (130_021, "logical", "PostgreSQL 13 is too old; 14 or newer was expected"),
+        (140_000, "replica", "wal_level is replica; set wal_level = logical"),
+    ],
+)
+def test_a_server_without_what_is_needed_is_refused(version: int, level: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        check_logical(Saying(version, is_standby=False, level=level))
+    check_logical(Saying(140_000, is_standby=False))
 
 
 def test_a_standby_is_refused_by_name() -> None:

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_producers.metrics import Metrics
+from cdc_producers.postgres import source
 from cdc_producers.postgres.marks import Marking, Marks, Reached
+from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.shapes import Landed
 from cdc_producers.row_log import WHOLE
 from cdc_producers.source import Emitted, LostError
+from helpers.captured import Said
 from helpers.command_line import CommandLine
 from helpers.kept_positions import Table
 from helpers.postgres_tables import TABLES
@@ -100,6 +104,18 @@ def test_what_is_missing_stays_missing_until_a_later_snapshot() -> None:
         with pytest.raises(LostError, match="a: changes up to 0/32 are missing"):
             marks.check("a", Landed(snapshot, None), confirmed=0)
     marks.check("a", Landed(Position(51, 3), None), confirmed=0)
+
+
+def test_a_server_behind_what_landed_is_refused_though_tables_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A standby that took over before it had everything: what is read there would rank below what has landed."""
+    targets: Any = {"a": Table()}
+    targets["a"].kept["s"] = Position(100)
+    ours = source.PostgresSource(targets, PostgresOptions(slot="s", snapshots_again=True), Said(), Metrics("postgres"))
+    monkeypatch.setattr(source, "current_lsn", lambda _: 100)
+    ours._check(None, None)
+    monkeypatch.setattr(source, "current_lsn", lambda _: 99)
+    with pytest.raises(LostError, match=r"before what has landed.*land it under another --slot and raw table"):
+        ours._check(None, None)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -92,6 +93,24 @@ def test_a_publication_that_leaves_out_is_refused_and_its_remedy_works(
     sent = b"".join(bytes(data) for (data,) in postgres.sql(text + "'publication_names', 'ours')"))
     assert table.encode().replace(b".", b"\0") + b"\0" in sent
     assert b"seen" in sent
+
+
+def test_a_user_who_may_only_read_is_told_the_owners_statement(
+    connection: Any, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.sql("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN REPLICATION; GRANT SELECT ON public.a TO reader")
+    monkeypatch.setenv("PGUSER", "reader")
+    reading = connect()
+    try:
+        with pytest.raises(UsageError, match="permission denied") as told:
+            ensured(reading, "public.a")
+        found = re.search(r"have it done: (CREATE PUBLICATION .*)\): ", str(told.value))
+        assert found, told.value
+        postgres.sql(found[1])
+        ensured(reading, "public.a")
+    finally:
+        reading.close()
+        postgres.sql("DROP OWNED BY reader; DROP ROLE reader")
 
 
 @pytest.mark.parametrize(
@@ -189,6 +208,11 @@ def test_inserts_taken_alone_leave_updates_to_the_application(connection: Any, p
         ("CREATE UNLOGGED TABLE public.b (id int PRIMARY KEY)", 'is UNLOGGED: .*ALTER TABLE "public"."b" SET LOGGED'),
         ("CREATE VIEW public.b AS SELECT 1 AS id", "is a view"),
         ("CREATE MATERIALIZED VIEW public.b AS SELECT 1 AS id", "is a materialized view"),
+        (
+            "DROP FOREIGN DATA WRAPPER IF EXISTS w CASCADE; CREATE FOREIGN DATA WRAPPER w; "
+            "CREATE SERVER s FOREIGN DATA WRAPPER w; CREATE FOREIGN TABLE public.b (id int) SERVER s",
+            "is a foreign table",
+        ),
         (
             "CREATE TABLE public.b (id int PRIMARY KEY) PARTITION BY RANGE (id); "
             "CREATE UNLOGGED TABLE public.b1 PARTITION OF public.b FOR VALUES FROM (0) TO (100)",

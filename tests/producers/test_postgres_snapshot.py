@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cdc_producers.postgres import snapshots, values
 from cdc_producers.postgres.catalog import PostgresTable, read_table
 from cdc_producers.postgres.connections import connect
+from cdc_producers.postgres.shapes import Landed
 from cdc_producers.postgres.slots import exported_snapshot
 from cdc_producers.postgres.snapshots import greatest, read_rows, reading
 from services.postgres import Postgres
+
+from cdc_views.landing import Position
 
 pytestmark = pytest.mark.heavy
 
@@ -19,6 +24,7 @@ INSERT INTO public."a%b"
 SELECT k, i, CASE WHEN i % 3 = 0 THEN k || '%s' END FROM unnest(ARRAY['a', 'B', 'b%', '']) k, generate_series(1, 7) i;
 """
 NAMES = ("k%s", 'K "2', "v%%")
+DATE = 1082
 
 
 @pytest.fixture
@@ -58,6 +64,25 @@ def test_the_last_key_is_the_servers_to_say_and_one_that_is_gone_counts_for_noth
     assert greatest(connection, table, [("a", "1"), ("B", "7"), ("zz", "1"), ("", "2")]) == ("a", "1")
     assert greatest(connection, table, [("zz", "1")]) is None
     assert greatest(connection, table, []) is None
+
+
+@pytest.mark.parametrize(
+    ("type_id", "goes_on"),
+    [*((kind, True) for kind in (values.INT4, values.INT8, values.TEXT, values.UUID, values.NUMERIC)), (DATE, False)],
+)
+def test_a_snapshot_that_stopped_goes_on_behind_keys_of_some_types(
+    type_id: int, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "exists", lambda raw: True)
+    monkeypatch.setattr(snapshots, "last_read_keys", lambda raw, **_: [("k",)])
+    monkeypatch.setattr(snapshots, "greatest", lambda connection, table, keys: keys[-1])
+    key = SimpleNamespace(name="id", type_id=type_id)
+    lander = SimpleNamespace(raw="there")
+    target: Any = SimpleNamespace(lander=lambda stream: lander, schema=SimpleNamespace(row_key=[key]))
+    table: Any = SimpleNamespace(columns=[key], primary_key=("id",))
+    nothing: Any = None
+    ours = snapshots.PostgresSnapshots("s", {}, nothing, nothing, nothing, nothing, nothing)
+    assert ours._after(None, table, target, Landed(Position(5, 1), None)) == (("k",) if goes_on else None)
 
 
 def test_values_are_as_the_server_prints_them(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from cdc_producers.metrics import Metrics
@@ -244,6 +245,17 @@ class Slow:
 
     def follow(self) -> None:
         pass
+
+
+def test_tables_of_one_transaction_land_each_by_itself(raw: RawTable) -> None:
+    away: Any = Slow(0.0)
+    away.name, away.land = "shop.others", Mock(side_effect=EngineError("its disk is full"))
+    source = Memory([emitted(1), emitted(2)._replace(table=away.name)])
+    order = ProducerOrder([Target(raw), away], Said(), Event(), listen=None)
+    source.at_end = order.stop.set
+    with pytest.raises(EngineError, match="its disk is full"):
+        Runtime(source, order, Metrics("memory"), replace(BATCHES, stop_seconds=0.1)).run()
+    assert landed_ids(raw) == [1]
 
 
 class Endless(Memory):

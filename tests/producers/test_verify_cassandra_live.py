@@ -53,7 +53,7 @@ def number_of(row: dict[str, Any]) -> int:
     return int(key[1:]) if key[:1] == "k" else 0
 
 
-def test_losses_of_ten_kinds_are_named(trial: Trial, verify: Verifying) -> None:
+def test_losses_of_eleven_kinds_are_named(trial: Trial, verify: Verifying) -> None:
     session, place = trial.session, f"{trial.keyspace}.simple"
     with_serving_table(place)
     trial.start()
@@ -86,6 +86,13 @@ def test_losses_of_ten_kinds_are_named(trial: Trial, verify: Verifying) -> None:
             row["b"]["value"], row["b"]["bytes"] = "changed", b"changed"
         return rows if mine else None
 
+    def moved(rows: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+        mine = [row for row in rows if row["_deleted"] is not None and row["k"] in ("k20", "k21", "k22", "k23")]
+        for row in mine:
+            row["k"] = f"k{number_of(row) + 64}"
+        return rows if mine else None
+
+    assert silently(raw_location(place), moved, most=999)
     assert silently(raw_location(place), lost, most=999)
     assert silently(raw_location(place), false, most=999)
     assert trial.run("rebuild", place, "--accept").code == 0
@@ -97,7 +104,12 @@ def test_losses_of_ten_kinds_are_named(trial: Trial, verify: Verifying) -> None:
         code, found, said = verify(f"{trial.keyspace}.simple", "--sample", "0")
     assert code == 1, said
     told = Counter((one["place"], one["what"]) for one in found if one["verdict"] == "loss")
-    in_raw = {("raw", "missing row"): 10, ("raw", "missing write"): 10 + 10, ("raw", "lost deletion"): 10 + 10}
+    in_raw = {
+        ("raw", "missing row"): 10,
+        ("raw", "missing write"): 10 + 10,
+        ("raw", "lost deletion"): 10 + 10,
+        ("raw", "false deletion"): 4,
+    }
     behind = {("state", "wrong state"): 6 + 3, ("serving", "wrong serving table"): 6 + 3}
     assert told == {**in_raw, **behind}, (told, said)
     assert all(one["remedy"] for one in found)

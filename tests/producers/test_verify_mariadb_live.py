@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from helpers.command_line import CommandLine
 from helpers.lost_rows import LostRows
-from helpers.mariadb_tables import TABLES, Workload
+from helpers.mariadb_tables import RETYPING, TABLES, Workload
 from helpers.mariadb_views import wait_until_landed
 from helpers.producing import Producer
 from helpers.verified import Verifying, paced
@@ -13,7 +15,7 @@ from services.mariadb import MariaDb
 
 pytestmark = pytest.mark.live
 
-KEYS = "shop.t_keys"
+TYPES, KEYS = TABLES
 
 
 @pytest.fixture
@@ -37,7 +39,9 @@ def test_no_false_alarm_while_every_type_is_written(source: MariaDb, mariadb_pro
     verify.stays_quiet(TABLES, workload.running(pause=paced(0.05)), lambda: wait_until_landed(source))
 
 
-def test_losses_of_nine_kinds_are_named(source: MariaDb, mariadb_producer: Producer, run: CommandLine, verify: Verifying) -> None:
-    LostRows(run, verify, mariadb_producer, KEYS, "w", source.sql, lambda: wait_until_landed(source)).proven()
+def test_losses_of_thirteen_kinds_are_named(
+    source: MariaDb, mariadb_producer: Producer, run: CommandLine, verify: Verifying
+) -> None:
+    LostRows(run, verify, mariadb_producer, KEYS, "w", source.sql, partial(wait_until_landed, source), TYPES, RETYPING).proven()
     code, found, said = verify(KEYS, "--sample", "0", "--chunk", "20", "--rate", "100")
     assert (code, bool(found)) == (1, True), said

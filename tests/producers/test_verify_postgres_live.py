@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from helpers.command_line import CommandLine
 from helpers.lost_rows import LostRows
@@ -39,5 +41,6 @@ def test_no_false_alarm_while_every_type_is_written(source: Postgres, producer: 
 TABLE = "public.t_full"
 
 
-def test_losses_of_nine_kinds_are_named(source: Postgres, producer: Producer, run: CommandLine, verify: Verifying) -> None:
-    LostRows(run, verify, producer, TABLE, "toast", source.sql, lambda: wait_until_landed(source)).proven()
+def test_losses_of_thirteen_kinds_are_named(source: Postgres, producer: Producer, run: CommandLine, verify: Verifying) -> None:
+    retyping = ["ALTER TABLE public.t_types ALTER small TYPE text USING 'five'"]
+    LostRows(run, verify, producer, TABLE, "toast", source.sql, partial(wait_until_landed, source), TABLES[0], retyping).proven()

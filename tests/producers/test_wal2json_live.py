@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.command_line import CommandLine
-from helpers.postgres_tables import DDL, STORAGE, Workload, project
+from helpers.postgres_tables import DDL, STORAGE, TABLES, Workload, project
 from helpers.postgres_views import differences, landed_twice, wait_until_landed
 from helpers.producing import Producer, ended
 from services.debian import NoPackagesError
@@ -55,10 +55,12 @@ def test_every_type_kills_and_truncates(reading: Producer, server: Postgres, run
     workload.run(300)
     server.sql("TRUNCATE public.t_full")
     workload.run(50)
+    server.sql("INSERT INTO public.t_types (id, r, d) VALUES (999, 'NaN', '-Infinity')")
     wait_until_landed(server, within=90)
     assert reading.stop() == 0
     assert differences(server, run) == []
     assert landed_twice() == 0
+    assert [(row["r"], row["d"]) for row in run.query(TABLES[0]) if row["id"] == 999] == [(None, None)]
 
 
 @pytest.mark.parametrize(

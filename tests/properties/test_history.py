@@ -165,6 +165,11 @@ def test_columns_and_limits_are_those_asked_for(duckdb_engine: DuckDbEngine, lan
     assert [*map(told, read_versions(duckdb_engine, raw, as_of=NOW, limit=7))] == [*map(told, every[:7])]
     kept = [v for v in every if isinstance(v.row["v"], int) and v.row["v"] > 0]
     assert [*map(told, read_versions(duckdb_engine, raw, as_of=NOW, where="v > 0"))] == [*map(told, kept)]
+    tested = read_versions(duckdb_engine, raw, as_of=NOW, columns=("case", "c"), where="v > 0")
+    spans = [
+        (version.valid_from, version.valid_to) for version in fewer if isinstance(version.row["v"], int) and version.row["v"] > 0
+    ]
+    assert [(version.valid_from, version.valid_to) for version in tested] == spans, "a column that is tested begins versions"
 
 
 @pytest.mark.heavy

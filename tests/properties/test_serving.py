@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -14,7 +15,7 @@ from helpers.growing_states import LOOKED_UP, UNSHARED, small_tables
 from helpers.histories import MAX_SECONDS, NOW
 from helpers.kept_tables import Kept
 from helpers.reading import CASES, SEED
-from helpers.schemas import FIELDS, LOGGED, NARROW, PLAIN, SUBJECTS, Subject
+from helpers.schemas import FIELDS, INT, LOGGED, NARROW, PLAIN, SUBJECTS, Subject, table
 from helpers.serving import assert_serves, opened, served
 from helpers.state_sizes import set_sizes
 from helpers.tiers import often
@@ -24,6 +25,7 @@ from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import UsageError
 from cdc_views.model.schema import DroppedColumn
+from cdc_views.plan.serving import serving_names
 from cdc_views.state import materialize
 from cdc_views.state.serving import Served, serve
 from cdc_views.storage.relation import RawTable, Relation
@@ -86,6 +88,7 @@ def test_only_buckets_that_changed_are_written(
     assert len(before) > 10
     assert len(kept.files - before) == 1
     assert len(before - kept.files) <= 1, "a bucket that had no row has no file"
+    assert {Path(file) for file in before} <= set(Path(kept.serving).rglob("*.parquet")), "what was replaced is still there"
     assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW + 2)
 
 
@@ -129,6 +132,11 @@ def test_an_earlier_clock_counts_as_the_last(duckdb_engine: DuckDbEngine, tmp_pa
     assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW + 2)
 
 
+def test_names_that_differ_in_case_alone_are_encoded() -> None:
+    names = serving_names(table("t", partition={"id": INT}, regulars={"Id": INT, "OrderId": INT}))
+    assert list(names.values()) == ["id", "x__49d", "OrderId"]
+
+
 def _other_state(kept: Kept) -> None:
     kept.state += "2"
 
@@ -145,10 +153,17 @@ def _added_column(kept: Kept) -> None:
     kept.raw = RawTable(kept.raw.location, Relation(schema, kept.subject.order))
 
 
+def _truncated(kept: Kept) -> None:
+    facts = [Writer(UNSHARED.schema).truncate(at=3)]
+    write_deltalake(kept.raw.location, kept.raw.relation.rows(facts, landed_at=0), mode="append")
+
+
 WHOLE: dict[str, tuple[Callable[[Kept], None], str]] = {
     "another generation of state": (_other_state, "it held nothing of this state"),
     "a later drop time": (_dropped_column, "the schema, or what columns are shown as, changed"),
     "another column": (_added_column, "the schema, or what columns are shown as, changed"),
+    "a truncate": (_truncated, "the table was truncated"),
+    "the folder is gone": (lambda kept: shutil.rmtree(kept.serving), "it held nothing of this state"),
 }
 
 
@@ -158,6 +173,7 @@ def test_what_changes_everything_writes_everything(duckdb_engine: DuckDbEngine, 
     kept = Kept(tmp_path, UNSHARED, cases=20)
     kept.land(100)
     kept.run(duckdb_engine, NOW)
+    assert kept.run(duckdb_engine, NOW, full=True).why == "as asked for"
     change(kept)
     assert kept.run(duckdb_engine, NOW).why == why
     assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 from helpers.dialect_cases import REAL
+from helpers.found_tables import hide_rows
 from helpers.histories import NOW, histories
 from helpers.projects import add
 from helpers.reading import CASES, SEED
@@ -119,6 +120,7 @@ def test_a_condition_and_later_landings_show(session: Any, narrow: Table) -> Non
     add(narrow, [fact for fact in facts if fact.partition[0] < 3])
     found = frame(session, narrow, where='"case" >= 2')
     assert {row["case"] for row in found.collect()} <= {2}
+    assert found.rdd.getNumPartitions() == 1
     add(narrow, [fact for fact in facts if fact.partition[0] == 3])
     expected = {row["case"] for row in narrow.query(as_of=NOW, where='"case" >= 2').rows()}
     assert {row["case"] for row in found.collect()} == expected, "each action reads the newest files"
@@ -152,8 +154,13 @@ def test_what_it_cannot_read_is_told(session: Any, narrow: Table) -> None:
 def test_large_tables_and_far_sessions_are_refused(narrow: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     add(narrow, histories(NARROW, cases=4, seed=SEED).facts)
     source = data_source.CdcViewsSource({"path": narrow.name})
-    monkeypatch.setattr(data_source, "MOST_BYTES", 10)
-    with pytest.raises(UnsupportedError, match=r"too many for one task.*\n?.*table\.dataframe\(spark\)"):
+    with monkeypatch.context() as patched:
+        patched.setattr(data_source, "MOST_BYTES", 10)
+        with pytest.raises(UnsupportedError, match=r"too many for one task.*\n?.*table\.dataframe\(spark\)"):
+            source.schema()
+    assert source.schema()
+    hide_rows(narrow.location, 0)
+    with pytest.raises(UnsupportedError, match="deletion vectors in raw"):
         source.schema()
     monkeypatch.setattr(data_source, "is_local", lambda session: False)
     with pytest.raises(UnsupportedError, match="of this machine"):

@@ -12,10 +12,14 @@ from collections import Counter
 import pytest
 
 SECONDS = {
-    "cassandra_cluster": 1000, "cassandra_node": 700, "mysql_server": 450, "postgres_server": 350, "mariadb_server": 300,
-    "trino_server": 200, "kafka_server": 150, "tests/properties/test_dialects.py": 100, "tests/unit/test_dialect_postgres.py": 20,
+    "postgres_server": 740, "cassandra_cluster": 720, "cassandra_node": 690, "mysql_server": 570, "trino_server": 500,
+    "mariadb_server": 360, "kafka_server": 180, "tests/properties/test_dialects.py": 240,
+    "tests/unit/test_dialect_postgres.py": 40,
+    "tests/stores/test_cluster_live.py": 260, "tests/producers/test_cassandra_odd_live.py": 200,
+    "tests/commands/test_catalogs_live.py": 175, "tests/producers/test_cassandra_releases_live.py": 170,
+    "tests/packaging/test_own_postgres.py": 85,
 }  # fmt: skip
-"""Fixtures that a whole run shares, or files, and about how long all tests of each take."""
+"""Fixtures that a whole run shares, or files, and how long all tests of each took with two other parts beside them."""
 EACH = 25
 """Seconds of a test that shares nothing."""
 

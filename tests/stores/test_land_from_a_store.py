@@ -6,12 +6,14 @@ import gzip
 from pathlib import Path
 
 import pytest
-from helpers.tiny_project import event, landed_ids, make_project
+from helpers.tiny_project import event, landed_ids, make_project, make_project_reaching
+from services.stores import Store
 
 from cdc_views import Project
 from cdc_views.errors import SourceFileError
 from cdc_views.storage import places
 from cdc_views.storage.places import place_of
+from cdc_views.storage.stores import options_of
 from cdc_views.table import Table
 
 
@@ -36,6 +38,21 @@ def test_files_of_a_store_land_once(table: Table, prefix: str, monkeypatch: pyte
     put(prefix, "in/a.jsonl", *range(25))
     assert table.land(f"{prefix}/in/a.jsonl").facts == 5, "a file that has grown goes on"
     assert {*landed_ids(table.raw)} == {*range(31)}
+
+
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_the_environment_says_how_to_reach_another_bucket_than_the_warehouses(
+    store: Store, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project_reaching(tmp_path, store.options(), warehouse=f"{prefix}/lake")
+    store.make("others")
+    for name, value in store.options().items():
+        monkeypatch.setenv(name, value)
+    put(store.url("others"), "in/a.jsonl", 1, 2)
+    table = Project.load(project).table("shop.orders")
+    assert "AWS_ACCESS_KEY_ID" not in options_of(store.url("others")), "the warehouse's options are not for it"
+    assert table.land(f"{store.url('others')}/in/a.jsonl").facts == 2
+    assert sorted(row["id"] for row in table.query().rows()) == [1, 2]
 
 
 @pytest.mark.parametrize(

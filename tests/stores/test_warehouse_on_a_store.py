@@ -159,6 +159,20 @@ def test_a_raw_table_of_another_bucket_and_its_quarantine(tour: Tour, store: Sto
     assert [place.name for place in place_of(f"{store.url('elsewhere')}/theirs").iterdir()] == ["orders", "orders__quarantine"]
 
 
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_a_relative_raw_table_is_in_the_warehouse_which_the_receiver_refuses(
+    tour: Tour, store: Store, prefix: str, run: CommandLine
+) -> None:
+    table = {"name": TABLE, "schema": "schema.cql", "raw": {"format": "cassandra-mutation", "table": "theirs/orders"}}
+    tour.project(warehouse=f"{prefix}/tour", storage_options=store.options(), tables=[table])
+    assert run(*COMMANDS[0]).code == 0
+    assert [place.name for place in place_of(f"{prefix}/tour/theirs").iterdir()] == ["orders"]
+    checks = run("validate", *AT, "--no-docs", "--format", "jsonl").rows
+    assert {row["status"] for row in checks if row["check"].startswith("files_are_as_written")} == {"skipped"}
+    answer = run("produce", "http", "--no-auth", "--port", "0")
+    assert (answer.code, "the warehouse is not a local folder" in answer.err) == (2, True), answer.err
+
+
 def test_a_local_project_may_have_a_raw_table_on_a_store(tour: Tour, store: Store, prefix: str, run: CommandLine) -> None:
     table = {"name": TABLE, "schema": "schema.cql", "raw": {"format": "cassandra-mutation", "table": f"{prefix}/raw/orders"}}
     tour.project(storage_options=store.options(), tables=[table])

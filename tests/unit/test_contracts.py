@@ -199,8 +199,10 @@ def test_what_a_contract_leaves_out_breaks_no_promise(table: Table, tmp_path: Pa
     document = contract_of([table], version="1")
     document["schema"][0]["properties"] = [part for part in document["schema"][0]["properties"] if part["name"] != "note"]
     column(document, "seq")["physicalType"] = "BIGINT"
+    column(document, "amount")["physicalType"] = "no type ("
     found = compare(read(tmp_path, document), [table], is_selection=True)
     assert sorted((d.element, d.what, d.verdict) for d in found) == [
+        ("amount", "not compared", ContractVerdict.NOTE),
         ("note", "not in the contract", ContractVerdict.NOTE),
         ("seq", "wider in the contract", ContractVerdict.NOTE),
     ]

@@ -136,6 +136,7 @@ def test_what_can_be_read_in_two_ways_is_refused_and_ends_the_connection(port: i
         (HEALTH.replace(b"GET", b"HEAD") + b"\r\n", "200 OK"),
         (b"POST /events/ HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "404 Not Found"),
         (HEALTH + b"\r\n", "200 OK"),
+        (HEALTH.replace(b"healthz", b"metrics") + b"\r\n", "200 OK"),
     ],
 )
 def test_what_else_is_answered(port: int, said: bytes, status: str) -> None:

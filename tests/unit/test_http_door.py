@@ -190,11 +190,15 @@ class TestTokens:
             assert client("/auth/refreshToken", {"jwt_refresh_token": refresh}).status == 200
             assert client("/auth/refreshToken", {"jwt_refresh_token": "guess"}).status == 429
 
-    def test_nobody_is_believed_who_says_to_be_another_address(self, project: Path) -> None:
+    @pytest.mark.parametrize(("proxies", "slowed"), [("", 2), ("127.0.0.1", 0)])
+    def test_only_a_named_proxy_is_believed_who_says_to_be_another_address(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch, proxies: str, slowed: int
+    ) -> None:
+        monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
         with in_thread(project) as (client, _):
             asked = {"username": USER, "password": "guess"}
             statuses = [client("/auth/authenticate", asked, **{"X-Forwarded-For": f"10.0.0.{i}"}).status for i in range(12)]
-            assert statuses == [401] * 10 + [429] * 2
+            assert statuses == [401] * (12 - slowed) + [429] * slowed
 
 
 class TestRequests:
@@ -255,6 +259,17 @@ class TestRequests:
     def test_a_mutation_of_cassandra_is_taken_by_what_it_says(self, client: Client, project: Path) -> None:
         assert client("/events", event(77)).json["landed"] == 1
         assert 77 in landed_ids(Project.load(project).table(TABLE).raw)
+
+    def test_what_has_no_position_ranks_by_arrival(self, project: Path, tmp_path: Path) -> None:
+        (tmp_path / "t.sql").write_text("CREATE TABLE public.t (id int PRIMARY KEY, note text);")
+        file, tables = tmp_path / "cdc_views.yml", [{"name": "public.t", "schema": "t.sql", "raw": {"format": "key-value"}}]
+        file.write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": tables}))
+        with in_thread(file) as (client, _):
+            client.sign_in()
+            for note in ("z", "a"):
+                record = {"key": {"id": 1}, "value": {"note": note}}
+                assert client("/station/public.t/produce/single", record).status == 200
+        assert list(Project.load(file).table("public.t").query().rows()) == [{"id": 1, "note": "a"}]
 
 
 class TestOptions:

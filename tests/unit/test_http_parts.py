@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_producers.http.answers import RefusedError
 from cdc_producers.http.dead_letters import DeadLetters
-from cdc_producers.http.limits import Rate
+from cdc_producers.http.limits import Rate, RequestRoom
+from cdc_producers.http.metrics import HttpMetrics
 from cdc_producers.http.routing import Router
 from cdc_producers.http.splitting import elements
 from helpers.http_receiver import recorded
@@ -99,6 +102,11 @@ class TestRouting:
         assert routed(POSTGRES, "public.t", "lab.public.t") == "lab.public.t"
         assert routed({"id": 1, "__table": "t"}, "a.t", "b.t") is None
 
+    def test_a_schema_change_needs_no_table(self) -> None:
+        change = {"source": {"db": "lab", "table": "t"}, "ddl": "ALTER TABLE t ADD n int", "tableChanges": []}
+        route = Router(("public.other",), {}).event(json.dumps(change).encode(), {})
+        assert (route.is_notice, route.table, route.reason) == (True, None, "")
+
     def test_a_column_is_not_taken_for_the_source(self) -> None:
         assert routed({"id": 1, "table": "t", "keyspace": "public"}, "public.t") is None
 
@@ -113,6 +121,19 @@ def test_a_rate_lets_a_burst_through_and_then_so_many_a_second() -> None:
     now[0] = 100
     assert rate.wait("a", count=10) == 0  # more than the burst, once it is full; owed for afterwards
     assert rate.wait("a") == 3.5
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (60, 41)])
+def test_requests_beyond_a_number_or_bytes_are_503(sizes: tuple[int, ...]) -> None:
+    room = RequestRoom(2, 100, HttpMetrics())
+    with room.taken(101):
+        pass  # alone it may be larger
+    with ExitStack() as taken:
+        for size in sizes[:-1]:
+            taken.enter_context(room.taken(size))
+        with pytest.raises(RefusedError) as refused:
+            taken.enter_context(room.taken(sizes[-1]))
+    assert refused.value.status == 503
 
 
 def test_a_dead_letter_is_a_line_whatever_it_holds_and_a_torn_line_does_not_spoil_the_next(tmp_path: Path) -> None:

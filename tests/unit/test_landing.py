@@ -46,12 +46,15 @@ def raw(tmp_path: Path) -> RawTable:
 
 
 def test_events_become_rows_with_origin_and_landing_time(raw: RawTable, tmp_path: Path) -> None:
-    report = land(raw, write_lines(tmp_path / "a.jsonl", event(1), event(2)))
+    cleared = {"kind": "row", "clustering": {"line": 0}, "cells": [{"column": "note", "written": 2, "deleted_at": 1}]}
+    report = land(raw, write_lines(tmp_path / "a.jsonl", event(1), event(2, rows=[cleared])))
     assert (report.events, report.facts, report.quarantined, report.skipped_bytes) == (2, 2, 0, 0)
-    first = DeltaTable(raw.location).to_pyarrow_table().sort_by("id").to_pylist()[0]
+    first, second = DeltaTable(raw.location).to_pyarrow_table().sort_by("id").to_pylist()
     assert first["_origin"] == {"node": "n1", "segment": "1", "position": 1}
     assert first["_landed_at"] == NOW
     assert first["state"]["value"] == "open"
+    assert first["note"] is None, "absent"
+    assert (second["note"]["value"], second["note"]["rank"] >= 0) == (None, True), "a tombstone"
 
 
 def test_landing_again_commits_nothing(raw: RawTable, tmp_path: Path) -> None:

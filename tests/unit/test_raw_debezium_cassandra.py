@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.debezium_cassandra_samples import ADDRESS, DATA, INT, KV, NOW, SAMPLES, TEXT, D, decode, event_of, schema_of
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.formats.base import Verdict
+from cdc_views.formats.base import SourceLine, Verdict
 from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
+from cdc_views.landing.denylist import Denylist, ErasedKey, add, without_forgotten
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar, SetOf, Udt
 from cdc_views.rules.cells import Cell, Deletion, Liveness
@@ -297,6 +299,15 @@ def test_an_update_that_only_empties_a_collection_has_the_deletions_own_write_ti
     beside["value"]["after"]["v"] = {"value": 1, "deletion_ts": None, "set": True}
     assert decode(alone)[0].elements["se"].deletion == Deletion(1700000000014999, 1795251757)
     assert decode(beside)[0].elements["se"].deletion == Deletion(1700000000014998, 1795251757)
+
+
+def test_of_a_forgotten_key_only_what_was_written_later_lands(tmp_path: Path) -> None:
+    (fact,) = from_debezium("kv_insert")
+    assert fact.liveness
+    for name, forgotten, left in (("then", fact.liveness.written, []), ("before", fact.liveness.written - 1, [fact])):
+        add(tmp_path / name, ErasedKey(KV, fact.partition), forgotten=forgotten, through=None)
+        known, event = Denylist.read(tmp_path / name), SourceLine("{}")
+        assert without_forgotten(known, DebeziumCassandra(), [fact], schema=KV, event=event, now=NOW * 10**6)[0] == left
 
 
 def test_a_tombstone_record_and_a_heartbeat_say_nothing() -> None:

@@ -137,6 +137,7 @@ def test_a_value_reads_as(kind: Kind | LogicalType, value: Any, hints: Hints, ex
     [
         (Kind.DECIMAL, "B1vNFQ==", NOTHING),
         (Kind.DECIMAL, "NaN", NOTHING),
+        (Kind.DECIMAL, "-Infinity", NOTHING),
         (Scalar(Kind.DECIMAL, 0), "1234", NOTHING),
         (Scalar(Kind.DECIMAL, 0), "1234", RELATIONAL),
         (Scalar(Kind.DECIMAL, 2), "1234", NOTHING),
@@ -147,6 +148,9 @@ def test_a_value_reads_as(kind: Kind | LogicalType, value: Any, hints: Hints, ex
         (Kind.BIGINT, Decimal("1e999999999"), NOTHING),
         (Kind.BIGINT, "\u0661", NOTHING),
         (Kind.DATE, 1 << 40, NOTHING),
+        (Kind.DATE, "infinity", NOTHING),
+        (Kind.DATE, "0000-00-00", NOTHING),
+        (Kind.DATETIME, "2024-00-01 00:00:00.000", NOTHING),
         (Kind.DATETIME, 1 << 63, NOTHING),
         (Kind.TIME, "noon", NOTHING),
         (Kind.BLOB, "abc", NOTHING),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_views.errors import ConfigError, MalformedEventError
-from cdc_views.formats.base import SourceLine, order_key
+from cdc_views.formats.base import SourceLine, Verdict, order_key
 from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.formats.registry import format_names, raw_format
 from cdc_views.model.schema import Column, Role, TableSchema
@@ -137,7 +137,9 @@ def test_any_order_and_any_repetition_give_the_same_rows(events: list[tuple[int,
 
 
 def test_fidelity_has_one_verdict_a_column_after_those_of_rows() -> None:
-    assert [f.column for f in KeyValue().fidelity(WIDE) if f.column != "*"] == [c.name for c in WIDE.columns]
+    found = KeyValue().fidelity(WIDE)
+    assert [f.column for f in found if f.column != "*"] == [c.name for c in WIDE.columns]
+    assert found[0].verdict is Verdict.EXACT_IF
 
 
 def test_formats_are_found_by_name() -> None:

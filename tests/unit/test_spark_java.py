@@ -33,6 +33,22 @@ def test_the_machines_java_is_taken_when_spark_runs_on_it(version: str, tmp_path
     assert java.java_home(tmp_path / "cache") == home
 
 
+def test_the_path_s_java_is_taken_without_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = fake_java(tmp_path / "jdk", "21.0.8")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{home / 'bin'}:/bin:/usr/bin")
+    assert java.java_home(tmp_path / "cache") == home
+
+
+def test_what_is_fetched_is_kept_in_a_folder_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_VIEWS_CACHE", str(tmp_path / "given"))
+    assert java.cache_folder() == tmp_path / "given"
+    monkeypatch.delenv("CDC_VIEWS_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    assert java.cache_folder() == tmp_path / ".cache" / "cdc-views"
+
+
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "25"])
 def test_another_java_gives_way_to_the_wheels(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", version)))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 from helpers.corrupting import silently
-from helpers.live_memory import MemoryLive, table_of
+from helpers.live_memory import NOW, MemoryLive, table_of
 
 from cdc_views.errors import EngineError, UsageError
+from cdc_views.landing import Position, StreamEvent
 from cdc_views.landing.live_sources import live_source
 from cdc_views.operations.verifying.findings import Verification
 from cdc_views.operations.verifying.load import Bounds, SourceLoad
@@ -86,6 +88,30 @@ def test_what_does_not_land_is_late(live: MemoryLive) -> None:
     done = live.verify()
     assert told(done) == [(2, "state", '"new"', '"s2"', "lag", "raw", "not landed yet")]
     assert (done.verdict, record_of(live.table).proof) == ("lag", None)
+
+
+def test_a_forgotten_key_is_not_compared(live: MemoryLive) -> None:
+    live.table.forget({"id": 2})
+    assert (live.verify().verdict, len(list(live.table.query().rows()))) == ("equal", 6)
+
+
+def test_without_positions_a_difference_is_late_until_each_node_has_landed_something_newer(
+    live: MemoryLive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Cassandra; here two nodes land."""
+    monkeypatch.setattr(live, "landed", lambda positions: None)
+    live.put(2, "new", 2)
+    live.land(losing=lambda _: True)
+    verdicts = [live.verify().verdict]
+    for node in ("n1", "n2"):
+        live.put(9, node, 9)
+        lsn, content = live.log[-1]
+        live.landed_to, event = lsn, json.loads(content)
+        event["source"]["name"] = node
+        newer = StreamEvent(Position(lsn, 1), json.dumps(event).encode())
+        live.table.stream("slot").land([newer], through=newer.position, now=NOW + timedelta(seconds=10))
+        verdicts.append(live.verify().verdict)
+    assert verdicts == ["lag", "lag", "loss"]
 
 
 def test_a_row_that_is_always_written_hides_no_loss_and_is_none(live: MemoryLive) -> None:

@@ -10,7 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.errors import ConfigError, did_you_mean
+from cdc_views.engines.plugin import engines_that
+from cdc_views.errors import ConfigError, UnsupportedError, did_you_mean
 from cdc_views.model.extras import needs
 from cdc_views.project.yaml_marks import MarkedYaml, read_yaml
 from cdc_views.project.yaml_marks import Path as Place
@@ -18,7 +19,7 @@ from cdc_views.project.yaml_marks import Path as Place
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
-    from cdc_views.operations.context import TableContext
+    from cdc_views.operations.context import ProjectContext, TableContext
 
 WRITTEN = "v3.2.0"
 """The version of the standard that we write."""
@@ -78,7 +79,10 @@ class Contract:
         return f"{self.path}:{self.marked.line(place)}"
 
     def object_of(self, table: TableContext) -> Element | None:
-        """Return the object with a table's full name, else the only one with its own or its view's name; None without."""
+        """Return the object with a table's full name, else the only one with its own or its view's name; None without. Raises
+        `UnsupportedError` as `check_types_are_known` does.
+        """
+        check_types_are_known(table.project)
         config = table.config
         view = f"{config.keyspace}.{config.view_name}" if config.keyspace else config.view_name
         for names in ({table.name, view}, {config.table, config.view_name}):
@@ -86,6 +90,15 @@ class Contract:
             if len(found) == 1:
                 return found[0]
         return None
+
+
+def check_types_are_known(project: ProjectContext) -> None:
+    """Raise `UnsupportedError` if a remote warehouse keeps the views, because their types are unknown here."""
+    if project.is_remote:
+        raise UnsupportedError(
+            f"{project.file}: with `engine: {project.config.engine}` the types of views are not known",
+            remedy=f"use engine {' or '.join(engines_that(lambda plugin: not plugin.keeps_tables))}",
+        )
 
 
 def read_contract(path: Path) -> Contract:

@@ -12,10 +12,8 @@ import yaml
 from sqlglot import exp
 
 from cdc_views.engines.duckdb.types import type_text
-from cdc_views.engines.plugin import engines_that
 from cdc_views.engines.serving import column_types
-from cdc_views.errors import UnsupportedError
-from cdc_views.export.contracts.document import VENDOR, WRITTEN
+from cdc_views.export.contracts.document import VENDOR, WRITTEN, check_types_are_known
 from cdc_views.export.contracts.source import PROPERTY, source_form
 from cdc_views.export.exporting import ROLES, grain, mark_of, sentence
 from cdc_views.model.schema import Column, Role, TableSchema
@@ -65,15 +63,10 @@ def contract_yaml(document: dict[str, Any]) -> str:
 def contract_of(tables: Sequence[TableContext], *, version: str, name: str = "") -> dict[str, Any]:
     """Return the contract of some tables of a project, at least one; `name` is a table's if the contract is only about that.
 
-    Raises `UnsupportedError` if a remote warehouse keeps the views, whose types are unknown here, `UnknownColumnError` if a data
-    test names an unknown column.
+    Raises `UnsupportedError` as `check_types_are_known` does, `UnknownColumnError` if a data test names an unknown column.
     """
     project = tables[0].project
-    if project.is_remote:
-        raise UnsupportedError(
-            f"{project.file}: with `engine: {project.config.engine}` the types of views are not known",
-            remedy=f"use engine {' or '.join(engines_that(lambda plugin: not plugin.keeps_tables))}",
-        )
+    check_types_are_known(project)
     found: dict[str, Any] = {
         "apiVersion": WRITTEN,
         "kind": "DataContract",

@@ -213,7 +213,11 @@ class BigQueryState(BigQuery):
 
 
 def decimal_name(precision: int, scale: int) -> str:
-    """Return the type that holds DECIMAL(precision, scale). Source: BigQuery, Data types, Decimal types."""
+    """Return the type that holds DECIMAL(precision, scale). Source: BigQuery, Data types, Decimal types.
+
+    >>> decimal_name(12, 2), decimal_name(38, 9), decimal_name(38, 10), decimal_name(38, 0)
+    ('NUMERIC', 'NUMERIC', 'BIGNUMERIC', 'BIGNUMERIC')
+    """
     return "NUMERIC" if precision - scale <= 29 and scale <= 9 else "BIGNUMERIC"
 
 

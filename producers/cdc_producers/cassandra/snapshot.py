@@ -115,6 +115,9 @@ class SnapshotSource(Source):
         if self._landed(name) != WHOLE:
             return True
         self._emitted_whole.add(self._key(name))
+        if not self.options.own_ranges:
+            what = "nothing is read, as a whole snapshot has landed in this raw table"
+            self.log.warning(f"{name}: {what}; to read it again, {self.gaps.anew(name)}", table=name)
         return False
 
     def _key(self, name: str) -> tuple[str, str, str]:

@@ -1,0 +1,63 @@
+"""The README's first table: an upsert, a `MERGE` and the newest event per key lose the notes, and cdc-views does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from helpers.command_line import CommandLine
+
+from cdc_views.operations.examples import write_example
+
+POSTED = "SELECT after.id, after.email, after.notes, source.lsn::BIGINT AS lsn, rowid AS line FROM events WHERE after.id = 2"
+NEWEST = f"FROM ({POSTED}) QUALIFY row_number() OVER (PARTITION BY id ORDER BY lsn DESC) = 1"
+LOST = ("hopper@example.org", "__debezium_unavailable_value")
+
+
+@pytest.fixture
+def posted(tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    write_example("postgres", tmp_path)
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE events AS FROM '{tmp_path / 'customers.jsonl'}'")
+        connection.execute("CREATE TABLE customers (id INT PRIMARY KEY, email TEXT, notes TEXT, lsn BIGINT)")
+        yield connection
+
+
+def shown(connection: duckdb.DuckDBPyConnection) -> tuple[str, str] | None:
+    return connection.execute("SELECT email, notes FROM customers WHERE id = 2").fetchone()
+
+
+def test_the_newest_event_per_key_loses_the_notes(posted: duckdb.DuckDBPyConnection) -> None:
+    posted.execute(f"INSERT INTO customers SELECT id, email, notes, lsn FROM ({NEWEST})")
+    assert shown(posted) == LOST
+
+
+def test_an_upsert_of_each_event_in_the_order_of_the_log_loses_the_notes(posted: duckdb.DuckDBPyConnection) -> None:
+    for row in posted.execute(f"SELECT id, email, notes, lsn FROM ({POSTED}) ORDER BY lsn, line").fetchall():
+        posted.execute("INSERT OR REPLACE INTO customers VALUES (?, ?, ?, ?)", row)
+    assert shown(posted) == LOST
+
+
+def test_a_merge_that_takes_later_events_alone_loses_the_notes(posted: duckdb.DuckDBPyConnection) -> None:
+    posted.execute(f"INSERT INTO customers SELECT id, email, notes, lsn FROM ({POSTED}) ORDER BY lsn, line LIMIT 1")
+    posted.execute(
+        f"MERGE INTO customers USING (SELECT id, email, notes, lsn FROM ({NEWEST})) AS new ON customers.id = new.id "
+        "WHEN MATCHED AND new.lsn > customers.lsn THEN UPDATE WHEN NOT MATCHED THEN INSERT"
+    )
+    assert shown(posted) == LOST
+
+
+def test_each_cell_is_of_the_event_that_the_readme_names(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = CommandLine(capsys)
+    monkeypatch.chdir(tmp_path)
+    write_example("postgres", tmp_path)
+    assert run("init", "--from", "schema.sql", "--name", "shop").code == 0
+    assert run("land", "debezium", "customers.jsonl", "--table", "customers").code == 0
+    explained = run("explain", "customers", "--key", '{"id": 2}', "--columns", "email,notes", "--format", "jsonl").rows
+    shown = {row["column"]: (row["value"][:9], row["origins"]) for row in explained if row["outcome"] == "shown"}
+    snapshot, update = ["shop 22065536"] * 2, ["shop 22065688"] * 2
+    assert shown == {"email": ("hopper@ex", update), "notes": ("0: called", snapshot)}

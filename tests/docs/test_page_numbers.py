@@ -1,0 +1,116 @@
+"""Numbers that pages print are those of the code: each piece of a page is built from the constant that it is about."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cdc_producers.cassandra import lists
+from cdc_producers.postgres import slots
+from cdc_producers.queue import Limits
+from cdc_views_bigquery.config import BigQueryConfig
+from cdc_views_bigquery.limits import AUTHORIZED, QUERY_BYTES, VIEW_CHARACTERS
+from cdc_views_bigquery.state import SETTLE_SHARE
+from cdc_views_spark.choosing import KERNEL_BYTES
+from cdc_views_spark.data_source import MOST_BYTES
+from cdc_views_spark.plugin import SparkPlugin
+from cdc_views_spark.session import DELTA_JAR
+
+from cdc_views.cli.commands_query import replicas
+from cdc_views.cli.commands_validate import report, validate
+from cdc_views.cli.commands_verify import verify
+from cdc_views.cli.commands_warehouse import cost
+from cdc_views.cli.printing import MOST_SHOWN
+from cdc_views.export.dbt.sources import _WARN_DEFAULT
+from cdc_views.landing import backfill, pacing
+from cdc_views.landing.denylist import AHEAD
+from cdc_views.landing.vacuum import ORPHANED_AFTER
+from cdc_views.operations.answers import MOST_COMPARED
+from cdc_views.operations.maintaining import USUAL_HOURS
+from cdc_views.pages.report.collecting import RECENT
+from cdc_views.quality.sampling import MOST_FACTS
+from cdc_views.state.sizes import Sizes
+
+ROOT = Path(__file__).parents[2]
+LIMITS = Limits()
+FACTS = {1 << digits: most for most, digits in Sizes().run_digits}
+"""The most facts of a table with so many buckets."""
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+_SPANS = {1: "one second", 60: "a minute", 3_600: "an hour", 86_400: "a day"}
+_MIB, _MB = 1 << 20, 1_000_000
+
+
+def usual(command: Callable[..., Any], option: str) -> Any:
+    return inspect.signature(command).parameters[option].default
+
+
+def pinned(package: str) -> str:
+    found = re.search(rf'"{package}==([\d.]+)"', PYPROJECT)
+    assert found, f"pyproject.toml pins no {package}"
+    return found[1]
+
+
+def span(seconds: float) -> str:
+    return _SPANS.get(int(seconds), f"{seconds:g} s")
+
+
+NUMBERS = [
+    ("README.md", f"Python {re.findall(r'requires-python = .>=([0-9.]+)', PYPROJECT)[0]} or newer"),
+    ("docs/explanation/state.md", f"`--retention-hours` ago (default {USUAL_HOURS})"),
+    ("docs/how-to/erasure.md", f"in a file under {span(ORPHANED_AFTER)}"),
+    ("docs/how-to/object-store.md", f"so a hundred land every {span(pacing.LONGEST).removeprefix('a ')}"),
+    ("docs/how-to/operate.md", f"`cdc_views_queue_bytes` near {LIMITS.queue_bytes // _MIB} MiB"),
+    ("docs/how-to/rebuild.md", f"at most {MOST_COMPARED:,} differing rows"),
+    ("docs/how-to/replicas.md", f"`--silent-after` (default `{usual(replicas, 'silent_after')}`)"),
+    ("docs/how-to/report.md", f"the `--recent` ({RECENT}) rows"),
+    ("docs/how-to/report.md", f"the `--recent` ({usual(report, 'recent')}) rows"),
+    ("docs/how-to/schedule.md", f"--packages {':'.join(DELTA_JAR)} "),
+    (
+        "docs/how-to/serving.md",
+        f"A bucket is the whole table up to {FACTS.get(1, 0):,} facts, a 16th at {FACTS.get(16, 0):,}, "
+        f"a 256th at {FACTS.get(256, 0) // 1_000_000} million.",
+    ),
+    ("docs/how-to/sources/cassandra-snapshot.md", f"least {lists._DUE_AFTER:g} seconds later"),
+    ("docs/how-to/sources/postgres.md", f"warns above {slots.SlotWatcher.held_bytes_warning >> 30} GiB"),
+    ("docs/how-to/sources/postgres.md", f"standbys of PostgreSQL {slots._FAILS_OVER_FROM // 10_000} keep"),
+    ("docs/how-to/sources/postgres.md", f"from a standby (PostgreSQL {slots._DECODES_ON_STANDBYS_FROM // 10_000})"),
+    ("docs/how-to/sources/producers.md", f"at most {LIMITS.queue_rows:,} events or {LIMITS.queue_bytes // _MIB} MiB wait"),
+    (
+        "docs/how-to/sources/producers.md",
+        f"at {LIMITS.batch_rows:,} events, {LIMITS.batch_bytes // _MIB} MiB or {span(LIMITS.batch_seconds)}.",
+    ),
+    ("docs/how-to/sources/producers.md", f"stayed away {LIMITS.stop_seconds:g} s after SIGTERM"),
+    ("docs/how-to/tools/bigquery.md", f"{BigQueryConfig.model_fields['maximum_bytes_billed'].default} where nothing is said"),
+    ("docs/how-to/tools/bigquery.md", f"{QUERY_BYTES // _MIB} MB a statement"),
+    ("docs/how-to/tools/bigquery.md", f"and {AUTHORIZED:,} views"),
+    ("docs/how-to/tools/bigquery.md", f"more than {VIEW_CHARACTERS >> 10} K characters"),
+    ("docs/how-to/tools/bigquery.md", f"weighs {'a fifth' if SETTLE_SHARE == 0.2 else SETTLE_SHARE} of it"),
+    ("docs/how-to/tools/dbt.md", f"else warns after a {_WARN_DEFAULT['warn_after']['period']}"),
+    ("docs/how-to/tools/spark.md", f"| pyspark | {pinned('pyspark')} |"),
+    ("docs/how-to/tools/spark.md", f"| delta-spark | {pinned('delta-spark')} (jar `{':'.join(DELTA_JAR)}`) |"),
+    ("docs/how-to/tools/spark.md", f"For {MOST_BYTES // _MB} MB of files or more"),
+    ("docs/how-to/tools/spark.md", f"new ones have {SparkPlugin.spread_from // _MIB} MB together"),
+    ("docs/how-to/tools/spark.md", f"takes up to {backfill._WAVE_FILES} files"),
+    ("docs/how-to/tools/spark.md", f"rewrite {SparkPlugin.spread_from // _MIB} MB or more"),
+    ("docs/how-to/tools/spark.md", f"less than {KERNEL_BYTES // _MB} MB of files"),
+    ("docs/how-to/validate.md", f"above {MOST_FACTS:,} facts"),
+    ("docs/how-to/validate.md", f"is over {span(AHEAD // 1_000_000)} ahead"),
+    ("docs/how-to/validate.md", f"more than {usual(validate, 'docs_rows'):,} rows (`--docs-rows`)"),
+    ("docs/how-to/verify.md", f"the next {usual(verify, 'sample'):,} rows"),
+    ("docs/how-to/write-rows.md", f"at most {MOST_SHOWN:,} rows"),
+    (
+        "docs/tutorials/bigquery.md",
+        f"each day has {usual(cost, 'queries_per_day')} reads, {usual(cost, 'runs_per_day')} runs of `materialize` "
+        f"and {usual(cost, 'facts_per_day'):,} new events",
+    ),
+]
+
+
+@pytest.mark.parametrize(("page", "piece"), NUMBERS, ids=[f"{page}-{piece[:40]}" for page, piece in NUMBERS])
+def test_a_number_on_a_page_is_the_one_of_the_code(page: str, piece: str) -> None:
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    assert text.count(piece.strip()) == 1, f"{page} does not say once: {piece}"
