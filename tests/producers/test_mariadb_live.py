@@ -27,6 +27,7 @@ pytestmark = pytest.mark.live
 KILLS = int(os.environ.get("CDC_VIEWS_KILLS", "20"))
 SEED = int(os.environ.get("CDC_VIEWS_SEED", "7"))
 TYPES, KEYS = TABLES
+PREPARED_BEFORE = "commits an XA transaction that was prepared before this producer started"
 FOLLOWING = "following the binlog"
 
 
@@ -342,6 +343,7 @@ def test_xa_transactions_land_when_prepared_and_a_rollback_is_not_passed_over(
     mariadb.sql(end, *prepared("a", 1, "COMMIT"))
     mariadb.sql("XA START 'b'", f"INSERT INTO {TYPES} (id) VALUES (2)", "XA END 'b'", "XA COMMIT 'b' ONE PHASE")
     wait_until_landed(mariadb)
+    assert [PREPARED_BEFORE in one["message"] for one in producer.said].count(True) == 1, "not for those that it saw prepared"
     (lost,) = differences(mariadb, run)
     assert "('id', '9')" in lost, "neither the snapshot nor the log after it has the row"
     mariadb.sql(*prepared("c", 3, "ROLLBACK"))
