@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing as mp
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -20,6 +21,8 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers.tiny_project import event, project_at
 from services import s3

@@ -21,6 +21,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from helpers.tiny_project import event
 from scale_logs import FILE_BYTES, NAME, project_with
 from services import s3

@@ -176,8 +176,10 @@ def test_names_of_others_are_not_replaced(run: CommandLine, session: SparkSessio
     done(run("apply"))
     # a view that an earlier project file, without `catalog`, applied is this project's
     session.sql("DROP VIEW shop.orders")
+    session.sql("DROP TABLE shop.orders__state")
     write_project(None)
     done(run("apply"))
+    assert not session.catalog.tableExists("shop.orders__state"), "without `catalog` only the view is made"
     write_project(None, catalog="spark_catalog")
     done(run("apply"))
     assert "cdc_views.view" in str(session.sql("SHOW TBLPROPERTIES shop.orders").collect())

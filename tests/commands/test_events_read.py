@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from helpers.command_line import Answer, CommandLine, write_project
-from helpers.event_tables import EventTable, event_tables, rows_of_cassandra
+from helpers.event_tables import TYPED, EventTable, event_tables, rows_of_cassandra
 from helpers.found_tables import find, found, hide_rows
 
 from cdc_views import Project
@@ -100,6 +100,13 @@ def test_what_sql_does_not_read_exactly_is_named_and_a_copy_is_read(run: Command
 def test_types_that_sql_reads_by_an_option_alone_or_not_at_all(run: CommandLine, kind: str, why: str) -> None:
     Path("schema.sql").write_text(EVENTS.ddl.replace("toast text", f"toast text, n {kind}"))
     assert why in first_reason(run)
+
+
+@pytest.mark.parametrize(("size", "is_read"), [("35,0", True), ("36,0", False), ("24,12", True), ("25,12", False)])
+def test_base64_decimals_are_read_up_to_a_size(run: CommandLine, size: str, *, is_read: bool) -> None:
+    Path("schema.sql").write_text(EVENTS.ddl.replace("toast text", f"toast text, n numeric({size})"))
+    write(options={"decimals": "precise"})
+    assert ("in place, by SQL" in first_reason(run)) is is_read
 
 
 @pytest.mark.parametrize(
@@ -208,6 +215,12 @@ def test_a_column_that_the_schema_file_lacks_is_named_where_the_table_shows_it(r
     find(typed.rows)
     Path("schema.sql").write_text(typed.ddl.replace(", tm time", ""))
     assert "the schema file lacks tm" in text()
+    assert run("apply").code == 0
+    with duckdb.connect("warehouse/views.duckdb", read_only=True) as connection:
+        shown = connection.sql(f"SELECT * FROM {NAME} ORDER BY id")
+        assert "tm" in typed.rows.schema.field("after").type.names
+        assert shown.columns == [name for name in TYPED if name != "tm"]
+        assert [row[0] for row in shown.fetchall()] == [1, 2, 3]
 
 
 @pytest.mark.spark

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from helpers.command_line import CommandLine, table, write_project
 
 from cdc_views import Project
-from cdc_views.errors import UsageError
+from cdc_views.errors import EngineError, UsageError
 from cdc_views.operations.following import follow_tables, interval_of
 from cdc_views.state import Materialization
 
@@ -119,7 +119,8 @@ def test_available_now_takes_in_what_there_is_and_commits_nothing_where_there_is
     assert follow() > first
     assert [outcome.is_new for outcome in told] == [True, False, True]
     DeltaTable(Project.load("cdc_views.yml").table(ORDERS).state_location).delete("id = 1")
-    command = ("materialize", "--engine", "spark", "--trigger", "available-now")
-    assert run(*command).code == 3, "somebody else wrote to the state"
+    with pytest.raises(EngineError) as failed:  # somebody else wrote to the state; the command would end the tests' session
+        follow()
+    assert failed.value.exit_code == 3
     assert run("rebuild", ORDERS, "--accept").code == 0
-    assert run(*command).code == 0
+    assert follow() > 0

@@ -102,8 +102,9 @@ def test_the_users_suite_is_theirs_and_all_opens_without_us(tmp_path: Path) -> N
     assert "imported False" in plain
 
     custom = (tmp_path / QUALITY / "gx" / "expectations" / "shop" / "orders" / "custom.json").read_bytes()
-    said = ours(tmp_path, [], ["--with-values"])
-    assert re.findall("exit (.)", said) == ["1", "1"], "theirs is run, and fails"
+    said = ours(tmp_path, [], ["--with-values"], ["--docs-rows", "2"])
+    assert re.findall("exit (.)", said) == ["1", "1", "2"], "theirs is run, and fails; of too many rows it is not run"
+    assert "its rows are more than 2, and the suite shop.orders.custom is to judge them" in said
     assert (tmp_path / QUALITY / "gx" / "expectations" / "shop" / "orders" / "custom.json").read_bytes() == custom
     assert "does not hold for 1 row" in said
     in_set = found(tmp_path, 0)["custom.column_values_to_be_in_set.state"]

@@ -249,6 +249,27 @@ def test_the_proof_looks_before_every_expiry_unless_there_is_a_horizon(
     assert (answer.code, raw_facts()) == ((1, 1) if lateness is None else (0, 0)), answer.err
 
 
+def test_the_proof_does_not_see_a_lost_deletion_that_only_a_later_event_would_reveal(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, at = "shop.orders", {"node": "n", "segment": 1, "keyspace": "shop", "table": "orders", "partition": {"id": 1}}
+    Path("schema.cql").write_text("CREATE TABLE shop.orders (id int PRIMARY KEY, state text);\n")
+    write_project(table(name, "schema.cql", "cassandra-mutation"))
+    rows_of = {"deletion": {"written": 2, "deleted_at": 2}}, {"liveness": {"written": 1}}
+    for number, row in enumerate(rows_of, 1):
+        event = {"format": "cassandra-mutation/1", **at, "position": number, "rows": [{"kind": "row", "clustering": {}, **row}]}
+        Path(f"{number}.jsonl").write_text(json.dumps(event) + "\n")
+    target = Project.load().table(name)
+    target.land("1.jsonl", now=OLD)
+    assert run("materialize").code == 0
+    DeltaTable(target.state_location).delete("_kind = 'row'")
+    monkeypatch.setattr(state, "why_changed", lambda *_, **__: "")
+    answer = run(*DROP)
+    assert (answer.code, raw_facts()) == (0, 0), answer.err
+    target.land("2.jsonl")
+    assert len(rows(run, name)) == 1
+
+
 @pytest.mark.slow
 def test_older_generations_go_and_only_every_archive_together_is_put_back(run: CommandLine, cassandra_cases: Path) -> None:
     folder = cassandra_cases / "names3"

@@ -70,6 +70,8 @@ def current() -> DeltaTable:
 
 def test_an_equal_state_is_switched_to_and_back(run: CommandLine) -> None:
     before = run.query(NAME)
+    assert run("rebuild", NAME, "--dry-run").code == 0
+    assert current().table_uri.rstrip("/").endswith("/1")
     done = run("rebuild", NAME, "--format", "jsonl")
     assert (done.code, done.rows) == (0, [])
     assert "22 rows equal, 0 changed, 0 gone, 0 new" in done.err

@@ -309,7 +309,8 @@ def test_a_slip_exits_2(run: CommandLine, arguments: list[str], expected: str) -
     assert expected in answer.err
 
 
-def test_what_cannot_be_counted_is_refused(run: CommandLine) -> None:
+@pytest.mark.parametrize("other", ["debezium-cassandra", "debezium", "key-value"])
+def test_what_cannot_be_counted_is_refused(run: CommandLine, other: str) -> None:
     answer = run("replicas", ORDERS)
     assert (answer.code, answer.out) == (2, "")
     assert "nothing has landed for shop.orders yet" in answer.err
@@ -318,7 +319,7 @@ def test_what_cannot_be_counted_is_refused(run: CommandLine) -> None:
         answer = run(command, ORDERS, *(["--confirmed"] if command == "query" else []))
         assert answer.code == 2
         assert "set `replication_factor`" in answer.err
-    write_project(table(ORDERS, "schema.cql", "debezium-cassandra", replication_factor=3))
+    write_project(table(ORDERS, "schema.cql", other, replication_factor=3))
     answer = run("replicas", ORDERS)
     assert answer.code == 2
-    assert "do not say which replica they come from" in answer.err
+    assert f"events of {other} do not say which replica they come from" in answer.err

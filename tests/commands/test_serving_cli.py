@@ -40,7 +40,7 @@ def test_it_shows_what_cassandra_showed(run: CommandLine, duckdb_engine: DuckDbE
     shop = Project.load("cdc_views.yml") if (nodes := project(folder, name)) else None
     assert shop is not None
     kept = shop.table(name)
-    assert kept.serving_location is not None
+    assert kept.serving_location == str(Path("warehouse/serving").absolute() / kept.config.slug)
     for n, lines in enumerate((nodes[0] + nodes[1], nodes[2])):
         assert run.land(name, *lines, format="cassandra-mutation", file=f"nodes{n}.jsonl").code == 0
         if not n:

@@ -149,6 +149,7 @@ def test_bad_input_is_told(run: CommandLine, options: list[str], told: str) -> N
         ({"name": "x", "holds": "count(*) > 1"}, "count"),
         ({"fresh_within": "an hour"}, "s, m, h or d"),
         ({"truth": "nowhere.json"}, "nowhere.json"),
+        ({"truth": "events.jsonl"}, "give `as_of`, in epoch seconds, beside `truth`"),
     ],
 )
 def test_a_test_that_is_none_is_told(run: CommandLine, test: dict[str, Any], told: str) -> None:

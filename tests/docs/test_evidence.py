@@ -59,7 +59,7 @@ def _read(path: Path) -> str:
 def _stands(code: str) -> bool:
     if code.startswith("make "):
         return code.removeprefix("make ") in _targets()
-    file, _, test = code.partition("::")
+    file, _, test = code.partition(" --")[0].partition("::")
     named = ROOT / file
     return file.startswith("tests/") and named.is_file() and (not test or f"def {test.rpartition('::')[2]}(" in _read(named))
 

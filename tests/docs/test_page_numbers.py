@@ -19,6 +19,7 @@ from cdc_views_spark.choosing import KERNEL_BYTES
 from cdc_views_spark.data_source import MOST_BYTES
 from cdc_views_spark.plugin import SparkPlugin
 from cdc_views_spark.session import DELTA_JAR
+from services.kafka import BROKER
 
 from cdc_views.cli.commands_query import replicas
 from cdc_views.cli.commands_validate import report, validate
@@ -75,6 +76,7 @@ NUMBERS = [
         f"a 256th at {FACTS.get(256, 0) // 1_000_000} million.",
     ),
     ("docs/how-to/sources/cassandra-snapshot.md", f"least {lists._DUE_AFTER:g} seconds later"),
+    ("docs/how-to/sources/kafka.md", f"Tested on Kafka {BROKER[2]}, not with a real registry."),
     ("docs/how-to/sources/postgres.md", f"warns above {slots.SlotWatcher.held_bytes_warning >> 30} GiB"),
     ("docs/how-to/sources/postgres.md", f"standbys of PostgreSQL {slots._FAILS_OVER_FROM // 10_000} keep"),
     ("docs/how-to/sources/postgres.md", f"from a standby (PostgreSQL {slots._DECODES_ON_STANDBYS_FROM // 10_000})"),
@@ -101,6 +103,7 @@ NUMBERS = [
     ("docs/how-to/validate.md", f"is over {span(AHEAD // 1_000_000)} ahead"),
     ("docs/how-to/validate.md", f"more than {usual(validate, 'docs_rows'):,} rows (`--docs-rows`)"),
     ("docs/how-to/verify.md", f"the next {usual(verify, 'sample'):,} rows"),
+    ("docs/how-to/write-from-the-future.md", f"facts written more than {span(AHEAD // 1_000_000)} ahead"),
     ("docs/how-to/write-rows.md", f"at most {MOST_SHOWN:,} rows"),
     (
         "docs/tutorials/bigquery.md",

@@ -66,6 +66,16 @@ class Trial:
                 what=f"{name}: {self.keyspace}; the agent says {self.agent.said[-6:]}",
             )  # fmt: skip
 
+    def keeps(self, name: str, part: str) -> None:
+        """Wait until this table's view is what the node answers, and one row more."""
+
+        def is_alone() -> bool:
+            """Whether the row is all that differs."""
+            found = self.differences(name)
+            return len(found) == 1 and "only the view has" in found[0] and part in found[0]
+
+        eventually(is_alone, within=90, every=1.0, what=f"{name}: {self.keyspace}; the agent says {self.agent.said[-6:]}")
+
     @property
     def health(self) -> tuple[int, dict[str, str]]:
         code, text = self.agent.get("/healthz")

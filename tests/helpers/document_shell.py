@@ -134,6 +134,15 @@ def as_shown(printed: bytes) -> str:
     return printed.decode().replace("\r\n", "\n")
 
 
+def without_java(folder: Path, path: str) -> dict[str, str]:
+    """Return the variables of a machine whose Java, in place of one on `path`, fails and leaves a file `java.started`."""
+    java = folder / "no_java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\ntouch {java}.started\nexit 1\n")
+    java.chmod(0o755)
+    return {"JAVA_HOME": str(java.parents[1]), "PATH": f"{java.parent}{os.pathsep}{path}"}
+
+
 def environment(repository: Path) -> dict[str, str]:
     """Return the variables a reader has after the installation: `REPO`, and `cdc-views` and `python` on the path."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from helpers.bigquery_warehouses import Served
 from helpers.document_blocks import INSTALL, Step, read_blocks, read_steps
-from helpers.document_shell import Shell, environment
+from helpers.document_shell import Shell, environment, without_java
 
 pytestmark = pytest.mark.slow
 
@@ -65,12 +65,9 @@ def follow(name: str, shell: Shell, *, endpoint: str = "") -> dict[str, str]:
 
 
 def shell_of(folder: Path, unpacked: Path) -> Shell:
-    java, variables = folder / "no_java" / "bin" / "java", environment(ROOT)
-    java.parent.mkdir(parents=True)
-    java.write_text(f"#!/bin/sh\ntouch {java}.started\nexit 1\n")
-    java.chmod(0o755)
-    path = {"JAVA_HOME": str(folder / "no_java"), "PATH": f"{java.parent}:{variables['PATH']}"}
-    shell = Shell(folder, {**variables, **path, "PYTHONPATH": str(unpacked)}, is_in_process=False)
+    variables = environment(ROOT)
+    java = without_java(folder, variables["PATH"])
+    shell = Shell(folder, {**variables, **java, "PYTHONPATH": str(unpacked)}, is_in_process=False)
     assert shell.run('python -c "import cdc_views; print(cdc_views.__file__)"').out.startswith(str(unpacked))
     return shell
 

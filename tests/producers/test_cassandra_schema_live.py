@@ -56,11 +56,15 @@ def test_cdc_that_was_off_is_told_and_the_snapshot_is_taken_again(trial: Trial) 
     # while it runs
     trial.cql("ALTER TABLE {ks}.gap WITH cdc = false")
     trial.fails_by("has cdc = false")
-    _fill(trial, "gap", 5, 205)
+    _fill(trial, "gap", 5, 105)
+    trial.cql("DELETE FROM {ks}.gap WHERE k = 0")  # among many, so in a segment without an event
+    _fill(trial, "gap", 105, 205)
     trial.cql("ALTER TABLE {ks}.gap WITH cdc = true")
     trial.fails_by("altered, and CDC")
-    trial.equals("gap")
     trial.is_well()
+    trial.keeps("gap", '"k": 0')
+    _fill(trial, "gap", 0, 1)
+    trial.equals("gap")
     # while it is stopped, and a kill in the middle
     assert trial.agent.stop() == 0
     trial.cql("ALTER TABLE {ks}.gap WITH cdc = false")

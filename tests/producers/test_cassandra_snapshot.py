@@ -190,3 +190,16 @@ def test_names_are_quoted_whatever_is_in_them() -> None:
     (found,) = read_cql(ddl).tables.values()
     text = Selection.of(found, tells_elements=True).over(TokenRange(-5, 7))
     assert 'WRITETIME("V"), TTL("V") FROM "Ks"."T%d" WHERE token("k ""k") > -5 AND token("k ""k") <= 7' in text
+
+
+def test_reading_is_paced() -> None:
+    page = SimpleNamespace(paging_state=None, current_rows=[("a", None)] * 30)
+    future = SimpleNamespace(result=lambda: page, add_callbacks=lambda *_: None)
+    session = SimpleNamespace(execute_async=lambda *_, **__: future)
+    selection = SimpleNamespace(over=str, table=table(), has_expiring=lambda _: False)
+    waited: list[float] = []
+    stop = SimpleNamespace(is_set=lambda: False, wait=waited.append)
+    for rate in (0, 10):
+        reader = SnapshotReader(SnapshotOptions("host", rows_per_second=rate), session, "id", True)  # type: ignore[arg-type]
+        assert len(list(reader.pages(selection, [(0, 1), (1, 2)], stop))) == 2  # type: ignore[arg-type, list-item]
+    assert [round(seconds) for seconds in waited] == [3, 6], "nobody has slept: 30 rows take 3 s, 60 take 6 s"

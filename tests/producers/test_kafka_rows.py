@@ -151,6 +151,8 @@ def test_a_large_value_that_was_left_as_it_was_is_absent() -> None:
     schema = replace(SCHEMA, columns=(*columns, Column("l", ListOf(Scalar(Kind.TEXT)))))
     with running() as service:
         registry = Registry(service.address)
+        assert JsonEncoder(schema).row({"id": 1}) == b'{"id":1}'
+        assert AvroEncoder(schema, TOPIC, registry).row({"id": 1}).count(b"__debezium_unavailable_value") == 4
         for encoder in (JsonEncoder(schema), AvroEncoder(schema, TOPIC, registry)):
             line = LineWriter(TOPIC, 0, 0, "key-value", registry.read).content(Sent(encoder.key([1]), encoder.row({"id": 1})))
             (fact,) = KeyValue().decode(SourceLine((line or b"").decode(), 0, 7), schema)

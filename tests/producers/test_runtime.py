@@ -214,8 +214,9 @@ def test_metrics_and_health_are_served_on_the_loopback(raw: RawTable) -> None:
         assert 'cdc_views_queue_rows{source="memory"} 0.0' in metrics
         assert b'"ok"' in urllib.request.urlopen(f"{address}/healthz", timeout=5).read()
         runner.health.set("target", "disk full")
-        with pytest.raises(urllib.error.HTTPError, match="503"):
+        with pytest.raises(urllib.error.HTTPError, match="503") as told:
             urllib.request.urlopen(f"{address}/healthz", timeout=5)
+        assert b"disk full" in told.value.read()
     finally:
         order.stop.set()
         worker.join(10)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from helpers.captured import Said
 from helpers.command_line import CommandLine
 from helpers.http_receiver import ENVIRONMENT, in_thread
@@ -35,7 +35,7 @@ from helpers.sentinels import (
 
 from cdc_views import Project
 from cdc_views.cli.producing import targets_of
-from cdc_views.landing import Position, StreamEvent
+from cdc_views.landing import Position, StreamEvent, quarantine_location
 from cdc_views.landing.live_sources import LiveOrder
 from cdc_views.model.column_policies import EXTRA
 
@@ -84,6 +84,12 @@ def test_raw_and_quarantine_have_no_value(format: str, extra: str) -> None:
     table.replay(now=NOW)
     assert traces(Path()) == []
     assert table.query(limit=1).rows()
+    given = Path(f"given/{format}1.jsonl").read_bytes().split(b"\n")
+    digests = [{"_withheld": {"bytes": len(one), "sha256": hashlib.sha256(one).hexdigest()}} for one in given]
+    kept = [json.loads(one) for one in DeltaTable(quarantine_location(table.raw)).to_pyarrow_table()["event"].to_pylist()]
+    assert digests[-1] in kept, "the event that the file ends inside"
+    assert sum(one in digests for one in kept) > 10
+    assert all(one in digests or one["_redacted"] for one in kept)
 
 
 @pytest.mark.heavy
@@ -282,6 +288,11 @@ def test_raw_from_before_a_policy_is_told(capsys: pytest.CaptureFixture[str]) ->
     assert "from before the policy" in lines["ssn"]
     told = run("doctor")
     assert (told.code, "email, ssn" in told.out) == (1, True), told.out
+    write_project("debezium", raw={"format": "debezium", "table": "raw/again"})
+    lines = {line["column"]: line["reason"] for line in run("fidelity", "--format", "jsonl").rows}
+    assert lines["email"].startswith("policy hash: the HMAC-SHA-256 of the value, as text; ")
+    assert lines["ssn"].startswith("policy leave_out: nothing of it is stored or shown; ")
+    assert lines["phone"] == "policy mask: one text for every value"
 
 
 def test_quarantine_from_before_a_policy_is_told(capsys: pytest.CaptureFixture[str]) -> None:

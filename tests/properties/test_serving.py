@@ -25,7 +25,9 @@ from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import UsageError
 from cdc_views.model.schema import DroppedColumn
+from cdc_views.plan.build import Ask
 from cdc_views.plan.serving import serving_names
+from cdc_views.sql import rows_sql
 from cdc_views.state import materialize
 from cdc_views.state.serving import Served, serve
 from cdc_views.storage.relation import RawTable, Relation
@@ -132,9 +134,22 @@ def test_an_earlier_clock_counts_as_the_last(duckdb_engine: DuckDbEngine, tmp_pa
     assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW + 2)
 
 
-def test_names_that_differ_in_case_alone_are_encoded() -> None:
-    names = serving_names(table("t", partition={"id": INT}, regulars={"Id": INT, "OrderId": INT}))
-    assert list(names.values()) == ["id", "x__49d", "OrderId"]
+def test_names_that_a_serving_table_cannot_have_are_encoded() -> None:
+    names = serving_names(table("t", partition={"id": INT}, regulars=dict.fromkeys(("Id", "OrderId", "_op", "x_a", "a b"), INT)))
+    assert list(names.values()) == ["id", "x__49d", "OrderId", "x___op", "x_x__a", "x_a_20b"]
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
+def test_it_has_the_views_columns_and_types(duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject) -> None:
+    kept = Kept(tmp_path, subject, cases=5)
+    kept.land(len(kept.made.facts))
+    kept.run(duckdb_engine, NOW)
+    raw, held = (f"read_parquet({DeltaTable(folder).file_uris()})" for folder in (kept.raw.location, kept.serving))
+    view = rows_sql(Ask(kept.raw.relation), dialect_name="duckdb", strategy="auto", table=raw, clock=str(NOW))
+    shown, found = (duckdb_engine.connection.sql(f"DESCRIBE {sql}").fetchall() for sql in (view, f"FROM {held}"))
+    names = serving_names(subject.schema)
+    theirs = [(names[name], kind) for name, kind, *_ in shown]
+    assert [row[:2] for row in found] == [*theirs, ("_changes_at", "BIGINT"), ("_part", "VARCHAR")]
 
 
 def _other_state(kept: Kept) -> None:

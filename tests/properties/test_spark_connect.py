@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow.feather as feather
 import pytest
+from helpers.document_shell import without_java
 from helpers.growing_states import merge_next
 from helpers.histories import NOW, Histories, histories
 from helpers.projects import add, project_of
@@ -116,9 +117,11 @@ def run_client(url: str, *kept: Kept) -> str:
     """Let a process without a JVM read the tables; returns what it prints."""
     command = [sys.executable, "-m", "helpers.spark_connect_client", url, str(NOW), *(str(one.folder) for one in kept)]
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": paths}
+    java = without_java(kept[0].folder, os.environ["PATH"])
+    environment = {**os.environ, **java, "PYTHONPATH": paths}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_CLIENT_TAKES, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert not list(kept[0].folder.rglob("java.started"))
     return done.stdout.strip()
 
 

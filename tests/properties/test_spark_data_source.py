@@ -121,6 +121,7 @@ def test_a_condition_and_later_landings_show(session: Any, narrow: Table) -> Non
     found = frame(session, narrow, where='"case" >= 2')
     assert {row["case"] for row in found.collect()} <= {2}
     assert found.rdd.getNumPartitions() == 1
+    assert "pushFilters" not in vars(data_source.Scan), "a frame's filters read everything"
     add(narrow, [fact for fact in facts if fact.partition[0] == 3])
     expected = {row["case"] for row in narrow.query(as_of=NOW, where='"case" >= 2').rows()}
     assert {row["case"] for row in found.collect()} == expected, "each action reads the newest files"

@@ -12,10 +12,10 @@ from collections import Counter
 import pytest
 
 SECONDS = {
-    "postgres_server": 740, "cassandra_cluster": 720, "cassandra_node": 690, "mysql_server": 570, "trino_server": 500,
+    "postgres_server": 740, "cassandra_cluster": 720, "cassandra_node": 470, "mysql_server": 570, "trino_server": 500,
     "mariadb_server": 360, "kafka_server": 180, "tests/properties/test_dialects.py": 240,
     "tests/unit/test_dialect_postgres.py": 40,
-    "tests/stores/test_cluster_live.py": 260, "tests/producers/test_cassandra_odd_live.py": 200,
+    "tests/producers/test_cassandra_odd_live.py": 200,
     "tests/commands/test_catalogs_live.py": 175, "tests/producers/test_cassandra_releases_live.py": 170,
     "tests/packaging/test_own_postgres.py": 85,
 }  # fmt: skip

@@ -25,7 +25,7 @@ from cdc_views import Project
 from cdc_views.storage.delta_tables import opened
 from cdc_views.table import Table
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.slow]
 TABLE = "hid211.orders"
 RUNS = int(os.environ.get("CDC_VIEWS_CLUSTER_RUNS", "1"))
 _WITHIN = 400

@@ -12,7 +12,7 @@ import pytest
 from cdc_views.cli.printing import Appearance, as_json_rows, print_rows
 
 UNSEEN = [*range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF]
-TEXT = "a" + "".join(map(chr, UNSEEN)) + "\x1b]0;x\x07 é 😀 \\u009b"
+TEXT = "=1+1" + "".join(map(chr, UNSEEN)) + "\x1b]0;x\x07 é 😀 \\u009b"
 ROW = {"text\u202e": TEXT, "n": 1}
 
 

@@ -23,6 +23,8 @@ from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.rules.codec.comparable import comparable
 from cdc_views.rules.codec.times import PG_INFINITY, parse_micros
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
 
 INT, TEXT = Scalar(Kind.INT), Scalar(Kind.TEXT)
 NOTHING = Hints()
@@ -205,6 +207,20 @@ def test_a_value_that_was_not_sent_is_absent(value: Any) -> None:
 @pytest.mark.parametrize("value", ["", "x", [], ["x", "__debezium_unavailable_value"], {}, None, 1])
 def test_other_values_were_sent(value: Any) -> None:
     assert not is_unavailable(value)
+
+
+def test_of_rows_whose_keys_one_statement_swaps_one_hides_until_its_next_write() -> None:
+    schema = TableSchema("public", "t", (Column("id", INT, Role.PARTITION), Column("v", TEXT)))
+    first, second = {"id": 1, "v": "a"}, {"id": 2, "v": "b"}
+    swapped = [(first, first | {"id": 2}, 7), (second, second | {"id": 1}, 8), (None, {"id": 2, "v": "c"}, 9)]
+    source = {"connector": "postgresql", "db": "l", "schema": "public", "table": "t"}
+    facts = list[Fact]()
+    shown = list[list[int]]()
+    for before, after, lsn in swapped:
+        event = {"before": before, "after": after, "source": source | {"lsn": lsn}, "op": "u"}
+        facts += Debezium().decode(SourceLine(json.dumps(event)), schema)
+        shown.append(sorted(row["id"] for row in latest_rows(schema, facts, now=0)))
+    assert shown == [[2], [1], [1, 2]]
 
 
 def test_paths_of_lists_sort_by_write_time_and_then_by_index() -> None:

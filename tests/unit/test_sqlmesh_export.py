@@ -47,6 +47,7 @@ def test_a_model_says_key_columns_and_audits() -> None:
     assert 'forall(criteria := (("state" IN (\'open\') OR "state" IS NULL)))' in text
     assert "forall_non_blocking(criteria := ((line > 0)))" in text
     assert "cron '*/5 * * * *'" in text
+    assert "kind FULL," in text
     query = text.rsplit("@cdc_views_read('shop.orders');\n", 1)[1]
     assert sqlglot.parse_one(query, read="duckdb").named_selects == ["id", "line", "state", "note"]
 
@@ -97,3 +98,12 @@ def test_a_name_that_sqlmesh_would_change_is_refused(capsys: pytest.CaptureFixtu
     assert main(["sqlmesh", "export", "--out", "out"]) == 2
     assert re.search(r"shop.orders has a name or a test with `(@|\{\{)` in it", capsys.readouterr().err)
     assert not Path("out").exists()
+
+
+def test_sqlmesh_takes_other_versions_than_we_do() -> None:
+    folder = Path(__file__).parents[2] / "requirements"
+    its, ours = (
+        dict(re.findall(r"^(sqlglot|duckdb)==(\S+)", (folder / f"{n}.txt").read_text(), re.M)) for n in ("sqlmesh", "dev")
+    )
+    assert its.keys() == ours.keys() == {"sqlglot", "duckdb"}
+    assert [name for name, version in its.items() if version == ours[name]] == []
