@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from cdc_views_spark.java import cache_folder
 
 ROW_LEVEL = b"SupportsRowLevelOperations"
 """What a table of Spark's catalog is that its AUTO CDC flow can write."""
@@ -40,7 +40,6 @@ def test_auto_cdc_asks_for_row_level_operations_and_deltas_catalog_table_has_non
     assert ROW_LEVEL in writer
     assert not [name for jar in spark.glob("spark-*.jar") for name in targets(jar)], "a target exists: race it"
     assert REFUSED in writer
-    cache = Path(os.environ.get("CDC_VIEWS_CACHE", Path(__file__).parents[2] / ".cache"))
-    (jar,) = cache.glob("jars-delta-spark_4.2*/delta-spark_4.2*.jar")
+    (jar,) = cache_folder().glob("jars-delta-spark_4.2*/delta-spark_4.2*.jar")
     with ZipFile(jar) as opened:
         assert ROW_LEVEL not in opened.read("org/apache/spark/sql/delta/catalog/DeltaTableV2.class")
