@@ -153,8 +153,7 @@ class BinlogTransactions:
     def _check_completed(self, begin: TransactionBegin, *, is_undone: bool) -> None:
         if is_undone and self._has_rows:
             raise LostError(f"transaction {begin.gtid} was rolled back after its rows were in the log; {_AGAIN}")
-        is_one = begin.completed in (b"", begin.prepared)
-        if not is_one and begin.completed not in self._prepared:
+        if begin.completed not in (b"", begin.prepared, *self._prepared):
             # an earlier run may have landed its rows; a snapshot that is younger than the preparation lacks them
             does, wrong = ("rolls back", "its rows may show") if is_undone else ("commits", "its rows may be missing")
             self.log.warning(
