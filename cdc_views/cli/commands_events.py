@@ -237,13 +237,15 @@ helped(quarantine, "quarantine replay")(replay)
 
 
 def _print_waiting(asked: Request, tables: Sequence[Table], *, events: Sequence[str], columns: Sequence[str]) -> None:
+    from cdc_views.landing.redaction import without_values
     from cdc_views.operations.quarantining import waiting_of
 
     records = [
         {
             "table": table.name,
             "event": one.event_id[:_ID],
-            **fields_of(one, ("source", "line", "reason")),
+            **fields_of(one, ("source", "line")),
+            "reason": one.reason if "content" in columns else without_values(one.reason, table.schema),
             "quarantined_at": one.landed_at.isoformat(),
             "content": _text(one.event),
         }

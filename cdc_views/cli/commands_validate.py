@@ -15,10 +15,10 @@ import typer
 
 from cdc_views.cli.log import log, quietly
 from cdc_views.cli.printing import fields_of
-from cdc_views.cli.run_history import RunClock
+from cdc_views.cli.run_history import RunClock, failed
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, check_writable, shared
 from cdc_views.cli.textfile import TableGauges
-from cdc_views.errors import UsageError, choose_one
+from cdc_views.errors import CdcViewsError, UsageError, choose_one
 from cdc_views.model.extras import is_installed
 from cdc_views.storage.places import Place, on_this_machine
 
@@ -74,13 +74,25 @@ def validate(
         raise UsageError(f"--fail-on is {fail_on!r}; {choose_one(fail_on, _SEVERITIES)}")
     gauges = _outputs(asked, metrics, {"--junit": junit, "--json": json_file})
     run, clock, tables = _validation(contract), RunClock("validate"), asked.tables
-    reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in tables]
+    reports = _tested(asked, clock, partial(run, engine=engine, as_of=as_of, sample=sample, seed=seed))
     if _is_wanted(asked.project) if docs is None else docs:
         reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
     _keep(clock, asked.project, reports, gauges)
     _print(asked, reports)
     _write(reports, junit=junit, json_file=json_file)
     _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
+
+
+def _tested(asked: Request, clock: RunClock, run: Callable[[Table], Report]) -> list[Report]:
+    """Run the tests of each table; the record of a run that fails has the table for which it did."""
+    reports = []
+    for table in asked.tables:
+        try:
+            reports.append(run(table))
+        except CdcViewsError as error:
+            clock.keep(asked.project, {table.name: failed(error)})
+            raise
+    return reports
 
 
 def _outputs(asked: Request, metrics: Path | None, files: dict[str, Path | None]) -> TableGauges:

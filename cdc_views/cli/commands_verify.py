@@ -12,10 +12,10 @@ import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.printing import ROWS
-from cdc_views.cli.run_history import RunClock
+from cdc_views.cli.run_history import RunClock, failed
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
 from cdc_views.cli.textfile import TableGauges
-from cdc_views.errors import TransientError, UsageError
+from cdc_views.errors import CdcViewsError, TransientError, UsageError
 from cdc_views.rules.instants import span_seconds
 
 if TYPE_CHECKING:
@@ -115,7 +115,11 @@ class _Runs:
         which = f"{bounds.sample:,} rows" if bounds.sample else "all rows"
         pace = f", at most {bounds.rate:,g} a second" if bounds.rate else ""
         log.info(f"{self.table.name}: comparing {which} with the source{pace}")
-        done = verify_table(self.table, now=now, source=self.source, at=self.at, bounds=self.bounds, engine=self.engine)
+        try:
+            done = verify_table(self.table, now=now, source=self.source, at=self.at, bounds=self.bounds, engine=self.engine)
+        except CdcViewsError as error:
+            clock.keep(self.asked.project, {self.table.name: failed(error) | {"verdict": "failed"}})
+            raise
         self._print(done)
         (log.error if done.losses else log.info)(done.line(), table=done.table, verdict=done.verdict)
         figures = {"verdict": done.verdict, "losses": done.losses, "lags": done.lags, "compared": done.compared}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -109,14 +109,13 @@ def _alert(project: ProjectContext, record: RunRecord) -> None:
     """Tell the project's webhook, if there is one, what changed since each table's last record of the command."""
     if project.config.alerts is None:
         return
-    from cdc_views.operations.alerting import alerts_between, post
-    from cdc_views.operations.run_records import RunRecord, runs_of
+    from cdc_views.operations.alerting import alerts_between, carried, post
+    from cdc_views.operations.run_records import runs_of
 
     last: dict[str, Mapping[str, Any]] = {}
     for earlier in runs_of(project, record.command):
-        last |= earlier.tables
-    before = RunRecord(record.command, record.at, 0, last) if last else None
-    alerts = alerts_between(before, record)
+        last = carried(last, earlier.tables)
+    alerts = alerts_between(replace(record, tables=last), replace(record, tables=carried(last, record.tables)))
     if alerts and (why := post(project.config.alerts.webhook.get_secret_value(), project.config.name, record, alerts)):
         log.warning(f"alerts.webhook: {len(alerts)} alerts were not taken: {why}")
 

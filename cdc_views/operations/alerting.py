@@ -37,6 +37,11 @@ def alerts_between(before: RunRecord | None, now: RunRecord) -> tuple[Alert, ...
     return tuple(sorted((*new, *over), key=lambda one: (one.table, one.alert)))
 
 
+def carried(known: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return each table's figures after a run: where it failed it found nothing, so what was found before stands."""
+    return {**known, **{t: {**known.get(t, {}), **f} if f.get(FAILED) is True else f for t, f in tables.items()}}
+
+
 def _wrong(record: RunRecord) -> dict[tuple[str, str], str]:
     return {(table, name): text for table, figures in record.tables.items() for name, text in _found(record.command, figures)}
 
@@ -44,7 +49,6 @@ def _wrong(record: RunRecord) -> dict[tuple[str, str], str]:
 def _found(command: str, figures: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     if figures.get(FAILED) is True:
         yield f"{command}_failed", f"{command} failed: {figures.get('error', 'its log says why')}"
-        return
     if command == "validate":
         yield from ((f"test:{name}", f"{name}: {result}") for name, result in dict(figures.get("failures", {})).items())
     if command == "verify" and figures.get("losses"):

@@ -17,4 +17,6 @@ def test_by_hand_is_right_only_where_no_event_leaves_a_column_out(tmp_path: Path
     assert wrong(found) == []
     assert found[0]["rows"] > 0
     equal = {each["subject"] for each in found if each["is_equal"]}
+    rows = {each["subject"]: each["rows"] for each in found}
+    assert rows["deduplicate"] < rows["row_number"], "rows that hold a null"
     assert equal == ({*EXACT, "row_number", "arg_max"} if percent_absent == 0 else {*EXACT})

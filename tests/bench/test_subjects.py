@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from generate import build
+from run import disagreements
 from subjects import RUNNERS, peak_mib, statements
 
 from cdc_views.storage.relation import RawTable
@@ -42,6 +43,12 @@ def test_exact_subjects_agree(subject: str, raw: RawTable, expected: list[int]) 
 @pytest.mark.parametrize("subject", ["duckdb row_number", "clickhouse arg_max"])
 def test_naive_subjects_do_not(subject: str, raw: RawTable, expected: list[int]) -> None:
     assert checksum(raw, *subject.split()) != expected
+
+
+def test_the_benchmark_names_what_differs_and_should_not_and_what_should_and_does_not() -> None:
+    told = (("duckdb", "aggregate", "1"), ("spark", "window", "2"), ("duckdb", "row_number", "2"), ("spark", "row_number", "1"))
+    results = [{"engine": engine, "subject": subject, "checksum": [value]} for engine, subject, value in told]
+    assert disagreements(results) == ["spark window", "spark row_number"]
 
 
 def test_the_peak_is_this_processs() -> None:

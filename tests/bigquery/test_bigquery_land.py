@@ -45,9 +45,12 @@ def test_a_file_lands_once_and_what_it_grew_by_next(server: Served, tmp_path: Pa
     (bad,) = server.store.sql.records(f"{RAW}__quarantine")
     assert (bad["line"], bad["event"], bad["table"], bad["replay"]) == (2, b"{no json", "shop.orders", None)
     append_lines(file, event(3))
-    moved = file.rename(tmp_path / "b.jsonl")
+    moved, earlier = file.rename(tmp_path / "b.jsonl"), set(server.store.jobs)
     code, (told,), _ = land(capsys, loaded, moved)
     assert (code, told["events"], told["quarantined"], told["skipped_bytes"] > 0) == (0, 1, 0, True)
+    ran = [job["configuration"] for name, job in server.store.jobs.items() if name not in earlier]
+    adds = [one for one in ran if "query" in one and f"INSERT INTO `{RAW}`" in one["query"]["query"]]
+    assert (sum("load" in one for one in ran), len(adds)) == (1, 1)
     code, (told,), _ = land(capsys, loaded, moved)
     assert (code, told["events"], told["landed_bytes"]) == (0, 0, 0)
     assert ids(server) == [1, 2, 3]
@@ -158,10 +161,24 @@ def test_replay_lands_what_decodes_now(server: Served, tmp_path: Path, capsys: C
     code, (told,), _ = command(capsys, loaded, "replay", "shop.orders")
     assert (code, told["events"], told["waiting"]) == (1, 0, 2)
     (tmp_path / "schema.cql").write_text(CQL.replace("note text", "note text, paid int"))
+    for statement in range(2, 6):
+        server.store.kill_at = statement
+        assert command(capsys, loaded, "replay", "shop.orders")[0] == 3
+        assert (ids(server), {row["replay"] for row in server.store.sql.records(f"{RAW}__quarantine")}) == ([1], {None})
     code, (told,), _ = command(capsys, loaded, "replay", "shop.orders")
     assert (code, told["events"], told["facts"], told["waiting"]) == (1, 1, 1, 1)
+    assert command(capsys, loaded, "replay", "shop.orders")[1][0]["events"] == 0
     assert ids(server) == [1, 2]
     assert [row["replay"] for row in server.store.sql.records(f"{RAW}__quarantine")] == [1, None]
+
+
+def test_an_event_with_null_in_an_array_goes_to_quarantine(server: Served, tmp_path: Path, capsys: Captured) -> None:
+    loaded = project(tmp_path, server.url)
+    (tmp_path / "schema.cql").write_text(CQL.replace("note text", "note frozen<list<int>>"))
+    rows = [{"kind": "row", "clustering": {"line": 0}, "cells": [{"column": "note", "written": 5, "value": [7, ""]}]}]
+    code, (told,), said = land(capsys, loaded, write_lines(tmp_path / "a.jsonl", event(1), event(2, rows=rows)))
+    assert (code, told["events"], told["quarantined"], ids(server)) == (1, 1, 1, [1])
+    assert "note holds null in an array, which BigQuery cannot keep" in said
 
 
 def test_a_file_that_is_not_there_and_a_table_of_others_are_refused(server: Served, tmp_path: Path, capsys: Captured) -> None:

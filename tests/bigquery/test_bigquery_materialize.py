@@ -68,7 +68,9 @@ def test_state_and_tail_are_read_where_there_is_a_state(server: Served, tmp_path
     assert (standing["view_state"], standing["state"], standing["state_rows"]) == ("differs", f"{STATE}__state", 2)
     assert standing["state_landed"].startswith("2026-11-18T")
     assert command(capsys, loaded, "apply")[0] == 0
-    assert f"`{STATE}__facts`" in str(server.store.things["my-project.shop.orders"].query)
+    view = str(server.store.things["my-project.shop.orders"].query)
+    assert f"`{STATE}__facts`" in view
+    assert len(server.store.evaluated(view)[1]) == 3, "the state's rows, and what landed since"
     assert command(capsys, loaded, "plan")[1][0]["change"] == "none"
     granted = server.store.datasets["my-project.shop_raw"]["access"]
     assert {entry["view"]["tableId"] for entry in granted} == {"orders", "shop_orders__facts"}

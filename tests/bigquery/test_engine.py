@@ -39,7 +39,7 @@ def test_apply_makes_what_a_query_then_reads(server: Served, tmp_path: Path, cap
     assert (table["partitioned"], table["clustered"]) == (1, 2)
     assert table["labels"] == view["labels"] == {"team": "shop"}
     assert [field["description"] for field in view["schema"]["fields"]][:2] == ["int, partition key", "int, clustering key"]
-    assert server.store.datasets["my-project.shop"]["location"] == "EU"
+    assert {server.store.datasets[name]["location"] for name in ("my-project.shop", "my-project.shop_raw")} == {"EU"}
     load(loaded.table("shop.orders"), [event(1), event(2, state="paid"), event(2, state="old", node="n2")])
     code, out, _ = command(capsys, loaded, "query", "shop.orders", "--format", "jsonl", "--where", "state = 'paid'")
     assert (code, json.loads(out)) == (0, {"id": 2, "line": 0, "state": "paid", "note": None})
@@ -87,11 +87,12 @@ def test_a_dry_run_says_bytes_and_money(server: Served, tmp_path: Path, capsys: 
     loaded = project(tmp_path, server.url, price_per_tib=1024 * 1024.0, currency="EUR", maximum_bytes_billed="1GiB")
     loaded.table("shop.orders").apply()
     load(loaded.table("shop.orders"), [event(n) for n in range(20)])
-    code, out, _ = command(capsys, loaded, "apply", "--dry-run", "--format", "jsonl")
-    planned = json.loads(out)
-    assert code == 0
-    assert planned["read_bytes"] == planned["raw_bytes"] > 0
-    assert (planned["money"], planned["currency"], planned["most_bytes"]) == (10.0, "EUR", 1 << 30)  # 10 MiB is the least
+    for arguments in (("plan",), ("apply", "--dry-run")):
+        code, out, _ = command(capsys, loaded, *arguments, "--format", "jsonl")
+        planned = json.loads(out)
+        assert code == 0
+        assert planned["read_bytes"] == planned["raw_bytes"] > 0
+        assert (planned["money"], planned["currency"], planned["most_bytes"]) == (10.0, "EUR", 1 << 30)  # 10 MiB is the least
 
 
 def _use_everything(loaded: Project) -> None:
@@ -122,6 +123,8 @@ def test_no_statement_goes_out_without_a_limit_of_bytes(server: Served, tmp_path
     assert len(sent) == 8
     assert {job["query"].get("maximumBytesBilled") for job in sent} == {str(20 << 20)}
     assert {json.dumps(job["labels"]) for job in sent} == {'{"tool": "cdc-views"}'}
+    kept = [job["configuration"] for job in server.store.jobs.values()]
+    assert [job["labels"] for job in kept if "load" in job] == [{"tool": "cdc-views"}]
 
 
 def test_unless_the_project_file_says_so(server: Served, tmp_path: Path) -> None:
@@ -196,6 +199,16 @@ def test_views_may_read_raw_for_those_who_may_not(server: Served, tmp_path: Path
     assert server.store.datasets["my-project.shop_raw"]["access"] == []
 
 
+def test_a_raw_table_may_be_in_another_dataset(server: Served, tmp_path: Path) -> None:
+    raw = {"format": "cassandra-mutation", "table": "other_dataset.orders"}
+    loaded = project(tmp_path, server.url, tables=[{"name": "shop.orders", "schema": "schema.cql", "raw": raw}])
+    loaded.table("shop.orders").apply()
+    load(loaded.table("shop.orders"), [event(1)])
+    assert len(server.store.sql.records("my-project.other_dataset.orders")) == len(shown(loaded)) == 1
+    assert len(server.store.datasets["my-project.other_dataset"]["access"]) == 1
+    assert "my-project.shop_raw" not in server.store.datasets
+
+
 def test_the_table_function_reads_a_span_of_landings(server: Served, tmp_path: Path) -> None:
     loaded = project(tmp_path, server.url)
     table = loaded.table("shop.orders")
@@ -224,6 +237,7 @@ def test_the_table_function_reads_a_span_of_landings(server: Served, tmp_path: P
         ("tail", "shop.orders", "--once"),
         ("report", "--out", "rep"),
         ("quarantine", "list"),
+        ("quarantine", "discard", "shop.orders", "--all", "--reason", "none"),
         ("replicas", "shop.orders", "--replication-factor", "3"),
         ("forget", "shop.orders", "--key", '{"id": 1, "line": 0}'),
         ("maintain",),

@@ -66,8 +66,7 @@ def _unlimited(store: Any) -> list[Any]:
 
 def test_the_default_is_a_limit(server: Served, tmp_path: Path) -> None:
     _use(project(tmp_path, server.url))
-    assert server.store.query_jobs
-    assert _unlimited(server.store) == []
+    assert {job["query"].get("maximumBytesBilled") for job in server.store.query_jobs} == {str(100 << 30)}
 
 
 def test_a_job_without_one_would_be_noticed(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,17 +61,41 @@ def test_a_failed_test_is_told_once_and_once_more_when_it_holds(run: CommandLine
     assert told(hook) == [("test:v is small", "resolved")]
 
 
-def test_a_run_that_failed_is_told(run: CommandLine, hook: Webhook) -> None:
-    assert run("materialize").code == 0
+def damaged() -> tuple[Path, str]:
+    """Damage the newest entry of raw's log; returns the file and what it held."""
     log = next(Path("warehouse/raw").glob("*/_delta_log"))
     entry = log / f"{len(list(log.glob('*.json'))) - 1:020}.json"
     content = entry.read_text("utf-8")
     entry.write_text("{", encoding="utf-8")
+    return entry, content
+
+
+def test_a_run_that_failed_is_told(run: CommandLine, hook: Webhook) -> None:
+    assert run("materialize").code == 0
+    entry, content = damaged()
     assert run("materialize").code == 3
     assert told(hook) == [("materialize_failed", "firing")]
     entry.write_text(content, encoding="utf-8")
     assert run("materialize").code == 0
     assert told(hook) == [("materialize_failed", "resolved")]
+
+
+def test_a_validate_that_fails_is_told_and_takes_back_no_failed_test(run: CommandLine, hook: Webhook) -> None:
+    assert run("validate", "--no-docs").code == 1
+    assert told(hook) == [("test:v is small", "firing")]
+    entry, content = damaged()
+    for expected in ([("validate_failed", "firing")], []):
+        assert run("validate", "--no-docs").code == 3
+        assert told(hook) == expected
+    entry.write_text(content, encoding="utf-8")
+    assert run("validate", "--no-docs").code == 1
+    assert told(hook) == [("validate_failed", "resolved")]
+
+
+def test_a_producer_that_fails_is_told(run: CommandLine, hook: Webhook) -> None:
+    taken = hook.url.partition("/hook")[0].rpartition(":")[2]
+    assert run("produce", "http", "--no-auth", "--port", taken).code != 0
+    assert told(hook) == [("produce_failed", "firing")]
 
 
 @pytest.mark.parametrize("status", [500, 302])

@@ -219,6 +219,21 @@ def test_unwrapped_rows_in_the_order_of_a_binlog(run: CommandLine) -> None:
     assert run.query("shop.orders") == [{"id": 1, "note": "last"}]
 
 
+def test_what_a_struct_left_out_is_null_and_what_a_text_left_out_is_absent(run: CommandLine) -> None:
+    Path("orders.sql").write_text("create table public.orders (id int primary key, note text);")
+    write_project(found("public.orders", "orders.sql", "debezium"))
+    source = {"connector": "postgresql", "schema": "public", "table": "orders"}
+    events = [
+        {"op": op, "source": {**source, "lsn": lsn}, "after": {"id": 1, **row}}
+        for op, lsn, row in (("c", 1, {"note": "kept"}), ("u", 2, {}))
+    ]
+    for values, shown in ((events, None), (list(map(json.dumps, events)), "kept")):
+        find(pa.table({"value": values}))
+        assert run.query("public.orders") == [{"id": 1, "note": shown}]
+        for folder in ("found", "warehouse"):
+            shutil.rmtree(folder)
+
+
 def test_key_value_records_by_offset(run: CommandLine) -> None:
     Path("schema.yml").write_text("table: shop.prices\ncolumns: {sku: text, price: 'decimal(12,2)'}\nprimary_key: [sku]\n")
     events = [

@@ -48,7 +48,13 @@ def rows(session: SparkSession, name: str, columns: str = "id, state") -> list[t
 
 @pytest.mark.parametrize(
     ("name", "is_name"),
-    [("main.cdc.orders", True), ("main.`my cdc`.`a``b.c`", True), ("./main.cdc.orders", False), ("cdc.orders", False)],
+    [
+        ("main.cdc.orders", True),
+        ("main.`my cdc`.`a``b.c`", True),
+        ("./main.cdc.orders", False),
+        ("cdc.orders", False),
+        ("main.my-cdc.orders", False),
+    ],
 )
 def test_an_engine_without_catalogs_refuses_a_name(run: CommandLine, name: str, is_name: bool) -> None:
     write_project(name, engine="duckdb")

@@ -94,6 +94,8 @@ def plain_session(settings: dict[str, str]) -> dict[str, str]:
 def test_a_hive_metastore_has_raw_view_state_and_serving(
     metastore: HiveMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import pyspark
+
     monkeypatch.chdir(tmp_path)
     spark = {"settings": {**metastore.settings(), **INTERPRETED}}
     write_project(RAW, catalog="spark_catalog", spark=spark, table={"materialize": {"serving": True}})
@@ -106,6 +108,8 @@ def test_a_hive_metastore_has_raw_view_state_and_serving(
     queries = [f"SELECT DISTINCT id FROM {name}" for name in names]
     found, _ = python(READER, plain_session(metastore.settings()), queries)
     assert found == [[[1], [2], [3]], [[1], [2]], [[1], [2]], [[1], [2], [3]]]
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("hive-metastore-*.jar")
+    assert jar.name == "hive-metastore-2.3.10.jar", "the release that docs/how-to/catalogs.md names"
 
 
 def test_errors_of_a_metastore(metastore: HiveMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,6 +126,9 @@ def test_validate_tests_what_the_contract_says(run: CommandLine) -> None:
     found = {row["check"]: row["status"] for row in answer.rows}
     assert answer.code == 1
     assert (found["not_null.note"], found["one_of.note"], found["contract_is_tested"]) == ("failed", "failed", "skipped")
+    told = {row["check"]: row["result"] for row in answer.rows}
+    assert "for 1 row" in told["one_of.note"], "null passes"
+    assert "note: unique is not tested" in told["contract_is_tested"]
     assert SECRET not in answer.out + answer.err
     change("c.yaml", physicalType="INTEGER")
     answer = run(*command)

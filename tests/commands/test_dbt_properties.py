@@ -121,6 +121,19 @@ def test_a_table_that_is_a_view_keeps_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_rebuilds_only_the_parts_that_new_events_touch(tmp_path: Path) -> None:
+    """The facts of a part that a run rebuilds get the newest landing time that it read. Orders 1 and 2 have a part each; the
+    second run reads both, and the third only order 2.
+    """
+    dbt, landed = made(tmp_path), 'SELECT epoch("_landed_at") AS at FROM shop__orders__state ORDER BY id'
+    for line, hours in ((event(1), 50), (event(2), 30), (event(2, node="n2"), 0)):
+        land(dbt, line, late_by=timedelta(hours=hours))
+        dbt.build("--select", "shop__orders__state", command="run")
+    first, second = dbt.rows(landed).column("at").to_pylist()
+    assert 29 * 3600 < second - first < 31 * 3600
+
+
+@pytest.mark.slow
 def test_a_model_reads_the_view_over_another_state(tmp_path: Path) -> None:
     dbt = made(tmp_path)
     land(dbt, event(1))
@@ -153,6 +166,7 @@ def test_spark_without_the_project_s_folder_names_the_variable(tmp_path: Path, m
     manifest = json.loads((dbt.folder / "target" / "manifest.json").read_text("utf-8"))
     places = {source["name"]: source["identifier"] for source in manifest["sources"].values()}
     assert places["shop__orders"] == "/srv/shop/warehouse/raw/shop_orders"
+    assert nodes(dbt)["shop__orders"]["contract"]["enforced"] is True, "as on DuckDB"
 
 
 def test_an_edited_file_is_not_replaced(tmp_path: Path) -> None:
@@ -161,6 +175,7 @@ def test_an_edited_file_is_not_replaced(tmp_path: Path) -> None:
     models.write_text(models.read_text().replace("regular, text", "What I wrote."))
     with pytest.raises(Exception, match=r"_cdc_views__models.yml was edited since .* put what you added into the project file"):
         export("cases", dbt.project.tables, tmp_path)
+    assert "What I wrote." in models.read_text()
     models.unlink()
     export("cases", dbt.project.tables, tmp_path)
     assert "regular, text" in models.read_text()

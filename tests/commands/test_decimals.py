@@ -179,6 +179,7 @@ def test_one_test_that_cannot_be_evaluated_fails_alone(run: CommandLine) -> None
     }  # fmt: skip
     assert "write CAST(free AS DECIMAL(38, 9))" in ended["text"]["result"]
     assert "cannot be evaluated: free: DuckDB" in ended["odd"]["result"]
+    assert '"7"' not in answer.out + answer.err, "results name keys, and no other values"
     assert ended["one_row_per_key"]["status"] == "passed", "the others ran"
     assert f"{NAME}: text (" in answer.err
     suite = ET.parse("tests.xml").getroot()[0]

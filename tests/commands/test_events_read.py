@@ -62,6 +62,9 @@ def test_an_applied_view_reads_the_events_and_nothing_is_copied(run: CommandLine
     (planned,) = run("plan", "--format", "jsonl").rows
     assert (planned["change"], planned["raw_rows"], planned["raw_version"]) == ("none", EVENTS.rows.num_rows, 0)
     assert first_reason(run) == "views on DuckDB read the events in place, by SQL"
+    assert not Path("warehouse/derived").exists()
+    assert len(run.query(NAME)) == 3
+    assert Path("warehouse/derived").exists(), "a query makes a copy of its own"
 
 
 def test_a_view_that_is_applied_again_shows_what_came_since(run: CommandLine) -> None:
@@ -84,8 +87,11 @@ def test_copy_can_be_asked_for_and_shows_the_same(run: CommandLine) -> None:
 
 def test_what_sql_does_not_read_exactly_is_named_and_a_copy_is_read(run: CommandLine) -> None:
     Path("schema.sql").write_text(EVENTS.ddl.replace("toast text", "toast text, ai int[]"))
-    assert "column 'ai': SQL does not read frozen<list<int>>" in first_reason(run)
+    reason = "views on DuckDB read a copy of the facts: column 'ai': SQL does not read frozen<list<int>>"
+    assert first_reason(run).startswith(reason)
     assert run("apply").code == 0
+    assert ids() == [1, 2, 3]
+    assert Path("warehouse/derived").exists()
     write(reading="sql")
     refused = run("apply")
     assert refused.code == 2
@@ -100,6 +106,8 @@ def test_what_sql_does_not_read_exactly_is_named_and_a_copy_is_read(run: Command
 def test_types_that_sql_reads_by_an_option_alone_or_not_at_all(run: CommandLine, kind: str, why: str) -> None:
     Path("schema.sql").write_text(EVENTS.ddl.replace("toast text", f"toast text, n {kind}"))
     assert why in first_reason(run)
+    assert run("apply").code == 0
+    assert Path("warehouse/derived").exists() is ("in place" not in why)
 
 
 @pytest.mark.parametrize(("size", "is_read"), [("35,0", True), ("36,0", False), ("24,12", True), ("25,12", False)])
@@ -238,6 +246,12 @@ def test_a_view_on_spark_follows_the_table_and_a_forgotten_key_leaves_it(run: Co
     assert shown() == [1, 22]
     assert run("forget", NAME, "--key", '{"id": 1}').code == 0
     assert shown() == [22]
+    event = json.loads(EVENTS.rows.column("value")[0].as_py())
+    event["after"]["id"], event["source"]["lsn"] = 9, event["source"]["lsn"] + 10**9
+    find(EVENTS.rows.slice(0, 1).set_column(1, "value", pa.array([json.dumps(event)])))
+    assert shown() == [22]
+    assert sorted(row["id"] for row in run.query(NAME)) == [9, 22]
+    assert shown() == [9, 22], "the copy is up to date"
 
 
 @pytest.mark.spark

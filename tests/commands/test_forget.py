@@ -18,6 +18,7 @@ from helpers.command_line import CommandLine, table, write_project
 from helpers.comparing import raw_location
 from helpers.forgetting_tables import CQL, FORMAT, KEY, LATER, NAME, SECRET, begun, files_with, forget, land, mutation, without
 from helpers.found_tables import as_records
+from helpers.older_events import envelope, now_micros
 
 from cdc_views.api import Project
 from cdc_views.landing import vacuum
@@ -42,7 +43,7 @@ def test_a_row_is_gone_from_every_file_and_no_other_is(run: CommandLine) -> None
     assert done.code == 0, done.err
     assert [(row["what"], row["rows"]) for row in done.rows] == [("raw", 3), ("old state", 1), ("state", 1)]
     assert done.rows == planned.rows
-    assert files_with(SECRET) == []
+    assert (files_with(SECRET), [place.name for place in Path("warehouse/state/shop_orders").glob("?")]) == ([], ["2"])
     with pytest.raises(FileNotFoundError):
         DeltaTable(raw_location(NAME), version=1).to_pyarrow_table()
     assert run.query(NAME) == without(before, id=1, line=6) == run.query(NAME, "--raw-only")
@@ -84,9 +85,12 @@ def test_older_events_are_held_back_and_newer_ones_land(run: CommandLine) -> Non
     assert files_with(SECRET) == []
     assert 6 not in {row["line"] for row in run.query(NAME)}
     assert run("land", FORMAT, "1.jsonl", "--table", NAME).err == "1.jsonl: landed before\n", "known by its content"
+    first = hashlib.sha256(Path("1.jsonl").read_bytes().partition(b"\n")[0]).hexdigest()
+    assert DeltaTable(raw_location(NAME)).transaction_version(f"head:{first}") == 1
     kept = DeltaTable(f"{raw_location(NAME)}__quarantine").to_pyarrow_table().to_pylist()
     assert [(row["source"], row["line"], row["event"]) for row in kept] == [("5.jsonl", 2, b""), ("5.jsonl", 4, b"")]
     assert all("its key was forgotten at 20" in row["reason"] for row in kept)
+    assert kept[1]["event_id"] == hashlib.sha256(Path("5.jsonl").read_bytes()).hexdigest()
     assert run("replay", NAME).code == 0, "nothing of it waits"
     land(run, mutation(6, state="new", written=now_micros()), file="6.jsonl")
     assert [row["state"] for row in run.query(NAME) if row["line"] == 6] == ["new"]
@@ -107,16 +111,13 @@ def test_the_newer_part_of_an_event_lands(run: CommandLine) -> None:
     assert 26 in {row["line"] for row in run.query(NAME)}
 
 
-def test_a_written_time_far_ahead_does_not_bring_it_back(run: CommandLine) -> None:
-    land(run, mutation(6, state=SECRET, written=LATER), file="4.jsonl")
+@pytest.mark.parametrize("ahead", [3_600_000_000, LATER])
+def test_a_write_time_ahead_does_not_bring_it_back(run: CommandLine, ahead: int) -> None:
+    written = now_micros() + ahead
+    land(run, mutation(6, state=SECRET, written=written), file="4.jsonl")
     forget(run)
-    run.land(NAME, mutation(6, state=SECRET, written=LATER), mutation(30), format=FORMAT, file="5.jsonl")
+    run.land(NAME, mutation(30), mutation(6, state=SECRET, written=written), format=FORMAT, file="5.jsonl")
     assert files_with(SECRET) == []
-
-
-def now_micros() -> int:
-    """A write time of now, as a client's clock has it."""
-    return time.time_ns() // 1000
 
 
 def shown_state(run: CommandLine, line: int = 6) -> list[str]:
@@ -143,9 +144,9 @@ def test_lifting_lets_older_events_land_that_were_not_removed(run: CommandLine) 
     for is_lifted in (False, True):
         if is_lifted:
             assert run("forget", NAME, "--key", KEY, "--lift").code == 0
-        file = f"{is_lifted}.jsonl"
-        run.land(NAME, mutation(6, state=f"lifted {is_lifted}", written=between), format=FORMAT, file=file)
-        run.land(NAME, mutation(6, written=3), format=FORMAT, file=f"old-{file}")
+        run.land(NAME, mutation(6, state=f"old {is_lifted}", written=3), format=FORMAT, file=f"old-{is_lifted}.jsonl")
+        assert shown_state(run) == [], "what was removed stays so"
+        run.land(NAME, mutation(6, state=f"lifted {is_lifted}", written=between), format=FORMAT, file=f"{is_lifted}.jsonl")
         assert shown_state(run) == (["lifted True"] if is_lifted else [])
 
 
@@ -156,7 +157,7 @@ def test_what_an_earlier_version_remembers_of_a_key_from_the_future_heals_too(ru
     file = Path("warehouse/forgotten/shop_orders.jsonl")
     check, *lines = file.read_text().splitlines()
     (entry,) = map(json.loads, lines)
-    assert entry.pop("ahead") == LATER
+    assert (entry.pop("ahead"), entry["through"], 0 <= now_micros() - entry["forgotten"] < 600_000_000) == (LATER, 3, True)
     file.write_text(f"{check}\n{json.dumps({**entry, 'through': LATER})}\n")
     land(run, mutation(6, state="right", written=now_micros()), file="5.jsonl")
     run.land(NAME, mutation(6, state="poisoned", written=LATER, position=99), format=FORMAT, file="6.jsonl")
@@ -178,9 +179,12 @@ def test_a_row_leaves_what_is_about_its_partition(run: CommandLine) -> None:
     static = {"kind": "static", "cells": [{"column": "owner", "written": 4, "value": "Ann"}]}
     bounds = {"start": {"clustering": {}, "inclusive": True}, "end": {"clustering": {"line": 6}, "inclusive": False}}
     gone = {"kind": "range_deletion", **bounds, "deletion": {"written": 5, "deleted_at": 1}}
-    land(run, mutation(6, rows=[static]), mutation(6, rows=[gone]), file="4.jsonl")
+    whole = mutation(6, rows=[static], partition_deletion={"written": 0, "deleted_at": 1})
+    land(run, whole, mutation(6, rows=[gone]), file="4.jsonl")
     told = run("forget", NAME, "--key", KEY)
     assert (told.code, "1 range deletions name the row as a bound" in told.err) == (0, True), told.err
+    land(run, mutation(31, written=0), mutation(1, written=5), file="5.jsonl")
+    assert not {1, 31} & {row["line"] for row in run.query(NAME)}, "deletions of the partition and of the range stay"
     assert {(row["owner"], row["line"] > 6) for row in run.query(NAME) if row["id"] == 1} == {("Ann", True)}
 
 
@@ -284,6 +288,8 @@ def test_events_in_quarantine_are_emptied(run: CommandLine) -> None:
     assert run("forget", NAME, "--key", KEY, "--undecodable", "drop").code == 0
     assert files_with(SECRET) == []
     assert run("forget", NAME, "--key", KEY, "--undecodable", "dorp").code == 2
+    run.land(NAME, bad.replace('"position": 6', '"position": 99'), format=FORMAT, file="5.jsonl")
+    assert files_with(SECRET), "nobody knows whose a later one is"
 
 
 @pytest.mark.slow
@@ -299,6 +305,8 @@ def test_a_replayed_event_does_not_bring_it_back(run: CommandLine, again: tuple[
     assert (6 in found, found[7]) == (False, SECRET)
     events_left = DeltaTable(f"{raw_location(NAME)}__quarantine").to_pyarrow_table().to_pylist()
     assert sorted((row["line"], bool(row["event"])) for row in events_left) == [(1, False), (2, True)]
+    forget(run, key='{"id": 2, "line": 7}')
+    assert files_with(SECRET) == [], "also of events that were replayed"
 
 
 def test_a_lost_secret_is_an_error_and_not_a_way_back(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +314,7 @@ def test_a_lost_secret_is_an_error_and_not_a_way_back(run: CommandLine, monkeypa
     secret = Path("warehouse/forgotten/secret")
     text = secret.read_text()
     secret.unlink()
-    refused = run.land(NAME, mutation(6), format=FORMAT, file="4.jsonl")
+    refused = run.land(NAME, mutation(7), format=FORMAT, file="4.jsonl")
     assert (refused.code, "CDC_VIEWS_FORGET_SECRET" in refused.err) == (2, True)
     monkeypatch.setenv("CDC_VIEWS_FORGET_SECRET", "another")
     assert run.land(NAME, mutation(6), format=FORMAT, file="4.jsonl").code == 2
@@ -337,12 +345,6 @@ def test_slips_are_told(run: CommandLine) -> None:
         assert (answer.code, expected in answer.err) == (2, True), answer.err
     assert run("forget", NAME, "--key", KEY, "--lift").code == 2
     forget(run, key='{"id": 99, "line": 1}')
-
-
-def envelope(id: int, note: str, *, lsn: int, ts_ms: int | None) -> str:
-    place = {"connector": "postgresql", "schema": "public", "db": "d", "table": "t"}
-    source = {**place, "lsn": lsn, "ts_ms": ts_ms, "snapshot": "false"}
-    return json.dumps({"op": "u", "before": None, "after": {"id": id, "note": note}, "source": source, "ts_ms": ts_ms})
 
 
 def test_a_database_s_event_is_older_by_its_commit_s_date(run: CommandLine) -> None:

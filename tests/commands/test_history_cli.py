@@ -149,6 +149,7 @@ def test_a_source_ordered_by_position_has_versions_by_position(run: CommandLine)
         (["--where", "state = 1 and"], "is not a SQL expression"),
         (["--where", "valid_to is null"], "has no column 'valid_to'"),
         (["--engine", "duckdbb"], "did you mean 'duckdb'?"),
+        (["--strategy", "windw"], "did you mean 'window'?"),
     ],
 )
 def test_bad_input_is_one_clear_message(run: CommandLine, arguments: list[str], expected: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import duckdb
@@ -48,8 +49,8 @@ def insert(item: int, written: int, *, expires_at: int | None = None) -> dict[st
     return {"kind": "row", "clustering": {"item": item}, "liveness": {"written": written, **expiry}, "cells": [cell]}
 
 
-def delete(item: int, written: int) -> dict[str, object]:
-    return {"kind": "row", "clustering": {"item": item}, "deletion": {"written": written, "deleted_at": LONG_AGO}}
+def delete(item: int, written: int, *, deleted_at: int = LONG_AGO) -> dict[str, object]:
+    return {"kind": "row", "clustering": {"item": item}, "deletion": {"written": written, "deleted_at": deleted_at}}
 
 
 def land(run: CommandLine, *rows: dict[str, object], position: int) -> None:
@@ -93,6 +94,14 @@ def test_late_facts_are_told_listed_and_not_shown(late: CommandLine) -> None:
     tested = late("validate", "--no-docs", "--format", "jsonl")
     (found,) = (row for row in tested.rows if row["check"] == "nothing_too_late")
     assert (found["status"], found["severity"]) == ("failed", "warning")
+
+
+@pytest.mark.parametrize(("days", "code"), [(9, 0), (11, 1)])
+def test_a_deletion_leaves_after_the_days_of_the_horizon(run: CommandLine, days: int, code: int) -> None:
+    land(run, delete(1, 20, deleted_at=int(time.time()) - days * 86_400), position=1)
+    assert run("materialize").code == 0
+    land(run, insert(1, 10), position=2)
+    assert (run("materialize").code, items(run)) == (code, [])
 
 
 def test_a_view_leaves_them_out(late: CommandLine) -> None:

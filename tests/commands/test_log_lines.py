@@ -95,8 +95,11 @@ def test_no_secret_of_the_environment_is_logged(monkeypatch: pytest.MonkeyPatch)
 
 def test_land_and_materialize_tell_what_they_did(run: CommandLine) -> None:
     Path("events.jsonl").write_text(event(1) + "\nnonsense\n")
-    landed, *bad = lines(run("land", "cassandra-mutation", "events.jsonl", "--table", "shop.orders", "--log-format", "json").err)
-    assert (landed["logger"], landed["events"], landed["quarantined"]) == ("cdc_views.land", 1, 1)
+    land = ("land", "cassandra-mutation", "events.jsonl", "--table", "shop.orders", "--format", "csv", "--log-format", "json")
+    answer = run(*land)
+    assert answer.out.splitlines()[1].startswith("events.jsonl,1,1,1,"), "the result alone"
+    landed, *bad = lines(answer.err)
+    assert [landed[name] for name in ("logger", "file", "events", "quarantined")] == ["cdc_views.land", "events.jsonl", 1, 1]
     assert {line["level"] for line in bad} == {"warning"}
     (done,) = lines(run("materialize", "--log-format", "json").err)
     told = {name: done[name] for name in ("logger", "table", "version", "rows", "late", "is_new")}
@@ -129,10 +132,11 @@ def test_problems_of_a_project_file_are_a_line_each_and_one_record(run: CommandL
 
 
 def test_an_errors_traceback_is_a_member(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CDC_VIEWS_DEBUG", "1")
-    (line,) = lines(run("query", "shop.nope", "--log-format", "json").err)
-    assert line["level"] == "error"
-    assert "Traceback" in line["traceback"]
+    for debug in ("", "1"):
+        monkeypatch.setenv("CDC_VIEWS_DEBUG", debug)
+        (line,) = lines(run("query", "shop.nope", "--log-format", "json").err)
+        assert (line["level"], line["kind"]) == ("error", "UsageError")
+        assert ("Traceback" in line.get("traceback", "")) == bool(debug)
 
 
 def test_what_libraries_log_has_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,7 +137,9 @@ def test_a_table_that_fails_stops_no_other(run: CommandLine) -> None:
 
 def test_a_lock_that_somebody_holds_exits_3_and_says_who(run: CommandLine) -> None:
     land(run)
-    with holding(job_of(Project.load().table(ORDERS)).folder, table=ORDERS):
+    folder = job_of(Project.load().table(ORDERS)).folder
+    assert folder == Path("warehouse/locks/shop_orders").absolute()
+    with holding(folder, table=ORDERS):
         answer = run("materialize", "--format", "jsonl", "--wait", "0.1")
     assert (answer.code, done(answer)) == (3, [(ITEMS, True, 1)])
     assert f"error: {ORDERS} is being run by process {os.getpid()} on " in answer.err

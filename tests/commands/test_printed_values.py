@@ -60,4 +60,5 @@ def test_a_table_names_nan_and_infinities(run: CommandLine) -> None:
 @pytest.mark.parametrize("command", ["query", "history"])
 def test_json_has_null_for_them(run: CommandLine, command: str) -> None:
     first = json.loads(run(command, NAME, "--format", "jsonl").out.splitlines()[0])
+    assert first == json.loads(run(command, NAME, "--format", "json").out)[0]
     assert {name: first[name] for name in ("d", "r", "j", "l")} == {"d": None, "r": None, "j": None, "l": [1.5, None, None]}

@@ -91,6 +91,7 @@ def test_they_count_on_spark(run: CommandLine, option: str) -> None:
     check_options(run, option, "--engine", "spark")
     assert Path("rows.parquet").is_dir()
     assert {path.name.partition("-")[0] for path in Path("rows.parquet").iterdir()} <= {"part", ".part"}
+    assert {Path(file).name.partition("-")[0] for file in DeltaTable("rows").file_uris()} <= {"part"}
 
 
 @pytest.mark.spark
@@ -102,6 +103,8 @@ def test_a_folder_of_spark_is_replaced_as_a_whole(run: CommandLine) -> None:
     assert (refused.code, "--overwrite" in refused.err) == (2, True), refused.err
     assert run("query", NAME, *spark, "--where", "id = 1", "--overwrite").code == 0
     assert ids(pq.read_table("rows.parquet")) == [1]
+    assert run("query", NAME, "--engine", "spark", "--out", "rows.csv").code == 0
+    assert Path("rows.csv").is_file()
     refused = run("query", NAME, "--out", "rows.parquet", "--overwrite")
     assert (refused.code, "remove the folder" in refused.err) == (2, True), refused.err
     Path("rows.parquet/mine.txt").write_text("mine")
@@ -247,7 +250,8 @@ def test_the_method_writes_and_tells(run: CommandLine) -> None:
     table = Project.load().table(NAME)
     done = table.write(out=Path("rows.parquet"), as_of=7)
     assert (done.location, done.rows, done.as_of, done.version, done.note) == ("rows.parquet", 5, 7, None, "")
-    assert table.write(into="rows").version == 0
+    assert table.write(into="rows", where="id > 3").version == 0
+    assert ids(DeltaTable("rows").to_pyarrow_table()) == [4, 5]
     with pytest.raises(UsageError, match="one of them"):
         table.write()
 
@@ -286,3 +290,17 @@ def test_a_zero_below_zero_keeps_its_sign_in_texts_alone(run: CommandLine) -> No
     assert run("query", "shop.n", "--out", "n.parquet").code == 0
     (value,) = pq.read_table("n.parquet").column("d").to_pylist()
     assert (str(value), str(run.query("shop.n")[0]["d"])) == ("0.0", "-0.0")
+
+
+def test_values_that_a_native_column_cannot_hold_are_null_but_in_texts(run: CommandLine) -> None:
+    Path("n.cql").write_text("CREATE TABLE shop.n (id int PRIMARY KEY, i int, t timestamp);")
+    write_project(table("shop.n", "n.cql", "cassandra-mutation"))
+    shown = {"i": "", "t": "+10000-01-01 00:00:00.000Z"}
+    cells = [{"column": name, "written": 1, "value": value} for name, value in shown.items()]
+    line = event(1, table="n", rows=[{"kind": "row", "clustering": {}, "cells": cells}])
+    assert run.land("shop.n", line, format="cassandra-mutation", file="n.jsonl").code == 0
+    assert run.query("shop.n") == [{"id": 1, **shown}]
+    for target in (("--out", "n.parquet"), ("--into", "n")):
+        assert run("query", "shop.n", *target).code == 0
+    for written in (pq.read_table("n.parquet"), DeltaTable("n").to_pyarrow_table()):
+        assert written.to_pylist() == [{"id": 1, "i": None, "t": None}]

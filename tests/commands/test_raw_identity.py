@@ -62,6 +62,8 @@ def test_raw_that_was_away_and_came_back_shows_its_rows(run: CommandLine) -> Non
     Path("raw.another").rename(raws())
     for command in BRIEFLY:
         assert "another Delta table" in refuses(run, *command)
+    told = run("validate", "--no-docs", "--format", "jsonl")
+    assert (told.code, [row["check"] for row in told.rows if row["status"] == "failed"]) == (1, ["raw_is_the_one_known"])
     shutil.rmtree(raws())
     AWAY.rename(raws())
     assert keys(run) == list(range(9))
@@ -101,6 +103,7 @@ def test_the_only_copy_is_never_written_over(run: CommandLine) -> None:
         assert (answer.code, "raw does not have" in answer.err) == (2, True), (what, answer.err)
     assert run("validate", "--no-docs").code == 0
     assert (run("rebuild", NAME, "--accept").code, keys(run)) == (0, [20])
+    assert (run("rebuild", NAME, "--back").code, keys(run)) == (0, [*range(9), 20])
 
 
 @pytest.mark.parametrize("lands_more", often([0, 1, 2, 3], 0, 2))

@@ -142,6 +142,13 @@ def test_a_column_added_widened_and_dropped_needs_no_restart(run: CommandLine) -
         amounts = {row["line"]: row["amount"] for row in rows}
         assert (amounts[30], amounts[32]) == (None, 8), "written before the drop, and after it (rule W6)"
         assert run("materialize").code == 0
+    assert run("materialize", "--full").code == 0
+    for time_of_drop, shown_amounts in ((6, (None, None)), (4, (7, 8))):
+        Path("schema.cql").write_text(dropped.replace("TIMESTAMP 5", f"TIMESTAMP {time_of_drop}"))
+        rows = run.query(NAME)
+        assert rows == run.query(NAME, "--raw-only")
+        amounts = {row["line"]: row["amount"] for row in rows}
+        assert (amounts[30], amounts[32]) == shown_amounts, "the state still has what another drop time hides"
 
 
 def test_maintain_removes_only_what_nothing_reads(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

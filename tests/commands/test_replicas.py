@@ -172,6 +172,14 @@ def test_a_mutation_that_a_repair_merged_holds_the_same_facts(run: CommandLine) 
     assert [(row["copies"], row["facts"]) for row in answer.rows if row["part"] == "copies"] == [(1, 0), (2, 0), (3, 2)]
 
 
+def test_an_expired_cell_that_one_node_has_as_a_tombstone_is_another_fact(run: CommandLine) -> None:
+    expired, gone = {"ttl": 60, "expires_at": 65}, {"deleted_at": 65}
+    land(run, *on("ab", cell("state", "open", at=5, **expired)), event("c", cell("state", None, at=5, **gone)))
+    answer = run("replicas", ORDERS, "--format", "jsonl")
+    copies = {row["copies"]: row["facts"] for row in answer.rows if row["part"] == "copies" and row["facts"]}
+    assert (answer.code, copies) == (1, {1: 1, 2: 1})
+
+
 def test_landing_again_and_repeating_change_nothing(run: CommandLine) -> None:
     lines = [*on("ab", OPEN), *on("abc", NOTE, position=2)]
     land(run, *lines)

@@ -11,11 +11,13 @@ from typing import Any
 
 import html5lib
 import pytest
+from deltalake import DeltaTable
 from helpers.command_line import CommandLine, table, write_project
 
 from cdc_views.api import Project
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation
+from cdc_views.pages import wording
 from cdc_views.pages.report import RunReport, pages_of
 from cdc_views.rules.facts import Origin
 
@@ -88,6 +90,8 @@ def test_its_figures_are_what_the_commands_say(run: CommandLine, found: RunRepor
     events = [line for n in (1, 2, 3) for line in (cassandra_cases / CASE / f"node{n}.jsonl").read_text("utf-8").splitlines()]
     facts = [fact for line in events for fact in CassandraMutation().decode(SourceLine(line), schema)]
     assert one.raw.facts == len(facts)
+    files = DeltaTable(Project.load().table(TABLE).raw.location).file_uris()
+    assert one.raw.extent.size == sum(Path(file).stat().st_size for file in files)
     assert one.raw.distinct == len({repr(replace(fact, origin=Origin())) for fact in facts})
     assert one.shown == len(run.query(TABLE, "--as-of", AS_OF))
 
@@ -112,6 +116,7 @@ def test_the_pages_say_those_figures(run: CommandLine, found: RunReport, capture
     text = " ".join(trees["index.html"].itertext())
     wanted = (one.raw.facts, one.raw.distinct, one.raw.removed, one.shown, one.replicas and one.replicas.facts)
     assert not [number for number in wanted if f"{number:,}" not in text]
+    assert f"raw: {wording.size(one.raw.extent.size)}" in files["index.html"]
     (sql,) = trees[f"{STEM}-columns.html"].iter("pre")
     assert "".join(sql.itertext()).strip() == run("generate", "--dialect", "duckdb").out.strip()
     assert pages_of(told(captured)) == files  # the same on every run
@@ -134,6 +139,8 @@ def test_failed_tests_are_told_in_one_line_and_the_exit_code_is_0(own: CommandLi
     body["tables"][0]["tests"] = [{"name": "never", "holds": "1 = 2"}]
     Path("cdc_views.yml").write_text(json.dumps(body), encoding="utf-8")
     assert own("validate", "--no-docs", "--as-of", AS_OF, "--json", "results.json").code == 1
+    del body["tables"][0]["tests"]  # a new run would find nothing that fails
+    Path("cdc_views.yml").write_text(json.dumps(body), encoding="utf-8")
     answer = own("report", "--out", "site", "--as-of", AS_OF, "--from", "results.json", "--format", "jsonl")
     assert answer.code == 0
     assert answer.err.splitlines() == [

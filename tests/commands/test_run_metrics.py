@@ -25,6 +25,7 @@ pytestmark = pytest.mark.heavy
 
 ORDERS, ITEMS = "shop.orders", "shop.items"
 HOURLY = {"schedule": "0 * * * *"}
+UNIT = Path(__file__).parents[2] / "ops/systemd/cdc-views-materialize.service"
 
 
 @pytest.fixture
@@ -133,6 +134,7 @@ def test_a_scheduler_serves_what_is_due_after_its_run(run: CommandLine) -> None:
     job_of(Project.load().table(ORDERS)).remember(owed)
     listen = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "cdc_views", "materialize", "--schedule", "--listen", listen]
+    assert f" {' '.join(command[3:6])} " in UNIT.read_text(), "as our systemd unit does"
     with Path("log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             eventually(lambda: ("failed", ORDERS) in _served(listen), what=Path("log"))

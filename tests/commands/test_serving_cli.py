@@ -57,12 +57,13 @@ def test_a_run_says_what_became_of_it(run: CommandLine, cassandra_cases: Path) -
     run.land(name, *first, format="cassandra-mutation", file="1.jsonl")
     outcomes = [run("materialize", "--format", "jsonl") for _ in range(2)]
     run.land(name, *second, format="cassandra-mutation", file="2.jsonl")
-    outcomes.append(run("materialize", "--format", "jsonl"))
+    outcomes += [run("materialize", *more, "--format", "jsonl") for more in ((), ("--full",))]
     told = [answer.rows[0]["outcome"].partition("; ")[2] for answer in outcomes]
-    assert [answer.rows[0]["is_new"] for answer in outcomes] == [True, False, True]
+    assert [answer.rows[0]["is_new"] for answer in outcomes] == [True, False, True, True]
     assert told[0].startswith("serving table written (it held nothing of this state): ")
     assert told[1].startswith("serving table is up to date: ")
     assert told[2].startswith("serving table brought up to date in 1 buckets: ")
+    assert told[3].startswith("serving table written (as asked for): ")
     serving = DeltaTable("warehouse/serving/items")
     assert [field.name for field in serving.schema().fields][-2:] == ["_changes_at", "_part"]
     kept = {row["what"]: row for row in run("maintain", "--format", "jsonl").rows}

@@ -79,6 +79,19 @@ def test_a_failure_says_what_and_exits_1(run: CommandLine) -> None:
     records = {record["check"]: record for record in json.loads(Path("results.json").read_text())}
     assert records["all_are_paid"]["broken"] == 3
     assert len(records) == len(suite)
+    assert not Path("warehouse/quality").exists(), "no Data Docs"
+
+
+def test_the_sources_answer_may_be_a_row_a_line(run: CommandLine) -> None:
+    project([{"truth": "answers.jsonl", "as_of": 1_700_000_000}])
+    for state, expected in (("open", (0, "passed")), ("another secret", (1, "failed"))):
+        rows = [{"id": n, "state": state if n == 2 else "open", "note": SECRET} for n in range(3)]
+        Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        answer = run("validate", "--no-docs", "--format", "jsonl")
+        (found,) = (row for row in map(json.loads, answer.out.splitlines()) if row["check"].startswith("agrees_with_source"))
+        assert (answer.code, found["status"]) == expected
+        assert "secret" not in answer.out + answer.err
+    assert '{"id": 2}: column state differs' in found["result"]
 
 
 def test_a_warning_fails_only_where_asked(run: CommandLine) -> None:

@@ -15,6 +15,7 @@ from helpers.live_memory import NOW, TABLE, MemoryLive, table_of
 
 from cdc_views.errors import TransientError
 from cdc_views.landing import Position
+from cdc_views.operations.run_records import runs_of
 
 
 @pytest.fixture
@@ -43,7 +44,8 @@ def test_equal_then_lost(live: MemoryLive, run: CommandLine, tmp_path: Path) -> 
     assert f"{TABLE}: equal, 0 cells lost, 0 late" in equal.err
     assert "queries, 3 rows in" in equal.err
     (row,) = run("status", "--format", "jsonl").rows
-    assert str(row["verified_through"]).startswith(f"{live.lsn} (")
+    proven = f"{live.lsn} ("
+    assert str(row["verified_through"]).startswith(proven)
     live.put(2, "new", 2)
     live.land(losing=lambda _: True)
     lost = run("verify", "items", "--format", "jsonl", "--wait", "2", "--metrics", "verify.prom")
@@ -52,6 +54,7 @@ def test_equal_then_lost(live: MemoryLive, run: CommandLine, tmp_path: Path) -> 
     shown = [row[name] for name in ("key", "column", "source", "view", "verdict", "place", "what", "rule", "candidates")]
     assert shown == [{"id": 2}, "state", "new", "t", "loss", "raw", "missing write", "C2.1", 2]
     (row,) = run("status", "--format", "jsonl").rows
+    assert row["verified_through"].startswith(proven)
     assert "; 1 cells lost at" in row["verified_through"]
     told = Path("verify.prom").read_text()
     assert f'cdc_views_verify_lost_cells{{table="{TABLE}"}} 1.0' in told
@@ -75,6 +78,8 @@ def test_it_waits_for_the_first_landing(
     answer = run("verify", "items", "--wait", "0.3")
     assert (answer.code, answer.out) == (3, "")
     assert f"{TABLE}: nothing has landed within 0.3 s; start the producer, or wait longer with --wait" in answer.err
+    (record,) = runs_of(live.table.project, "verify")
+    assert (record.tables[TABLE]["failed"], record.tables[TABLE]["verdict"]) == (True, "failed"), "alerts are told of it"
     live.table.stream("slot:snapshot").land([], through=Position(100, 1), now=NOW)
     live.table.stream("slot:confirmed").land([], through=Position(0), now=NOW)
     answer = run("verify", "items", "--wait", "0.3")

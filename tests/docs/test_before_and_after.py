@@ -29,6 +29,11 @@ def shown(connection: duckdb.DuckDBPyConnection) -> tuple[str, str] | None:
     return connection.execute("SELECT email, notes FROM customers WHERE id = 2").fetchone()
 
 
+def test_the_connector_posted_two_events_of_the_customer_twice(posted: duckdb.DuckDBPyConnection) -> None:
+    found = posted.execute("SELECT op, after.email, left(after.notes, 9) FROM events WHERE after.id = 2 ORDER BY rowid")
+    assert found.fetchall() == [("r", "grace@example.org", "0: called"), ("u", LOST[0], LOST[1][:9])] * 2
+
+
 def test_the_newest_event_per_key_loses_the_notes(posted: duckdb.DuckDBPyConnection) -> None:
     posted.execute(f"INSERT INTO customers SELECT id, email, notes, lsn FROM ({NEWEST})")
     assert shown(posted) == LOST
@@ -47,6 +52,17 @@ def test_a_merge_that_takes_later_events_alone_loses_the_notes(posted: duckdb.Du
         "WHEN MATCHED AND new.lsn > customers.lsn THEN UPDATE WHEN NOT MATCHED THEN INSERT"
     )
     assert shown(posted) == LOST
+
+
+def test_a_merge_written_by_hand_for_the_placeholder_keeps_the_notes(posted: duckdb.DuckDBPyConnection) -> None:
+    posted.execute(f"INSERT INTO customers SELECT id, email, notes, lsn FROM ({POSTED}) ORDER BY lsn, line LIMIT 1")
+    kept = f"CASE WHEN new.notes = '{LOST[1]}' THEN customers.notes ELSE new.notes END"
+    posted.execute(
+        f"MERGE INTO customers USING (SELECT id, email, notes, lsn FROM ({NEWEST})) AS new ON customers.id = new.id "
+        f"WHEN MATCHED THEN UPDATE SET email = new.email, notes = {kept}, lsn = new.lsn"
+    )
+    email, notes = shown(posted) or ("", "")
+    assert (email, notes[:9]) == (LOST[0], "0: called")
 
 
 def test_each_cell_is_of_the_event_that_the_readme_names(

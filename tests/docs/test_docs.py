@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import pytest
 import typer
+import yaml
 
 from cdc_views.cli.app import app
 
@@ -150,6 +151,12 @@ def what_is_wrong(command: str) -> str:
 def test_commands_and_options_exist(path: Path) -> None:
     found = {command: what_is_wrong(command) for command in commands(path.read_text(encoding="utf-8"))}
     assert {command: wrong for command, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.parametrize("path", OURS, ids=name_of)
+def test_each_block_of_yaml_can_be_read(path: Path) -> None:
+    for language, block in _FENCE.findall(path.read_text(encoding="utf-8")):
+        assert language != "yaml" or list(yaml.safe_load_all(block)), block
 
 
 def test_the_readme_names_commands() -> None:

@@ -79,7 +79,9 @@ def mistakes(row: Row, pages: dict[str, str]) -> Iterator[str]:
             yield f"{row.page}: {row.claim}: there is no rule {one['rule']}"
 
 
+@cache
 def pages() -> dict[str, str]:
+    """The plain words of each of the user's pages."""
     return {page.relative_to(ROOT).as_posix(): plain(_read(page)) for page in user_pages()}
 
 

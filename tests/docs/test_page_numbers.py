@@ -5,11 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cdc_producers.cassandra import lists
+from cdc_producers.cassandra.options import CassandraOptions
+from cdc_producers.mariadb import server as mariadb
+from cdc_producers.mysql import server as mysql
 from cdc_producers.postgres import slots
 from cdc_producers.queue import Limits
 from cdc_views_bigquery.config import BigQueryConfig
@@ -19,6 +23,10 @@ from cdc_views_spark.choosing import KERNEL_BYTES
 from cdc_views_spark.data_source import MOST_BYTES
 from cdc_views_spark.plugin import SparkPlugin
 from cdc_views_spark.session import DELTA_JAR
+from services import mariadb as tested_mariadb
+from services import mysql_programs as tested_mysql
+from services.cassandra_releases import CURRENT, EARLIER
+from services.debezium import VERSION as DEBEZIUM
 from services.kafka import BROKER
 
 from cdc_views.cli.commands_query import replicas
@@ -38,6 +46,7 @@ from cdc_views.state.sizes import Sizes
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits()
+AGENT = {one.name: one.default for one in fields(CassandraOptions)}
 FACTS = {1 << digits: most for most, digits in Sizes().run_digits}
 """The most facts of a table with so many buckets."""
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -52,6 +61,17 @@ def usual(command: Callable[..., Any], option: str) -> Any:
 def pinned(package: str) -> str:
     found = re.search(rf'"{package}==([\d.]+)"', PYPROJECT)
     assert found, f"pyproject.toml pins no {package}"
+    return found[1]
+
+
+def dotted(release: tuple[int, ...]) -> str:
+    return ".".join(map(str, release))
+
+
+def locked(name: str) -> str:
+    pins = (ROOT / f"requirements/{name}.txt").read_text(encoding="utf-8")
+    found = re.search(rf"^(?:apache-)?{name}==(\d+\.\d+)", pins, re.MULTILINE)
+    assert found, f"requirements/{name}.txt pins no {name}"
     return found[1]
 
 
@@ -70,13 +90,23 @@ NUMBERS = [
     ("docs/how-to/report.md", f"the `--recent` ({RECENT}) rows"),
     ("docs/how-to/report.md", f"the `--recent` ({usual(report, 'recent')}) rows"),
     ("docs/how-to/schedule.md", f"--packages {':'.join(DELTA_JAR)} "),
+    ("docs/how-to/schedule.md", f"with Airflow {locked('airflow')} and Dagster {locked('dagster')}."),
     (
         "docs/how-to/serving.md",
         f"A bucket is the whole table up to {FACTS.get(1, 0):,} facts, a 16th at {FACTS.get(16, 0):,}, "
         f"a 256th at {FACTS.get(256, 0) // 1_000_000} million.",
     ),
+    ("docs/how-to/sources/cassandra-agent.md", f"newer (tested: {CURRENT.version}, {', '.join(EARLIER)})"),
+    ("docs/how-to/sources/cassandra-agent.md", f"has landed (`--after {AGENT['after'].value}`;"),
+    ("docs/how-to/sources/cassandra-agent.md", f"warns from {AGENT['warns_at']} of `cdc_total_space`"),
+    ("docs/how-to/sources/cassandra-snapshot.md", f"--snapshot {AGENT['snapshot'].value} # the default"),
+    ("docs/how-to/sources/cassandra-snapshot.md", f"default {AGENT['snapshot_consistency']}. It sees"),
     ("docs/how-to/sources/cassandra-snapshot.md", f"least {lists._DUE_AFTER:g} seconds later"),
+    ("docs/how-to/sources/http.md", f"Tested with Debezium Server {DEBEZIUM.removesuffix('.Final')}."),
     ("docs/how-to/sources/kafka.md", f"Tested on Kafka {BROKER[2]}, not with a real registry."),
+    ("docs/how-to/sources/kafka.md", f"spark-sql-kafka-0-10_2.13:{pinned('pyspark')}`"),
+    ("docs/how-to/sources/mariadb.md", f"MariaDB {dotted(mariadb._OLDEST)} or newer (tested: {tested_mariadb.BINARIES[2]})"),
+    ("docs/how-to/sources/mariadb.md", f"MySQL {dotted(mysql._OLDEST)} or newer (tested: {tested_mysql._OLD[2]}, 9.7.4)"),
     ("docs/how-to/sources/postgres.md", f"warns above {slots.SlotWatcher.held_bytes_warning >> 30} GiB"),
     ("docs/how-to/sources/postgres.md", f"standbys of PostgreSQL {slots._FAILS_OVER_FROM // 10_000} keep"),
     ("docs/how-to/sources/postgres.md", f"from a standby (PostgreSQL {slots._DECODES_ON_STANDBYS_FROM // 10_000})"),
@@ -94,6 +124,7 @@ NUMBERS = [
     ("docs/how-to/tools/dbt.md", f"else warns after a {_WARN_DEFAULT['warn_after']['period']}"),
     ("docs/how-to/tools/spark.md", f"| pyspark | {pinned('pyspark')} |"),
     ("docs/how-to/tools/spark.md", f"| delta-spark | {pinned('delta-spark')} (jar `{':'.join(DELTA_JAR)}`) |"),
+    ("docs/how-to/tools/spark.md", f"'pyspark[connect]=={pinned('pyspark')}'"),
     ("docs/how-to/tools/spark.md", f"For {MOST_BYTES // _MB} MB of files or more"),
     ("docs/how-to/tools/spark.md", f"new ones have {SparkPlugin.spread_from // _MIB} MB together"),
     ("docs/how-to/tools/spark.md", f"takes up to {backfill._WAVE_FILES} files"),

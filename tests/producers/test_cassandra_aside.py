@@ -238,10 +238,31 @@ def test_another_table_of_the_name_has_no_gap(tmp_path: Path) -> None:
     assert watch.gaps.due() == []
 
 
+def test_a_table_that_has_left_the_project_is_told_of_no_more(tmp_path: Path) -> None:
+    Watch(tmp_path).look(replace(TABLE, has_cdc=False))
+    for name, is_told in ((NAME, True), ("shop.other", False), (NAME, True)):
+        targets, health = {name: Target()}, Health()
+        CassandraSource(targets, CassandraOptions(work_folder=tmp_path), Said(), health)  # type: ignore[arg-type]
+        assert ("has cdc = false" in str(health.troubles)) is is_told
+
+
 def test_a_table_without_cdc_or_durable_writes_is_refused_by_name() -> None:
     assert f"{NAME} has no CDC" in _refusal(NAME, replace(TABLE, has_cdc=False))
     assert "keyspace shop has durable_writes = false" in _refusal(NAME, replace(TABLE, is_durable=False))
     assert _refusal(NAME, TABLE) == ""
+
+
+def test_a_table_that_was_made_again_while_it_was_not_in_the_project_is_told(tmp_path: Path) -> None:
+    other = replace(TABLE, id=UUID(int=9), name="other")
+
+    def check(tables: NodeSchema, *names: str) -> dict[str, str]:
+        return SameTables(tmp_path, names, Said(), Health()).check(tables, dict.fromkeys(names, "raw/a"), {})
+
+    assert check(NodeSchema("v", {TABLE.id: TABLE}, (), ()), NAME) == {}
+    latter = replace(TABLE, id=UUID(int=8))
+    tables = NodeSchema("v", {latter.id: latter, other.id: other}, (), ())
+    assert check(tables, other.full_name) == {}  # notes the other table, and so writes the record again
+    assert "dropped and created again" in check(tables, other.full_name, NAME)[NAME]
 
 
 def test_a_table_that_was_made_again_is_well_with_another_raw_table(tmp_path: Path) -> None:
@@ -286,6 +307,22 @@ def _columns(kind: str) -> tuple[Any, ...]:
     from cdc_producers.cassandra.node_schema import NodeColumn
 
     return (NodeColumn("k", "int", "partition_key", 0), NodeColumn("c", kind))
+
+
+def test_another_key_ends_the_first_start_and_sets_a_followed_table_aside(tmp_path: Path) -> None:
+    here = read_cql(f"CREATE TABLE {NAME} (k bigint PRIMARY KEY, c int);").table(NAME)
+    targets: Any = {NAME: SimpleNamespace(name=NAME, schema=here, schema_file=None, place="raw/a")}
+    source = CassandraSource(targets, CassandraOptions(work_folder=tmp_path), Said(), Health())
+
+    def troubles(*landed: str) -> dict[str, str]:
+        same = SameTables(tmp_path, landed, source.log, source.health)
+        parts: list[Any] = [SimpleNamespace(truncated={}), None, None, None, same, None]
+        return _Work(source, *parts)._troubles(schema(replace(TABLE, columns=_columns("int"))))
+
+    with pytest.raises(UsageError, match="key column 'k', partition bigint, in the schema file") as refused:
+        troubles()
+    assert refused.value.exit_code == 2
+    assert "key column 'k'" in troubles(NAME)[NAME]
 
 
 @pytest.mark.parametrize("mode", [SnapshotMode.INITIAL, SnapshotMode.NEVER])

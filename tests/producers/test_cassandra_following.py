@@ -104,8 +104,9 @@ def test_a_segment_that_goes_away_unread_ends_the_agent(log: Log) -> None:
     followed = Followed(log)
     followed.round()
     log.path(1).unlink()
-    with pytest.raises(LostError, match="segment 1 went away"):
+    with pytest.raises(LostError, match="segment 1 went away") as lost:
         followed.round()
+    assert lost.value.exit_code == 3
 
 
 def test_a_whole_segment_may_go_away(log: Log) -> None:

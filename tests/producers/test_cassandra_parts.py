@@ -211,8 +211,10 @@ def test_a_folder_that_is_nearly_full_is_told_once_and_when_it_is_well_again(tmp
     health, log = Health(), Said()
     made = AfterLanding(After.DELETE, "", "host", log, health, tmp_path / "work")
     path = segment(tmp_path, 1)
-    assert made.watch(tmp_path, 120, 0.7) == 100
-    made.watch(tmp_path, 120, 0.7)
+    made.watch(tmp_path, 143, 0.7)
+    assert health.troubles == {}
+    assert made.watch(tmp_path, 142, 0.7) == 100
+    made.watch(tmp_path, 142, 0.7)
     assert "cdc_total_space" in health.troubles["cdc_raw"]
     path.unlink()
     made.watch(tmp_path, 120, 0.7)

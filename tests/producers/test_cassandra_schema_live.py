@@ -148,6 +148,13 @@ def test_a_dropped_keyspace_is_told_and_its_agent_stays(trial: Trial) -> None:
     trial.start()
     _fill(trial, "other", 0, 2, 1)
     trial.equals("other")
+    trial.cql("DROP TABLE {ks}.gap")
+    trial.fails_by(f"no table {trial.keyspace}.gap")
+    assert trial.agent.stop() == 0
+    trial.tables = ("other", "udt")
+    trial.project()
+    trial.start()
+    trial.is_well()
     trial.cql("DROP KEYSPACE {ks}")
     trial.fails_by(f"no table {trial.keyspace}.other")
     time.sleep(2)

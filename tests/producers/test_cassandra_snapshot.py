@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from contextlib import nullcontext
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("cassandra")
 
-from cdc_producers.cassandra.options import SnapshotOptions
+from cdc_producers.cassandra.options import CassandraOptions, SnapshotMode, SnapshotOptions
 from cdc_producers.cassandra.snapshot_events import Moment, SnapshotEventWriter
 from cdc_producers.cassandra.snapshot_query import (
     FIRST_TOKEN,
@@ -111,6 +112,7 @@ def test_a_row_marker_does_not_expire_beside_a_cell_that_does_not() -> None:
     elements = map_of(b"k", number(1, 4)), several(number(9)), several(None)
     (fact,) = facts(a_row(v=(b"x", number(7), number(60, 4)), m=elements))
     assert fact.liveness == Liveness(0)
+    assert [(path, cell.written, cell.expires_at) for path, cell in fact.elements["m"].cells] == [("k", 9, None)]
 
 
 @pytest.mark.parametrize(("row", "marked"), [(a_row(), True), (a_row(v=(b"x", number(7), None)), False)])
@@ -168,9 +170,10 @@ def later() -> list[tuple[object, Cell]]:
 
 
 def test_elements_without_a_write_time_rank_below_any_event() -> None:
-    row = (*a_row()[:10], several(b"a"), map_of(b"k", number(1, 4)), None)
+    row = (*a_row()[:10], several(b"a"), map_of(b"k", number(1, 4)), several(None, b"y", counted=False))
     found = facts(row, tells_elements=False)[0]
-    assert [(path, cell.written, cell.expires_at) for path, cell in found.elements["m"].cells] == [("k", 0, None)]
+    for name, path in (("m", "k"), ("u", "y")):
+        assert [(place, cell.written, cell.expires_at) for place, cell in found.elements[name].cells] == [(path, 0, None)]
     assert found.elements["l"].deletion is None
     assert found.elements["l"].cells[0][1].written == 0
     logged = Fact(FactKind.ROW, (1,), (2,), elements={"l": Elements(None, ((later()[1][0], Cell(5, "a", b"a")),))})
@@ -190,6 +193,19 @@ def test_names_are_quoted_whatever_is_in_them() -> None:
     (found,) = read_cql(ddl).tables.values()
     text = Selection.of(found, tells_elements=True).over(TokenRange(-5, 7))
     assert 'WRITETIME("V"), TTL("V") FROM "Ks"."T%d" WHERE token("k ""k") > -5 AND token("k ""k") <= 7' in text
+
+
+def test_a_snapshot_alone_reads_everything_and_one_beside_the_log_what_its_node_has(tmp_path: Path) -> None:
+    """Alone it also reads tables whose log has had everything: their segments may have landed in another raw table."""
+    owners = [(SimpleNamespace(value=token), SimpleNamespace(host_id=node)) for token, node in ((-5, "a"), (7, "b"))]
+    tokens = SimpleNamespace(token_to_host_owner=SimpleNamespace(items=lambda: owners))
+    session = SimpleNamespace(cluster=SimpleNamespace(metadata=SimpleNamespace(token_map=tokens)))
+    read = []
+    for mode in (SnapshotMode.ONLY, SnapshotMode.INITIAL):
+        options = CassandraOptions(work_folder=tmp_path, snapshot=mode).of_snapshot
+        ranges = SnapshotReader(options, session, "b", True).ranges()  # type: ignore[arg-type]
+        read.append((options.passes_over_logged, ranges))
+    assert read == [(False, whole_ring()), (True, [TokenRange(-5, 7)])]
 
 
 def test_reading_is_paced() -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from helpers.examples import ROOT, problems_of_command, problems_of_container
 
+from cdc_views.cli.producing import producer_names
+
 pytestmark = pytest.mark.heavy
 
 UNITS = sorted(ROOT.glob("producers/examples/*/*.service")) + sorted(ROOT.glob("ops/systemd/*.service"))
@@ -46,7 +48,7 @@ def problems_of_unit(text: str) -> list[str]:
 
 
 def test_there_are_some() -> None:
-    assert {"http", "postgres"} <= {path.parent.name for path in UNITS} & {path.parent.name for path in CONTAINERS}
+    assert {*producer_names()} == {path.parent.name for path in UNITS} & {path.parent.name for path in CONTAINERS}
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=names(UNITS))

@@ -84,6 +84,8 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_it(kafka_producer: Prod
     kafka.send(TOPIC, [user("a", 2), *[user("b", age) for age in range(2, 9)]], partition=0)
     eventually(lambda: producer.running.poll() is not None, within=60, what="it ends")  # type: ignore[union-attr]
     said = " ".join(line["message"] for line in producer.said)
+    assert producer.running is not None
+    assert producer.running.returncode == 3
     assert f"topic {TOPIC} was deleted and made anew" in said
     producer.start("--accept-gap")
     wait_until_landed(kafka)

@@ -16,9 +16,11 @@ from cdc_producers.kafka.messages import LineWriter
 from cdc_producers.kafka.options import Beginning, KafkaOptions
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.settings import connection
-from cdc_producers.kafka.topics import Positions, Topic, matched
+from cdc_producers.kafka.topics import Positions, Topic, matched, topics_named
 from confluent_kafka.schema_registry import Schema
 from helpers.captured import Said
+from helpers.debezium_cassandra_samples import SAMPLES, schema_of
+from helpers.debezium_cassandra_samples import decode as from_cassandra
 from helpers.kafka_avro import avro_schema, avro_value, framed
 from helpers.kafka_sent import DATA, Sent, recorded, text
 from helpers.kept_positions import Table
@@ -28,10 +30,12 @@ from hypothesis import strategies as st
 from cdc_views.errors import MalformedEventError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine, order_key
 from cdc_views.formats.debezium.format import Debezium
+from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
 from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
 from cdc_views.schemas import read_schema
 
 USERS = "CREATE TABLE s.users (id text PRIMARY KEY, name text, age int);"
@@ -62,7 +66,7 @@ def of_table(event: dict[str, Any], table: str) -> bool:
 
 
 class TestJson:
-    @pytest.mark.parametrize("name", ["debezium_pg_default", "debezium_pg_schemas_enabled"])
+    @pytest.mark.parametrize("name", ["debezium_pg_default", "debezium_pg_schemas_enabled", "debezium_pg_ExtractNewRecordState"])
     def test_recorded_events_read_as_from_a_file(self, name: str) -> None:
         writer = LineWriter("lab.public.t_types", 3, 0, "debezium")
         events = [event for event in recorded(name) if of_table(event, "public.t_types")]
@@ -72,6 +76,14 @@ class TestJson:
             wanted = read(text({**same, "timestamp": 1_700_000_000_123}))
             assert found == wanted
         assert len(events) > 5
+
+    @pytest.mark.parametrize("name", ["insert", "update", "delete_row", "range_gt_le", "kv_insert"])
+    def test_debeziums_events_of_cassandra_read_as_from_a_file(self, name: str) -> None:
+        for event in SAMPLES[name]["debezium_events"]:
+            key, value = (json.dumps(event[part], default=float).encode() for part in ("key", "value"))
+            line = LineWriter("t", 3, 0, "debezium-cassandra").content(Sent(key, value)) or b""
+            found = DebeziumCassandra().decode(SourceLine(line.decode(), 0, 7), schema_of(name))
+            assert found == from_cassandra(event, schema_of(name)) != []
 
     def test_what_is_written_is_not_changed(self) -> None:
         value = b'{"a": 1.10, "b":  12345678901234567890123, "c": "\\u2603"}\n'
@@ -129,10 +141,23 @@ class TestJson:
             (b"null", True, "null"),
             (b'"q"', True, '"q"'),
             (b"007", False, "007"),
+            (b'"q"', False, "q"),
         ):
             line = LineWriter("t", 0, 0, "key-value", has_text_keys=is_text).content(Sent(key, row))
             (fact,) = KeyValue().decode(SourceLine((line or b"").decode(), 0, 7), users(tmp_path))
             assert fact.partition == (wanted,)
+        line = LineWriter("t", 0, 0, "key-value").content(Sent(b"null", row))
+        with pytest.raises(MalformedEventError, match="missing or null"):
+            KeyValue().decode(SourceLine((line or b"").decode(), 0, 7), users(tmp_path))
+
+    def test_a_key_that_moved_to_another_partition_may_show_an_older_value(self, tmp_path: Path) -> None:
+        sent = [(0, Sent(b"u", b'{"age": 1}', at=7)), (1, Sent(b"u", b'{"age": 2}', at=3)), (1, Sent(b"u", b'{"age": 3}', at=8))]
+        shown, found = list[Any](), list[Fact]()
+        for partition, message in sent:
+            line = LineWriter("t", partition, 0, "key-value").content(message) or b""
+            found += KeyValue().decode(SourceLine(line.decode(), 0, message.offset()), users(tmp_path))
+            shown += [row["age"] for row in latest_rows(users(tmp_path), found, now=0)]
+        assert shown == [1, 1, 3]
 
     def test_a_deletion_of_a_topic_that_another_name_was_given_to_is_its_tables(self) -> None:
         line = LineWriter(None, 0, 0, "debezium").content(Sent(b'{"id": 1}', None))
@@ -259,6 +284,13 @@ class TestTopics:
     def test_a_topic_somebody_named_counts_even_where_it_does_not_exist(self) -> None:
         assert matched(["s.t"], {"a": "s.t", "b": "s.t"}, ["x.s.t"]) == {"a": "s.t", "b": "s.t"}
 
+    def test_what_the_command_line_names_goes_before_what_the_project_file_names(self) -> None:
+        targets: Any = dict.fromkeys(("s.t", "s.u", "s.v"))
+        of_project = {"s.t": ["b"], "s.u": ["c", "d"]}
+        assert topics_named(["a=s.t"], of_project, targets) == {"a": "s.t", "c": "s.u", "d": "s.u"}
+        with pytest.raises(UsageError, match="TOPIC=TABLE was expected"):
+            topics_named(["a=s.w"], of_project, targets)
+
     def test_a_partition_that_comes_later_is_read_from_its_beginning(self) -> None:
         targets: Any = {"s.t": Table()}
         positions = Positions(targets, KafkaOptions(begins=Beginning.LATEST), Said())
@@ -285,6 +317,15 @@ class TestSettings:
             connection(environment={})
         with pytest.raises(UsageError, match="CDC_VIEWS_KAFKA_ISOLATION_LEVEL cannot be set"):
             connection("b:1", environment={"CDC_VIEWS_KAFKA_ISOLATION_LEVEL": "read_uncommitted"})
+
+    def test_the_registry_has_its_address_and_password_of_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        given = list[dict[str, Any]]()
+        monkeypatch.setattr("cdc_producers.kafka.registry.SchemaRegistryClient", given.append)
+        assert Registry.of("") is None
+        monkeypatch.setenv("CDC_VIEWS_SCHEMA_REGISTRY_URL", "http://r:1")
+        monkeypatch.setenv("CDC_VIEWS_SCHEMA_REGISTRY_AUTH", "u:p")
+        assert [Registry.of(""), Registry.of("http://other:2")]
+        assert [(one["url"], one["basic.auth.user.info"]) for one in given] == [("http://r:1", "u:p"), ("http://other:2", "u:p")]
 
     @pytest.mark.parametrize("bad", [{"begins": "now"}, {"key_format": "json"}, {"group": ""}, {"heartbeat_seconds": 0}])
     def test_options_that_cannot_be_are_refused(self, bad: dict[str, Any]) -> None:

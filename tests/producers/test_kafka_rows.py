@@ -125,6 +125,7 @@ def test_recorded_rows_read_back_from_avro() -> None:
         (MapOf(Scalar(Kind.TEXT), Scalar(Kind.INT)), (("a", 1),)),
         (MapOf(Scalar(Kind.INT), Scalar(Kind.TEXT)), ((1, "a"), (2, "b"))),
         (TupleOf((Scalar(Kind.INT), Scalar(Kind.TEXT))), (1, None)),
+        (Udt("shop", "u", (("a", Scalar(Kind.INT)), ("b", Scalar(Kind.TEXT)))), (1, None)),
     ],
 )
 def test_values_read_back_exactly(kind: Any, value: Any) -> None:
@@ -133,7 +134,7 @@ def test_values_read_back_exactly(kind: Any, value: Any) -> None:
     with running() as service:
         registry = Registry(service.address)
         encoders: list[Any] = [JsonEncoder(schema)]
-        if not isinstance(kind, TupleOf) and not (isinstance(kind, MapOf) and kind.key != Scalar(Kind.TEXT)):
+        if not isinstance(kind, TupleOf | Udt) and not (isinstance(kind, MapOf) and kind.key != Scalar(Kind.TEXT)):
             encoders.append(AvroEncoder(schema, TOPIC, registry))
         for encoder in encoders:
             lines = LineWriter(TOPIC, 0, 0, "key-value", registry.read)
@@ -216,6 +217,17 @@ def test_mutations_are_not_published_as_avro(monkeypatch: pytest.MonkeyPatch) ->
     to = Destination("kafka://127.0.0.1:1", output_format="avro", by_stream=True)
     with pytest.raises(UsageError, match="are mutations, which are published as JSON alone"):
         publishing.published(ProducerOrder([target], Said(), Event(), to=to))
+
+
+def test_producers_of_the_same_tables_have_one_name_and_end_each_other() -> None:
+    def identity(*names: str, prefix: str = "") -> str:
+        targets: Any = [SimpleNamespace(name=name, format=KeyValue()) for name in names]
+        to = Destination("kafka://127.0.0.1:1", topic_prefix=prefix)
+        made: Any = publishing.published(ProducerOrder(targets, Said(), Event(), to=to)).targets[0]
+        return str(made.publishers.common.identity)
+
+    assert identity("s.a", "s.b") == identity("s.b", "s.a")
+    assert len({identity("s.a", "s.b"), identity("s.a"), identity("s.a", "s.b", prefix="out")}) == 3
 
 
 def test_streams_of_other_agents_have_publishers_of_their_own() -> None:

@@ -273,5 +273,15 @@ def test_a_date_time_of_an_old_format_is_refused() -> None:
             LoggedTable(Target(KEYS), TableName(1, "shop", "t_keys", 0), columns, {}, False, b"", 0)
 
 
+@pytest.mark.parametrize("is_null", [False, True])
+def test_a_zero_date_of_the_log_is_no_date(is_null: bool) -> None:
+    columns = [LoggedColumn("d", Code.DATE), LoggedColumn("t", Code.DATETIME, (0,)), LoggedColumn("s", Code.TIMESTAMP, (0,))]
+    table = LoggedTable(Target(KEYS), TableName(1, "shop", "t_keys", 0), columns, {}, is_null, b"", 0)
+    without_month = (1 << 39 | 2024 * 13 << 22 | 1 << 17).to_bytes(5, "big")
+    found = [read(content, 0)[0] for read, content in zip(table._readers, (bytes(3), without_month, bytes(4)), strict=True)]
+    texts = ['"0000-00-00"', '"2024-00-01 00:00:00"', '"0000-00-00 00:00:00"']
+    assert found == ([values.NULL] * 3 if is_null else texts)
+
+
 def test_a_geometry_loses_its_reference_system() -> None:
     assert values.geometry(b"\xe6\x10\0\0" + b"\x01\x02") == '"0x0102"'

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pymysql
 import pytest
 from cdc_producers.binlog import catalog, connections
-from cdc_producers.binlog.catalog import check_filters, check_table, read_table, warn_of_cascades
+from cdc_producers.binlog.catalog import check_filters, check_table, read_table
 from cdc_producers.binlog.connections import Access, connect, translated
 from cdc_producers.binlog.snapshots import read_rows
 from cdc_producers.binlog.stream import BinlogStream
 from cdc_producers.mariadb import PRODUCER
 from cdc_producers.mariadb.dumping import dump_after
+from cdc_producers.mariadb.options import MariaDbOptions
 from cdc_producers.mariadb.server import MARIADB, read_server
+from cdc_producers.mariadb.snapshot import reading
+from cdc_producers.mariadb.source import MariaDbSource
+from cdc_producers.metrics import Metrics
 from helpers.captured import Said
 from services.mariadb import MariaDb
 
@@ -115,8 +121,8 @@ def test_foreign_keys_that_change_rows_are_told(connection: Any, mariadb: MariaD
         "CREATE TABLE shop.e (id int PRIMARY KEY, p int, CONSTRAINT nulls FOREIGN KEY (p) REFERENCES p (id) ON DELETE SET NULL)",
     )
     log = Said()
-    for name in ("shop.p", "shop.c", "shop.d", "shop.e"):
-        warn_of_cascades(connection, read_table(connection, name), log=log)
+    targets: Any = {name: SimpleNamespace(schema=KEYED) for name in ("shop.p", "shop.c", "shop.d", "shop.e")}
+    MariaDbSource(targets, MariaDbOptions(), log, Metrics("mariadb"))._prepare(connection)
     assert [line.partition("),")[0] for line in log.lines] == [
         "warning: shop.c: foreign key goes changes rows by itself (CASCADE",
         "warning: shop.e: foreign key nulls changes rows by itself (SET NULL",
@@ -160,6 +166,30 @@ def test_a_zero_date_is_no_date(is_null: bool, connection: Any, mariadb: MariaDb
     (row,) = read_rows(connection, read_table(connection, "shop.a"), nulls_zero_dates=is_null)
     zero = ['"0000-00-00"', '"2024-00-01 00:00:00.000"', '"0000-00-00 00:00:00"']
     assert row == ["1", *(["null"] * 3 if is_null else zero), "7"]
+
+
+@pytest.mark.heavy
+def test_a_snapshot_shows_one_moment_and_blocks_no_writes(connection: Any, mariadb: MariaDb) -> None:
+    mariadb.sql("CREATE TABLE shop.a (id int PRIMARY KEY, v int)", "INSERT INTO shop.a VALUES (1, 1)")
+    table = read_table(connection, "shop.a")
+    with reading(Access.of_environment(MARIADB), 0) as snapshot:
+        assert list(read_rows(snapshot.connection, table)) == [["1", "1"]]
+        waits = "SET SESSION innodb_lock_wait_timeout = 1, lock_wait_timeout = 1"
+        mariadb.sql(waits, "UPDATE shop.a SET v = 2", "INSERT INTO shop.a VALUES (2, 2)")
+        assert list(read_rows(snapshot.connection, table)) == [["1", "1"]]
+
+
+@pytest.mark.heavy
+def test_a_timestamp_is_utc_whatever_the_zone_of_the_server(connection: Any, mariadb: MariaDb) -> None:
+    mariadb.sql("SET GLOBAL time_zone = '+05:00'")
+    try:
+        mariadb.sql(
+            "CREATE TABLE shop.a (id int PRIMARY KEY, s timestamp)", "INSERT INTO shop.a VALUES (1, '2024-01-02 03:04:05')"
+        )
+        with closing(connect(Access.of_environment(MARIADB))) as made:
+            assert list(read_rows(made, read_table(made, "shop.a"))) == [["1", '"2024-01-01 22:04:05Z"']]
+    finally:
+        mariadb.sql("SET GLOBAL time_zone = 'SYSTEM'")
 
 
 class MySql:

@@ -67,7 +67,7 @@ def test_mariadb_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"version": "5.5.62"}, "too old; 5.6 or newer"),
         ({"binlog_format": "MIXED"}, "binlog_format is MIXED where ROW was expected"),
         ({"gtid_mode": "OFF"}, "gtid_mode is OFF where ON was expected: SET GLOBAL enforce_gtid_consistency = ON, then"),
-        ({"gtid_mode": "OFF", "version": "5.6.14"}, "in the configuration, and restart it"),
+        ({"gtid_mode": "OFF", "version": "5.6.14"}, "ON and log_slave_updates in the configuration, and restart it"),
         ({"binlog_row_value_options": "PARTIAL_JSON", "binlog_row_image": "MINIMAL"}, "binlog_row_value_options is PARTIAL_JSON"),
     ],
 )

@@ -50,3 +50,7 @@ def test_a_slot_of_another_plugin_stays(producer: Producer, postgres: Postgres, 
     assert refused.code == 2
     assert "is of plugin test_decoding" in refused.err
     assert left(postgres) == (["others"], [])
+    postgres.sql(f"SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')")
+    postgres.sql(f"CREATE PUBLICATION {SLOT} FOR ALL TABLES")
+    assert run("produce", "postgres", "--drop", "all").code == 0
+    assert left(postgres) == (["others"], [])

@@ -12,8 +12,13 @@ import pytest
 from cdc_producers.postgres.catalog import LeftOutError, check_key, read_table, type_catalog
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.options import PostgresOptions
+from cdc_producers.postgres.pgoutput import PgOutputReader
 from cdc_producers.postgres.publications import check_publications, ensure_publications
 from cdc_producers.postgres.shapes import Landed
+from cdc_producers.postgres.slots import exported_snapshot
+from cdc_producers.postgres.snapshots import read_rows
+from cdc_producers.postgres.snapshots import reading as snapshot_at
+from cdc_producers.postgres.stream import Progress, SlotStream
 from cdc_producers.postgres.tables import Tables
 from helpers.captured import Said
 from psycopg.errors import ObjectNotInPrerequisiteState
@@ -108,6 +113,12 @@ def test_a_user_who_may_only_read_is_told_the_owners_statement(
         assert found, told.value
         postgres.sql(found[1])
         ensured(reading, "public.a")
+        # that role needs no more to read a snapshot, and the log
+        postgres.sql("GRANT USAGE ON SCHEMA public TO reader; INSERT INTO public.a VALUES (1, 'v', 'w')")
+        with exported_snapshot("theirs", is_temporary=False) as snapshot, snapshot_at(snapshot) as seeing:
+            assert list(read_rows(seeing, read_table(reading, "public.a"), ("id", "v"))) == [("1", "v")]
+        stream = SlotStream("theirs", PgOutputReader(["ours"]), heartbeat_seconds=1, progress=Progress())
+        stream.close()
     finally:
         reading.close()
         postgres.sql("DROP OWNED BY reader; DROP ROLE reader")

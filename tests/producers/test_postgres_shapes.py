@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable, Storage
-from cdc_producers.postgres.shapes import Difference, Shapes
+from cdc_producers.postgres.shapes import Difference, Partitions, Shapes
 from cdc_producers.source import Emitted
+from helpers.captured import Said
 from helpers.command_line import CommandLine
 from helpers.kept_positions import Table
 from helpers.postgres_views import wait_until_landed
@@ -98,6 +99,15 @@ def test_what_stays_unread_stays_different() -> None:
     assert shapes.difference("p", now) == found
     shapes.note("p", now, lsn=6, emit=items.append)
     assert shapes.difference("p", now) == Difference()
+
+
+def test_rows_of_partitions_that_were_emptied_or_went_are_kept_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_producers.postgres.shapes.current_lsn", lambda _: 1)
+    for now in (replace(TABLE, storages=part(file=8, is_fresh=True)), replace(TABLE, storages=PARTS[:1])):
+        found = Shapes("s", noted(TABLE)).difference("p", now)
+        keeps, tells = Partitions(True, Said()), Partitions(False, Said(), read_to=lambda: 1 << 60)
+        assert (keeps.is_to_be_noted("p", found, None), keeps.accepts("p"), keeps.troubles) == (True, True, {})
+        assert (tells.is_to_be_noted("p", found, None), list(tells.troubles)) == (False, ["p"])
 
 
 DDL = """

@@ -19,9 +19,9 @@ from cdc_producers.runtime import Runtime
 from cdc_producers.source import Emit, SourceStatus, StoppedError
 from helpers.captured import Said
 from helpers.memory_source import BATCHES, TABLE, Memory, Target, emitted, runtime
-from helpers.tiny_project import landed_ids, quarantined, raw_table
+from helpers.tiny_project import event, landed_ids, quarantined, raw_table
 
-from cdc_views.errors import CheckFailedError, EngineError, TransientError
+from cdc_views.errors import CheckFailedError, EngineError, TransientError, UsageError
 from cdc_views.landing import BatchReport, Position, pipeline
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.storage.relation import RawTable
@@ -102,7 +102,8 @@ def test_a_raw_table_that_vanishes_is_not_made_anew(raw: RawTable) -> None:
 
 @pytest.mark.parametrize("exits", [False, True])
 def test_a_bad_event_goes_to_quarantine_and_ends_the_run_only_if_asked(raw: RawTable, exits: bool) -> None:
-    source = Memory([emitted(1), emitted(2, content=b"{"), emitted(3)])
+    bad = event(2, partition={"id": "hunter2"}).encode()
+    source = Memory([emitted(1), emitted(2, content=bad), emitted(3)])
     runner = runtime(source, raw, exits_on_error=exits)
     if exits:
         with pytest.raises(CheckFailedError, match="went to quarantine"):
@@ -112,6 +113,16 @@ def test_a_bad_event_goes_to_quarantine_and_ends_the_run_only_if_asked(raw: RawT
     assert landed_ids(raw) == [1, 3]
     assert len(quarantined(raw)) == 1
     assert source.confirmed == 3
+    told = str(runner.order.log.lines)  # type: ignore[attr-defined]
+    assert ("is not a int" in told, "hunter2" in told) == (True, False)
+
+
+def test_what_somebody_must_change_at_the_target_ends_it_with_exit_code_2(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = Mock(side_effect=UsageError("another producer has taken over"))
+    monkeypatch.setattr(pipeline, "appended", attempts)
+    with pytest.raises(UsageError, match="has taken over") as told:
+        runtime(Memory([emitted(1)]), raw).run()
+    assert (told.value.exit_code, attempts.call_count) == (2, 1)
 
 
 def test_what_nobody_expected_ends_it_with_that_error(raw: RawTable) -> None:
@@ -179,8 +190,9 @@ def test_a_lander_among_many_gathers_more_before_it_commits() -> None:
     assert gathered == [1], "a stop does not"
 
 
-def test_a_batch_that_is_full_wakes_who_waits_for_it() -> None:
-    queue = BoundedQueue(Limits(batch_rows=2, batch_seconds=30))
+@pytest.mark.parametrize("limits", [Limits(batch_rows=2, batch_seconds=30), Limits(batch_bytes=600, batch_seconds=30)])
+def test_a_batch_that_is_full_wakes_who_waits_for_it(limits: Limits) -> None:
+    queue = BoundedQueue(limits)
     found: list[int] = []
     taking = threading.Thread(target=lambda: found.extend(item.position.at for item in queue.take()), daemon=True)
     taking.start()

@@ -32,6 +32,17 @@ def test_an_address_that_is_wrong_exits_2_and_is_not_quoted(scheme: str, run: Co
     assert WORD not in said.err, said.err
 
 
+def test_the_account_at_a_node_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cassandra.cluster import ExecutionProfile
+    from cdc_producers.cassandra.node import cluster_at
+
+    monkeypatch.setenv("CDC_VIEWS_CASSANDRA_USER", "reader")
+    monkeypatch.setenv("CDC_VIEWS_CASSANDRA_PASSWORD", WORD)
+    cluster = cluster_at("127.0.0.1", 9042, ExecutionProfile())
+    assert (cluster.auth_provider.username, cluster.auth_provider.password) == ("reader", WORD)
+    cluster.shutdown()
+
+
 def test_nothing_that_is_there_is_overwritten(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     from cdc_producers.postgres import describing
 

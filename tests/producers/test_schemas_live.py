@@ -94,6 +94,11 @@ def test_postgres(postgres: Postgres, run: CommandLine) -> None:
     )
     assert "keyless" in said.err
     assert "produce postgres" in said.err
+    ((keyed,),) = postgres.sql(
+        "SELECT count(*) FROM pg_index JOIN pg_class ON pg_class.oid = indrelid WHERE indisprimary AND NOT relispartition"
+        " AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'pg_toast'::regnamespace)"
+    )
+    assert len(schemas("saved/cdc_views.yml")) == keyed, "each table that has a key"
     assert 'source: "postgresql://postgres@127.0.0.1' in Path("saved/cdc_views.yml").read_text()
     postgres.sql('DROP SCHEMA "Odd ""schema" CASCADE')
 
@@ -136,7 +141,7 @@ def test_mariadb(mariadb: MariaDb, run: CommandLine, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("mysql_server", ["9.7", "5.6"], indirect=True)
-def test_mysql(mysql: MySql, run: CommandLine) -> None:
+def test_mysql(mysql: MySql, run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     from helpers.mysql_tables import ddl, statements
 
     user = f"CREATE USER 'reader'@'%' IDENTIFIED BY '{WORD}'"
@@ -147,6 +152,8 @@ def test_mysql(mysql: MySql, run: CommandLine) -> None:
     assert "keyless" in said.err
     wrong = run("init", "--from", f"mysql://reader:not-{WORD}@127.0.0.1:{mysql.port}", "--dir", "none")
     assert (wrong.code, WORD in wrong.err) == (2, False), wrong.err
+    monkeypatch.setenv("CDC_VIEWS_MYSQL_PASSWORD", WORD)
+    assert run("init", "--from", f"mysql://reader@127.0.0.1:{mysql.port}", "--dir", "by_variable").code == 0
     mysql.sql("DROP DATABASE `odd ``db`", "DROP USER 'reader'@'%'")
 
 

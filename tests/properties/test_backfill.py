@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
-from helpers.tiny_project import append_lines, event, landed_ids, quarantined, raw_table, write_lines
+from helpers.tiny_project import append_lines, event, landed_ids, make_project, quarantined, raw_table, write_lines
+from helpers.working_tasks import use_tasks
 
+from cdc_views.api import Project
+from cdc_views.engines.duckdb.plugin import DuckDbPlugin
 from cdc_views.errors import EngineError, SourceFileError
 from cdc_views.formats.registry import raw_format
 from cdc_views.landing import backfill, land
@@ -174,6 +177,25 @@ def test_forgotten_keys_are_held_back_here(tmp_path: Path) -> None:
     add(known, ErasedKey.parse(raw.relation.schema, {"id": 1}), forgotten=micros(NOW), through=100)
     landed(raw, files, spread=never, forgotten=Denylist.read(known))
     assert landed_ids(raw) == [0, 2]
+
+
+def test_land_gives_tasks_two_or_more_new_files_of_enough_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, ran = Project.load(make_project(tmp_path)).table("shop.orders"), list[int]()
+    files = [write_lines(tmp_path / f"{n}.jsonl", event(n)) for n in range(7)]
+
+    def noted(function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequence[str]) -> list[Any]:
+        ran.append(len(tasks))
+        return twice(function, tasks, sees=sees)
+
+    use_tasks(monkeypatch, noted)
+    table.land(*files[:2])
+    table.land(*files[:3])
+    assert ran == [2], "one of the three was new"
+    size = sum(file.stat().st_size for file in files[3:5])
+    for least, new in ((size + 1, files[3:5]), (size, files[5:])):
+        monkeypatch.setattr(DuckDbPlugin, "spread_from", least)
+        table.land(*new)
+    assert (ran, landed_ids(table.raw)) == ([2, 2], [*range(7)])
 
 
 @pytest.mark.spark

@@ -89,6 +89,18 @@ def test_a_full_run_mends_a_state_that_lost_rows(clean: tuple[str, Store]) -> No
 
 
 @pytest.mark.slow
+def test_the_state_is_written_anew_once_a_fifth_of_it_was_merged_since(clean: tuple[str, Store]) -> None:
+    with served_loop(*clean, SMALL, serving="") as loop:
+        loop.land(*(WRITER.insert(n, 1, at=1, v=1) for n in range(10)), at=NOW)
+        settled = []
+        for n in range(4):
+            done = loop.materialized(NOW + n)
+            settled.append((done.is_settled, done.state_rows))
+            loop.land(WRITER.insert(n, 2, at=1, v=1), WRITER.insert(n, 3, at=1, v=1), at=NOW + n)
+        assert settled == [(True, 10), (False, 12), (False, 14), (True, 16)], "2 of 12 are less than a fifth, 4 of 14 are not"
+
+
+@pytest.mark.slow
 def test_a_run_may_be_killed_before_any_statement(clean: tuple[str, Store]) -> None:
     with served_loop(*clean, SMALL, serving="served") as loop:
         loop.land(WRITER.insert(1, 1, at=1, v=1), at=NOW)

@@ -120,6 +120,8 @@ def test_a_fact_that_becomes_visible_late_is_read_within_the_overlap(engine: Eva
     loop.check_served(now=NOW + 1)
     loop.land(WRITER.insert(1, 3, at=1, v=3), at=NOW - 601)
     assert loop.run(NOW + 2)["facts_read"] == 0, "beyond the overlap nothing is looked for"
+    with pytest.raises(AssertionError, match="1 of 3 rows differ"):
+        loop.check(now=NOW + 2)
 
 
 @pytest.mark.slow

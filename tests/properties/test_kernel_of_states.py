@@ -135,9 +135,14 @@ def test_large_states_are_spread_over_the_cores(
     growing = Growing(tmp_path, UNSHARED, cases=20, seed=SEED)
     growing.land(len(growing.made.facts) - 5)
     materialize(duckdb_engine, growing.raw, growing.state)
+    of_few_bytes = type(kernel_engine)(kernel_engine.session, stops=False, kernel_bytes=1)
+    assert "of a state at rest are scanned" in of_few_bytes.choice(Read(growing.raw, NOW, sources=growing.sources())).why
     growing.land(5)
     read = Read(growing.raw, NOW, sources=growing.sources())
     facts = choosing.Facts.of(kernel_engine.session, read)
+    with monkeypatch.context() as on_a_cluster:
+        on_a_cluster.setattr(choosing, "is_local", lambda session: False)
+        assert replace(facts).held_bytes == facts.bytes
     assert facts.held_bytes is not None
     assert facts.bytes is not None
     assert 0 < facts.held_bytes < facts.bytes

@@ -167,6 +167,15 @@ def test_what_landed_later_confirms_nothing(duckdb_engine: Engine, landed_of: La
     assert_same(expected, found, of=made, how="confirmed, landed early")
 
 
+@pytest.mark.parametrize(("factor", "copies"), [(2, 2), (4, 3)])
+def test_a_quorum_is_more_than_half(duckdb_engine: Engine, landed_of: LandedOf, factor: int, copies: int) -> None:
+    made, raw = landed_of(NARROW)
+    expected = latest_rows(NARROW.schema, confirmed_facts(NARROW.schema, made.facts, copies=copies), now=NOW)
+    with confirmed_raw(raw, factor=factor, format_name=FORMAT) as confirmed:
+        found = read_rows(duckdb_engine, confirmed, as_of=NOW)
+    assert_same(expected, found, of=made, how=f"confirmed by {copies} of {factor}")
+
+
 def test_one_replica_confirms_everything(duckdb_engine: Engine, landed_of: LandedOf) -> None:
     made, raw = landed_of(READDED)
     with confirmed_raw(raw, factor=1, format_name=FORMAT) as confirmed:

@@ -125,6 +125,9 @@ def test_a_condition_and_later_landings_show(session: Any, narrow: Table) -> Non
     add(narrow, [fact for fact in facts if fact.partition[0] == 3])
     expected = {row["case"] for row in narrow.query(as_of=NOW, where='"case" >= 2').rows()}
     assert {row["case"] for row in found.collect()} == expected, "each action reads the newest files"
+    options = f"path '{narrow.name}', project '{narrow.project.file.resolve()}', as_of '{NOW}', where '\"case\" >= 2'"
+    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW narrow_of_two USING cdc_views OPTIONS ({options})")
+    assert {row["case"] for row in session.table("narrow_of_two").collect()} == expected
 
 
 def test_columns_have_the_types_that_the_project_file_gives(

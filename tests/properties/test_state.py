@@ -96,7 +96,10 @@ def test_only_what_landed_since_is_read(duckdb_engine: DuckDbEngine, tmp_path: P
     materialize(duckdb_engine, growing.raw, growing.state)
     DeltaTable(growing.raw.location).optimize.compact()  # a version of its own, without data
     assert not materialize(duckdb_engine, growing.raw, growing.state).is_new
+    before = set(DeltaTable(growing.raw.location).file_uris())
     growing.land(10)
+    landed = set(DeltaTable(growing.raw.location).file_uris()) - before
+    assert {path for path in growing.sources().paths() if not path.startswith(growing.state)} == landed
     done = materialize(duckdb_engine, growing.raw, growing.state)
     assert (done.facts, done.is_full) == (11, False), "10 facts and one repeated"
     growing.check(duckdb_engine)

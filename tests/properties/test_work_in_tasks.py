@@ -249,6 +249,15 @@ def test_tasks_find_what_this_process_finds(tmp_path: Path, monkeypatch: pytest.
     assert {"files_are_whole.raw": 1, "files_are_as_written.raw": 1}.items() <= checks().items()
 
 
+def test_few_bytes_are_no_work_for_tasks() -> None:
+    tells = Tells()
+    tasks = Tasks(tells, 10)
+    assert tasks.each(str, [1, 2], sizes=[4, 5], sees=[]) == ["1", "2"]
+    assert tells.ran == []
+    assert tasks.each(str, [1, 2], sizes=[5, 5], sees=[]) == ["1", "2"]
+    assert tells.ran == [("str", 1)]
+
+
 @pytest.mark.spark
 def test_spark_s_tasks_do_all_three(spark_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = made(tmp_path / "before", Random(12), keeps_state=False)

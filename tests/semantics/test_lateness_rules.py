@@ -176,9 +176,9 @@ def test_a_deletion_without_a_servers_time_stays(aging: Aging, duckdb_engine: Du
 
 
 def test_nothing_is_purged_by_default(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
-    aging.land(at_server(WRITE.delete(1, 1, at=11), 1))
+    aging.land(at_server(WRITE.delete(1, 1, at=11), 1), WRITE.update(1, 2, at=11, expiry=(5, 6), v=3))
     aging.materialize(duckdb_engine, KEEPS)
-    aging.land(WRITE.insert(1, 1, at=10, v=7))
+    aging.land(WRITE.insert(1, 1, at=10, v=7), WRITE.update(1, 2, at=10, v=7))
     assert (aging.materialize(duckdb_engine, KEEPS).late, shown(aging, duckdb_engine)) == (0, [])
     assert not aging.state.of(Source.PURGED)
 

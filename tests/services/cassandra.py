@@ -107,8 +107,9 @@ class Node:
             self.process.wait(20)
 
     def tail(self) -> str:
-        """The end of what it said."""
-        return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+        """What it said of errors, and the end of what it said: the reason stands long before the end."""
+        said = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join([*re.findall(r"^.*(?:ERROR|Exception).*$", said, re.MULTILINE)[:20], said[-1000:]])
 
     def tool(self, *arguments: str) -> str:
         """Run `nodetool` against it; returns what it printed."""
@@ -136,6 +137,9 @@ class Node:
             "cassandra.skip_wait_for_gossip_to_settle": 0,
             "cassandra.ring_delay_ms": 1000,
             "cassandra.superuser_setup_delay_ms": 0,
+            # a new node asks for the schema once, then once an interval, and gives up after 30 s: under load it first takes the
+            # others to be down, and does not ask
+            "cassandra.schema_pull_interval_ms": 3000,
             "cassandra.consistent.rangemovement": "false",
             "cassandra.boot_without_jna": "true",
             "cassandra-foreground": "yes",

@@ -108,4 +108,5 @@ def _java_11() -> Path:
 
 
 CURRENT = Release("5.0.9")
-__all__ = ["CURRENT", "Release"]
+EARLIER = "4.1.8", "4.0.15"
+__all__ = ["CURRENT", "EARLIER", "Release"]

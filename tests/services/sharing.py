@@ -12,12 +12,12 @@ from collections import Counter
 import pytest
 
 SECONDS = {
-    "postgres_server": 740, "cassandra_cluster": 720, "cassandra_node": 470, "mysql_server": 570, "trino_server": 500,
+    "postgres_server": 740, "cassandra_cluster": 640, "cassandra_node": 470, "mysql_server": 570, "trino_server": 500,
     "mariadb_server": 360, "kafka_server": 180, "tests/properties/test_dialects.py": 240,
     "tests/unit/test_dialect_postgres.py": 40,
     "tests/producers/test_cassandra_odd_live.py": 200,
     "tests/commands/test_catalogs_live.py": 175, "tests/producers/test_cassandra_releases_live.py": 170,
-    "tests/packaging/test_own_postgres.py": 85,
+    "tests/packaging/test_own_postgres.py": 85, "tests/ops/test_stack.py": 110,
 }  # fmt: skip
 """Fixtures that a whole run shares, or files, and how long all tests of each took with two other parts beside them."""
 EACH = 25

@@ -134,6 +134,7 @@ def test_commands_answer_as_on_a_local_disk(
     for (command, wanted), (_, found) in zip(expected, answers(run), strict=True):
         assert found == wanted, command
     assert sorted(path.name for path in tour.folder.iterdir()) == before
+    assert all(place_of(f"{prefix}/tour/{name}").is_file() for name in ("forgotten/secret", "views.duckdb"))
 
 
 def test_the_environment_says_how_to_reach_the_store(

@@ -145,11 +145,14 @@ class TestTokens:
     def test_tokens_outlive_a_restart_and_a_change_of_the_secret_ends_them(
         self, client: Client, project: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        refresh = {"jwt_refresh_token": client.sign_in().json["jwt_refresh_token"]}
         with in_thread(project) as (again, _):
             assert authorized(again, f"Bearer: {client.token}")[0] == 200
+            assert again("/auth/refreshToken", refresh).status == 200
         monkeypatch.setenv("CDC_VIEWS_HTTP_SECRET", SECRET[::-1])
         with in_thread(project) as (changed, _):
             assert authorized(changed, f"Bearer: {client.token}")[0] == 401
+            assert changed("/auth/refreshToken", refresh).status == 401
 
     @pytest.mark.parametrize(
         ("asked", "status"),
@@ -259,6 +262,15 @@ class TestRequests:
     def test_a_mutation_of_cassandra_is_taken_by_what_it_says(self, client: Client, project: Path) -> None:
         assert client("/events", event(77)).json["landed"] == 1
         assert 77 in landed_ids(Project.load(project).table(TABLE).raw)
+
+    def test_what_is_of_no_table_is_kept_and_the_status_says_who_may_mend_it(self, project: Path) -> None:
+        for options, status in (((), 422), (("--unknown-table", "keep"), 202)):
+            with in_thread(project, *options) as (client, _):
+                client.sign_in()
+                assert client("/events", event(1, table="nowhere")).status == status
+                assert client("/events", "[1]").status == 202, "no table mends that"
+        letters = (project.parent / "warehouse" / "http" / "receiver" / "dead_letters.jsonl").read_text()
+        assert all(part in letters for part in ('"table": "shop.nowhere"', '"value": [1]'))
 
     def test_what_has_no_position_ranks_by_arrival(self, project: Path, tmp_path: Path) -> None:
         (tmp_path / "t.sql").write_text("CREATE TABLE public.t (id int PRIMARY KEY, note text);")

@@ -17,6 +17,7 @@ import pytest
 
 from cdc_views.errors import TableLockedError
 from cdc_views.operations.scheduling import holding
+from cdc_views.storage.places import place_of
 
 T = "shop.orders"
 
@@ -180,6 +181,14 @@ def test_a_holder_that_has_not_written_its_name_yet_holds_the_lock(tmp_path: Pat
             empty(tmp_path / "holder")
             with pytest.raises(TableLockedError, match="by another process; try again"):
                 take(tmp_path)
+
+
+def test_the_lock_of_a_warehouse_on_a_store_is_on_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    folder = place_of("s3://lake/locks/shop_orders")
+    with holding(folder, table=T), pytest.raises(TableLockedError), holding(folder, table=T):
+        pass
+    assert [path.name for path in tmp_path.rglob("lock")] == ["lock"]
 
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])

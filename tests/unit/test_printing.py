@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -33,6 +34,16 @@ def test_json_escapes_what_acts_unseen_and_is_the_same_value(capsys: pytest.Capt
 def test_csv_is_exact_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     rows = list(csv.DictReader(io.StringIO(printed(capsys, "csv"), newline="")))
     assert rows == [{"text\u202e": TEXT, "n": "1"}]
+
+
+@pytest.mark.parametrize("format", ["json", "jsonl", "csv"])
+def test_a_row_is_printed_before_the_next_is_asked_for(capsys: pytest.CaptureFixture[str], format: str) -> None:
+    def rows() -> Iterator[dict[str, str]]:
+        for number in ("41", "42"):
+            yield {"n": number}
+            assert number in capsys.readouterr().out
+
+    print_rows(["n"], rows(), format=format)
 
 
 def test_csv_moves_no_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,7 @@ def test_friendly_types() -> None:
     assert friendly(Scalar(Kind.TIME), 1).schema.field("c").type == pa.time64("ns")
     assert friendly(Scalar(Kind.TIME), -1).schema.field("c").type == pa.int64()
     assert friendly(Scalar(Kind.DECIMAL), Decimal("1.10")).to_pylist() == [{"c": "1.10"}]
+    assert friendly(Scalar(Kind.VARINT), 12).to_pylist() == [{"c": "12"}]
     nested = MapOf(Scalar(Kind.TEXT), ListOf(Udt("ks", "u", (("A b", Scalar(Kind.INT)),))))
     assert friendly(nested, (("k", ((5,), (EMPTY,))),)).to_pylist() == [{"c": [("k", [{"A b": 5}, {"A b": None}])]}]
     assert friendly(TupleOf((Scalar(Kind.INT), Scalar(Kind.TEXT))), (1, None)).to_pylist() == [{"c": {"f0": 1, "f1": None}}]

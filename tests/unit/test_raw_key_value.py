@@ -18,6 +18,7 @@ from cdc_views.model.types import Kind, ListOf, MapOf, Scalar, SetOf
 from cdc_views.rules.cells import Deletion, Liveness
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
+from cdc_views.storage.relation import Relation
 
 INT, TEXT = Scalar(Kind.INT), Scalar(Kind.TEXT)
 T = TableSchema("shop", "t", (Column("id", INT, Role.PARTITION), Column("name", TEXT), Column("n", Scalar(Kind.BIGINT))))
@@ -145,6 +146,11 @@ def test_fidelity_has_one_verdict_a_column_after_those_of_rows() -> None:
 def test_formats_are_found_by_name() -> None:
     assert format_names() == ("cassandra-mutation", "debezium", "debezium-cassandra", "key-value")
     assert all(raw_format(name).name == name for name in format_names())
+    written = {name: str(Relation(T, raw_format(name).order).written) for name in format_names()}
+    assert written == {
+        "cassandra-mutation": "int64", "debezium-cassandra": "int64",
+        "debezium": "decimal128(38, 0)", "key-value": "decimal128(38, 0)",
+    }  # fmt: skip
 
 
 def test_an_unknown_format_is_an_error_with_a_suggestion() -> None:

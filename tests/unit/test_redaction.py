@@ -81,6 +81,11 @@ def test_land_and_replay_tell_values_only_where_they_are_asked_to(
         assert "hunter2" not in said.out + said.err
         assert "is not a int" in said.err
         assert all(word in said.err for word in words)
+    assert main(["quarantine", "list", "--format", "jsonl"]) == 0
+    assert "hunter2" not in (listed := capsys.readouterr().out)
+    assert "'id': … is not a int" in listed
+    assert main(["quarantine", "show", "shop.orders", "--format", "jsonl"]) == 0
+    assert "hunter2" in capsys.readouterr().out
     assert main(["replay", "shop.orders", "--with-values"]) == 1
     assert "hunter2" in capsys.readouterr().err
     reasons = DeltaTable(quarantine_location(Project.load("cdc_views.yml").table("shop.orders").raw)).to_pyarrow_table()["reason"]

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from helpers.tiny_project import make_project
 
+from cdc_views.errors import TableLockedError
+from cdc_views.operations.scheduling import holding, job_of
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 SCHEDULE = {"schedule": "*/15 * * * *"}
@@ -18,13 +21,15 @@ SCHEDULE = {"schedule": "*/15 * * * *"}
 
 @pytest.fixture(autouse=True)
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool, str | None]]:
-    """A project of one scheduled table, and the (table, full, engine) of each run that was asked for."""
+    """A project of one scheduled table, and the (table, full, engine) of each run that was asked for, under its lock."""
     make_project(tmp_path, materialize=SCHEDULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CDC_VIEWS_PROJECT", raising=False)
     found: list[tuple[str, bool, str | None]] = []
 
     def materialize(table: Any, *, full: bool = False, engine: str | None = None) -> SimpleNamespace:
+        with pytest.raises(TableLockedError), holding(job_of(table).folder, table=table.name):
+            pass
         found.append((table.name, full, engine))
         return SimpleNamespace(is_new=True, raw_version=1, facts=1, line=lambda: "done")
 

@@ -37,6 +37,14 @@ def test_the_section_reaches_the_session(tmp_path: Path, monkeypatch: pytest.Mon
     assert {warehouse for warehouse, _ in asked} == {loaded.warehouse}
 
 
+def test_a_session_that_we_open_has_the_settings_of_the_page(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "tools" / "spark.md").read_text("utf-8")
+    block = page.partition("```properties\n")[2].partition("```")[0]
+    told = dict(line.split("=", 1) for line in block.splitlines() if not line.startswith("#"))
+    assert len(told) == 5
+    assert told.items() <= session._settings(tmp_path, "2g").items()
+
+
 def test_it_stands_where_another_engine_is_the_usual_one(tmp_path: Path) -> None:
     loaded = project(tmp_path, engine="duckdb", spark={"memory": "4g"})
     assert loaded.config.options_of("spark").memory == "4g"
@@ -91,3 +99,5 @@ def test_a_catalog_is_on_this_machine(tmp_path: Path, monkeypatch: pytest.Monkey
     folders = {session._catalog_folder(place_of(f"s3://b/{name}")) for name in ("one", "two")}
     assert len(folders) == 2
     assert all(folder.is_relative_to(tmp_path / "catalogs") for folder in folders)
+    place = session._settings(tmp_path, "1g")["spark.hadoop.javax.jdo.option.ConnectionURL"]
+    assert place == f"jdbc:derby:;databaseName={tmp_path.resolve()}/metastore;create=true"

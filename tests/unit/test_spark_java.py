@@ -47,9 +47,19 @@ def test_what_is_fetched_is_kept_in_a_folder_of_the_users(tmp_path: Path, monkey
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     assert java.cache_folder() == tmp_path / ".cache" / "cdc-views"
+    session = pytest.importorskip("cdc_views_spark.session")
+    monkeypatch.setattr(session, "fetched", lambda jar, folder, **_: write_jar(folder))
+    (jar,) = session.delta_jars()
+    assert jar.is_relative_to(tmp_path / ".cache" / "cdc-views")
 
 
-@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "25"])
+def write_jar(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "one.jar").touch()
+    return folder
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "16.0.2", "24", "25"])
 def test_another_java_gives_way_to_the_wheels(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", version)))
     monkeypatch.setenv("PATH", "")

@@ -36,6 +36,8 @@ def test_a_jar_that_is_what_it_was_is_put_in_place(tmp_path: Path, monkeypatch: 
     _giving(monkeypatch, ecj=CONTENT)
     folder = ivy.fetched(ECJ, tmp_path / "ecj", finish=lambda _: None)
     assert (folder / "ecj-3.33.0.jar").read_bytes() == CONTENT
+    monkeypatch.setattr(ivy, "_fetch", lambda *_: pytest.fail("it is there"))
+    assert ivy.fetched(ECJ, tmp_path / "ecj", finish=lambda _: None) == folder
 
 
 @pytest.mark.usefixtures("known")

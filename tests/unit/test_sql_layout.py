@@ -60,7 +60,23 @@ def test_each_step_says_which_rule_it_applies() -> None:
     text = generate(PLAIN, dialect_name="duckdb", strategy="aggregate", view=ViewSql("shop", "orders"), table="raw")
     comments = re.findall(r"/\* (.*?) \*/", text)
     assert len(comments) == text.count("SELECT")
-    assert all(re.search(r"\([A-Z][0-9]", comment) for comment in comments), comments
+    assert all(re.search(r"^one row per .*\([A-Z][0-9]", comment) for comment in comments), comments
+
+
+SAYS = {
+    "latest": "latest|newest|elements",
+    "covered": r"when it was last deleted \(D2\)",
+    "judged": r"no deletion covers .* lives \(C4\)",
+}
+
+
+def test_a_step_is_named_after_what_it_does() -> None:
+    texts = "".join(text("duckdb", case, is_pretty=True) for case in CASES)
+    steps = re.findall(r"(\w+) AS \(\s*/\* (.*?) \*/", texts)
+    for begin, said in SAYS.items():
+        found = [comment for name, comment in steps if name.startswith(f"{begin}_")]
+        assert found
+        assert all(re.search(said, comment) for comment in found), found
 
 
 def test_a_stored_cell_is_compared_as_it_is_only_if_its_fields_are_in_the_order_of_the_rule() -> None:

@@ -82,8 +82,10 @@ def test_a_base_that_moves_among_the_runs_is_split_no_more() -> None:
 
 
 def test_a_truncate_since_leaves_nothing_of_the_base_as_it_is() -> None:
-    files = {Part.BASE: FileSet(("b",)), Part.TAIL: FileSet(("t",), statistics=Statistics(has_truncates=True))}
-    assert Sources(RAW, 0, Parts(files)).split() is None
+    known, truncated = FileSet(("f",), statistics=Statistics()), FileSet(("t",), statistics=Statistics(has_truncates=True))
+    for part, is_split in ((Part.TAIL, False), (Part.RUN, False), (Part.BASE, True)):
+        files = {Part.BASE: known, Part.RUN: known, Part.TAIL: known, part: truncated}
+        assert (Sources(RAW, 0, Parts(files)).split() is not None) == is_split, part
 
 
 def test_the_most_worn_group_is_rewritten_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from cdc_views.export.dbt.macros import COMMAND, MARK, commented, registry, tabl
 from cdc_views.export.dbt.properties import exposures_yaml, models_yaml, sources_yaml, state_name
 from cdc_views.export.dbt.sources import SOURCE
 from cdc_views.export.exporting import Exported, write_files
+from cdc_views.operations.ingest import check_raw_is_whole
 from cdc_views.operations.raw_files import plain_name
 from cdc_views.project.dbt_options import DbtMaterialization
 
@@ -38,8 +39,11 @@ _ROWS = """\
 
 def export(project: str, tables: Sequence[Table], out: Path) -> Exported:
     """Write the dbt part of project `project` into the dbt project `out`, all rendered before the first file is written. Raises
-    `UsageError` if a file cannot be written, or lacks our mark and so is somebody else's.
+    `UsageError` if a file cannot be written, or lacks our mark and so is somebody else's, or if events were dropped from raw: on
+    Spark, dbt itself would not notice.
     """
+    for table in tables:
+        check_raw_is_whole(table, what="what a dbt model makes of raw alone")
     return write_files(out, files_of(project, tables), command=COMMAND, folders=FOLDERS)
 
 

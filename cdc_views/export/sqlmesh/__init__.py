@@ -12,7 +12,7 @@ import yaml
 
 from cdc_views.engines.duckdb.types import literal, quoted
 from cdc_views.errors import UnsupportedError
-from cdc_views.export.exporting import ROLES, Exported, grain, is_marked, mark_of, write_files
+from cdc_views.export.exporting import ROLES, Exported, grain, mark_of, write_files
 from cdc_views.model.naming import physical_name
 from cdc_views.model.severity import Severity
 from cdc_views.operations.raw_files import plain_name, raw_variable
@@ -117,12 +117,12 @@ _IMPORT = "from cdc_views.export.sqlmesh.macros import cdc_views_read  # noqa: F
 
 
 def export(tables: Sequence[Table], out: Path) -> Exported:
-    """Write a model per table, their macro, and a missing `config.yaml` into the SQLMesh project `out`, where somebody else's
-    `config.yaml` stays. Raises `UsageError` if a file cannot be written or is somebody else's, `UnsupportedError` if DuckDB's SQL
-    cannot show a table.
+    """Write a model per table, their macro, and a missing `config.yaml` into the SQLMesh project `out`; one that is there
+    stays, with what the user changed. Raises `UsageError` if a file cannot be written or is somebody else's, `UnsupportedError`
+    if DuckDB's SQL cannot show a table.
     """
     texts = files_of(tables, out)
-    if (out / CONFIG).exists() and not is_marked(out / CONFIG, mark_of(COMMAND)):
+    if (out / CONFIG).exists():
         del texts[CONFIG]
     return write_files(out, texts, command=COMMAND, folders=FOLDERS)
 

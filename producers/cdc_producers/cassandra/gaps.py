@@ -6,7 +6,7 @@ The work folder remembers each table's settings and when the node wrote them. Wh
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,12 +59,14 @@ class Gaps:
         takes_snapshots: Whether this agent takes the snapshot itself; else the message explains how to take it.
         aside: Tables that are set aside, so their snapshots wait.
         anew: Advises how to land a table in another place.
+        names: The project's tables; None: all that are remembered.
     """
 
     folder: Path
     log: ProducerLog
     health: Health
     takes_snapshots: bool = True
+    names: Collection[str] | None = None
     aside: frozenset[str] = frozenset()
     anew: Callable[[str], str] = another_raw
     _known: dict[str, _Known] = field(default_factory=dict)
@@ -74,7 +76,7 @@ class Gaps:
     def __post_init__(self) -> None:
         self._known = recall(self.folder / _FILE, dict[str, _Known]) or {}
         for name, known in self._known.items():
-            if known.is_due:
+            if known.is_due and (self.names is None or name in self.names):
                 self.health.set(_part(name), known.why)
 
     def look(self, schema: NodeSchema, names: Iterable[str], *, unseen: float) -> None:

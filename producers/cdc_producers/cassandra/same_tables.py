@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -35,22 +35,21 @@ class SameTables:
     """
 
     folder: Path
-    landed: Iterable[str]
+    landed: Collection[str]
     log: ProducerLog
     health: Health
     anew: Callable[[str], str] = another_raw
     _known: dict[str, _Known] = field(default_factory=dict)
+    _found: dict[str, _Known] = field(default_factory=dict)
     _warned_at: dict[str, int] = field(default_factory=dict)
-    _followed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        found = recall(self.folder / _TABLES, dict[str, _Known]) or {}
-        self._known = {name: found[name] for name in self.landed if name in found}
-        self._followed = frozenset(self.landed) | frozenset(found)
+        self._found = recall(self.folder / _TABLES, dict[str, _Known]) or {}
+        self._known = {name: self._found[name] for name in self.landed if name in self._found}
 
     def was_followed(self, name: str) -> bool:
         """Return whether an agent of this work folder has followed a table of that name."""
-        return name in self._followed
+        return name in self.landed or name in self._found or name in self._known
 
     def check(self, schema: NodeSchema, places: Mapping[str, str], truncated: Mapping[UUID, Truncation]) -> dict[str, str]:
         """Remember the tables, and warn of new TRUNCATEs; return what is wrong with tables that were dropped and recreated.
@@ -80,9 +79,10 @@ class SameTables:
             self._warn(name, at if is_truncated else 0)
             # keep the old time: a restart repeats the warning until it lands in another place
             self._known[name] = _Known(str(table.id), before if is_truncated else at, place)
-        self._followed |= frozenset(self._known)
         if self._known != was_known:
-            remember(self.folder / _TABLES, self._known)
+            # a table that left the project may come back, and be another one then
+            others = {name: known for name, known in self._found.items() if name not in places}
+            remember(self.folder / _TABLES, others | self._known)
         return troubles
 
     def _warn(self, name: str, at: int) -> None:

@@ -50,7 +50,7 @@ class CassandraSource(Source):
 
     def __post_init__(self) -> None:
         folder, takes_snapshots = self.options.work_folder, self.options.snapshot is SnapshotMode.INITIAL
-        self.gaps = Gaps(folder, self.log, self.health, takes_snapshots=takes_snapshots, anew=self._anew)
+        self.gaps = Gaps(folder, self.log, self.health, takes_snapshots=takes_snapshots, names=self.targets, anew=self._anew)
         self.lists = OldLists(folder)
 
     def _anew(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""MySQL: a consistent snapshot without a lock, then the row binlog from there on, followed by GTID."""
+"""MySQL: a consistent snapshot that blocks no writes, then the row binlog from there on, followed by GTID."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _run(order: ProducerOrder, options: MySqlOptions) -> None:
 PRODUCER = Producer(
     _run,
     MySqlOptions,
-    """MySQL by its row binlog: a snapshot without a lock, then every change, each once.
+    """MySQL by its row binlog: a snapshot that blocks no writes, then every change, each once.
 
     The connection comes from CDC_VIEWS_MYSQL_HOST (comma-separated: the first that answers), _PORT, _USER, _PASSWORD
     and _TLS (off, on, verify) with _TLS_CA, _TLS_CERT and _TLS_KEY.
