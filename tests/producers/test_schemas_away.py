@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from helpers.command_line import CommandLine
 from services.account import free_port
+
+from cdc_views.errors import TransientError
+
+if TYPE_CHECKING:
+    from cassandra.cluster import Cluster
+    from cdc_producers.cassandra.addresses import Account
 
 WORD = "zqaway-pw"
 
@@ -32,15 +39,40 @@ def test_an_address_that_is_wrong_exits_2_and_is_not_quoted(scheme: str, run: Co
     assert WORD not in said.err, said.err
 
 
-def test_the_account_at_a_node_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("address", "account"),
+    [
+        ("cassandra://127.0.0.1/shop", ("reader", WORD)),
+        ("cassandra://other@127.0.0.1", ("other", WORD)),
+        ("cassandra://other:p%40ss@127.0.0.1:9999", ("other", "p@ss")),
+    ],
+)
+def test_the_account_at_a_node_is_that_of_the_address_or_the_environment(
+    address: str, account: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from cassandra.cluster import ExecutionProfile
+    from cdc_producers.cassandra import describing, node, snapshot_reading, verifying
     from cdc_producers.cassandra.node import cluster_at
 
     monkeypatch.setenv("CDC_VIEWS_CASSANDRA_USER", "reader")
     monkeypatch.setenv("CDC_VIEWS_CASSANDRA_PASSWORD", WORD)
-    cluster = cluster_at("127.0.0.1", 9042, ExecutionProfile())
-    assert (cluster.auth_provider.username, cluster.auth_provider.password) == ("reader", WORD)
+    found = []
+
+    def connecting(host: str, port: int, who: Account, *_: object, **more: object) -> Cluster:
+        found.append(who)
+        return cluster_at("127.0.0.1", free_port(), who, ExecutionProfile(), **more)
+
+    monkeypatch.setattr(node, "cluster_at", connecting)
+    monkeypatch.setattr(snapshot_reading, "cluster_at", connecting)
+    with pytest.raises(TransientError) as away:
+        describing.described(address, [])
+    with pytest.raises(TransientError), verifying.opened(address, None):  # type: ignore[arg-type]
+        pytest.fail("nobody answers")
+    assert [(who.user, who.password) for who in found] == [account] * 2
+    cluster = cluster_at("127.0.0.1", 9042, found[0], ExecutionProfile())
+    assert (cluster.auth_provider.username, cluster.auth_provider.password) == account
     cluster.shutdown()
+    assert account[1] not in f"{found} {away.value}"
 
 
 def test_nothing_that_is_there_is_overwritten(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from cdc_views.schemas.live import Ddl, Described, is_wanted
 def described(address: str, tables: Sequence[str]) -> Described:
     """See `Describe`: `cassandra://HOST:PORT/KEYSPACE`, or without a keyspace for those of all but the node's own."""
     where = Address.of(address)
-    node = Node(where.host, where.port)
+    node = Node(where.host, where.port, where.account)
     try:
         version = node.facts().version
         keyspaces = [name for name in node.keyspaces() if where.keyspace in ("", name)]

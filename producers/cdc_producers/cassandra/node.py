@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -21,6 +20,7 @@ from cassandra.connection import ConnectionException
 from cassandra.policies import WhiteListRoundRobinPolicy
 from cassandra.query import dict_factory
 
+from cdc_producers.cassandra.addresses import USER, Account
 from cdc_producers.cassandra.node_schema import Logged, NodeColumn, NodeDrop, NodeSchema, NodeTable, NodeType, quoted, schema_of
 from cdc_producers.tls import tls_of_environment
 from cdc_views.errors import TransientError, UsageError
@@ -28,7 +28,7 @@ from cdc_views.errors import TransientError, UsageError
 AWAY = (NoHostAvailable, DriverException, ConnectionException, OSError)
 """The driver's errors for a node that does not answer."""
 _PREFIX = "CDC_VIEWS_CASSANDRA_"
-USER, PASSWORD, TLS = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD", "CDC_VIEWS_CASSANDRA_TLS"
+TLS = "CDC_VIEWS_CASSANDRA_TLS"
 _TIMEOUT = 10.0
 _OWN_KEYSPACES = {
     "system", "system_auth", "system_cluster_metadata", "system_distributed", "system_metrics", "system_schema", "system_traces",
@@ -81,6 +81,7 @@ class Node:
 
     host: str
     port: int
+    account: Account = field(default_factory=Account.of_environment)
     _cluster: Cluster | None = None
     _session: Session | None = None
 
@@ -187,7 +188,7 @@ class Node:
         profile = ExecutionProfile(
             load_balancing_policy=WhiteListRoundRobinPolicy([self.host]), row_factory=dict_factory, request_timeout=_TIMEOUT
         )
-        self._cluster = cluster_at(self.host, self.port, profile, token_metadata_enabled=False)
+        self._cluster = cluster_at(self.host, self.port, self.account, profile, token_metadata_enabled=False)
         self._session = self._cluster.connect()
         return self._session
 
@@ -206,16 +207,15 @@ class Node:
             ) from error
 
 
-def cluster_at(host: str, port: int, profile: ExecutionProfile, **more: Any) -> Cluster:
-    """Return a cluster to connect to, with the account and TLS from the environment; raises `UsageError` for wrong values."""
+def cluster_at(host: str, port: int, account: Account, profile: ExecutionProfile, **more: Any) -> Cluster:
+    """Return a cluster to connect to, with TLS from the environment; raises `UsageError` for wrong values."""
     driver = logging.getLogger("cassandra")
     if driver.level == logging.NOTSET:
         driver.setLevel(logging.CRITICAL)  # what it logs of a node that does not answer, it also raises
-    user = os.environ.get(USER)
     return Cluster(
         [host],
         port=port,
-        auth_provider=PlainTextAuthProvider(user, os.environ.get(PASSWORD, "")) if user else None,
+        auth_provider=PlainTextAuthProvider(account.user, account.password) if account.user else None,
         ssl_context=tls_of_environment(_PREFIX),
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         connect_timeout=profile.request_timeout,

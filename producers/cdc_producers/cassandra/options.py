@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from cdc_producers.cassandra.addresses import Account
 from cdc_producers.cassandra.remembered import has_let_go
 from cdc_views.errors import UsageError
 from cdc_views.landing.producers import option
@@ -52,6 +53,7 @@ class SnapshotOptions:
         own_ranges: Read only the ranges whose first replica is `host`: each node's agent reads its part.
         passes_over_logged: Skip a table that has had CDC since its creation, if no segment was removed: its log has everything.
         name: Name of the stream of positions; another name is another snapshot.
+        account: Who reads.
     """
 
     host: str = "127.0.0.1"
@@ -63,6 +65,7 @@ class SnapshotOptions:
     own_ranges: bool = False
     passes_over_logged: bool = False
     name: str = "snapshot"
+    account: Account = field(default_factory=Account.of_environment)
 
     def __post_init__(self) -> None:
         if self.consistency not in CONSISTENCIES:

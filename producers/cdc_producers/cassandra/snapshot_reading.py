@@ -16,8 +16,9 @@ from cassandra.policies import DCAwareRoundRobinPolicy
 from cassandra.protocol import ProtocolHandler, ResultMessage, read_int
 from cassandra.query import SimpleStatement, tuple_factory
 
+from cdc_producers.cassandra.addresses import PASSWORD, USER
 from cdc_producers.cassandra.lists import SETTLES_AFTER, ListRow, lists_of
-from cdc_producers.cassandra.node import AWAY, PASSWORD, TLS, USER, cluster_at, message_of, refused_by_tls
+from cdc_producers.cassandra.node import AWAY, TLS, cluster_at, message_of, refused_by_tls
 from cdc_producers.cassandra.node_schema import quoted
 from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_events import Moment, event_of, replaced_list
@@ -77,7 +78,7 @@ class SnapshotReader:
             row_factory=tuple_factory,
         )
         # every version from 4.0 on supports V4, which has all that is needed
-        cluster = cluster_at(options.host, options.port, profile, protocol_version=ProtocolVersion.V4)
+        cluster = cluster_at(options.host, options.port, options.account, profile, protocol_version=ProtocolVersion.V4)
         try:
             with cassandra_errors(options, "connecting"):
                 session = cluster.connect()

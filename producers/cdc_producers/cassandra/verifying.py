@@ -32,9 +32,9 @@ from cdc_views.rules.codec.serialized import deserialize, serialize
 
 @contextmanager
 def opened(address: str, order: LiveOrder) -> Iterator[CassandraLive]:
-    """Connect to a cluster: `cassandra://HOST:PORT?consistency=QUORUM`; the account comes from the environment."""
+    """Connect to a cluster: `cassandra://USER@HOST:PORT?consistency=QUORUM`."""
     where = Address.of(address)
-    options = SnapshotOptions(host=where.host, port=where.port, consistency=where.consistency or "ALL")
+    options = SnapshotOptions(host=where.host, port=where.port, consistency=where.consistency or "ALL", account=where.account)
     with SnapshotReader.connected(options) as reader:
         yield CassandraLive(reader, order)
 
