@@ -54,7 +54,8 @@ def test_a_key_is_told_of_as_in_delta(server: Served, tmp_path: Path, key: dict[
     here.land(write_lines(tmp_path / "events.jsonl", *lines))
     found = told(there, key)
     asked = [text for job in server.store.query_jobs if "FROM `my-project.shop_raw" in (text := job["query"]["query"])]
-    assert all(f'WHERE _kind = "table" OR (id = {key["id"]}' in text for text in asked[-3:]), asked[-3:]
+    of_key = f'WHERE _kind = "table" OR (id = {key["id"]}'
+    assert [of_key in text for text in asked[-3:]] == [True] * 3, asked[-3:]
     assert found[0] == told(here, key)[0]
     assert found[2] == told(here, key)[2]
     assert without_origins(found[1]) == without_origins(told(here, key)[1])

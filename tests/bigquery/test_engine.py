@@ -118,13 +118,13 @@ def _all_of(loaded: Project) -> Any:
 
 
 def test_no_statement_goes_out_without_a_limit_of_bytes(server: Served, tmp_path: Path) -> None:
-    _use_everything(project(tmp_path, server.url, maximum_bytes_billed="20MiB"))
+    _use_everything(project(tmp_path, server.url, maximum_bytes_billed="20MiB", labels={"team": "shop"}))
     sent = server.store.query_jobs
     assert len(sent) == 8
     assert {job["query"].get("maximumBytesBilled") for job in sent} == {str(20 << 20)}
-    assert {json.dumps(job["labels"]) for job in sent} == {'{"tool": "cdc-views"}'}
+    assert {json.dumps(job["labels"]) for job in sent} == {'{"tool": "cdc-views", "team": "shop"}'}
     kept = [job["configuration"] for job in server.store.jobs.values()]
-    assert [job["labels"] for job in kept if "load" in job] == [{"tool": "cdc-views"}]
+    assert [job["labels"] for job in kept if "load" in job] == [{"tool": "cdc-views", "team": "shop"}]
 
 
 def test_unless_the_project_file_says_so(server: Served, tmp_path: Path) -> None:
@@ -237,6 +237,7 @@ def test_the_table_function_reads_a_span_of_landings(server: Served, tmp_path: P
         ("tail", "shop.orders", "--once"),
         ("report", "--out", "rep"),
         ("quarantine", "list"),
+        ("quarantine", "show", "shop.orders"),
         ("quarantine", "discard", "shop.orders", "--all", "--reason", "none"),
         ("replicas", "shop.orders", "--replication-factor", "3"),
         ("forget", "shop.orders", "--key", '{"id": 1, "line": 0}'),

@@ -84,14 +84,18 @@ def test_the_scripts_for_scheduled_queries_keep_a_state(server: Served, tmp_path
     load(loaded.table("shop.orders"), [event(1)])
     scripts = {file.stem: file.read_text() for file in (out / "scheduled" / "shop_orders").glob("*.sql")}
     assert sorted(scripts) == ["run", "settle", "setup"]
-    assert "`scheduled/shop_orders/run.sql`" in (out / "README.md").read_text()
+    readme = (out / "README.md").read_text()
+    assert all(f"`scheduled/shop_orders/{name}.sql`" in readme for name in scripts)
     with loaded.remote() as engine:
         connection: Connection = engine.connection  # type: ignore[attr-defined]
         dataset, _, setup = scripts["setup"].partition(";\n\n")
         connection.run(dataset, what="testing")
         for script in (setup, scripts["run"], scripts["settle"]):
             connection.script(script, what="testing")
-    assert len(loaded.table("shop.orders").query(as_of=1_800_000_000)) == 1
+        load(loaded.table("shop.orders"), [event(2)], landed_at=1_795_000_060_000_000)
+        connection.script(scripts["run"], what="testing")
+    assert sorted(row["id"] for row in server.store.sql.records("my-project.shop_state.shop_orders__state")) == [1, 2]
+    assert len(loaded.table("shop.orders").query(as_of=1_800_000_000)) == 2
     assert "`my-project.shop_state.shop_orders__facts`" in str(server.store.query_jobs[-1]["query"]["query"])
 
 

@@ -140,5 +140,6 @@ def test_what_a_record_says_is_told_where_the_one_before_did_not() -> None:
     assert alerts_between(lost, record("verify", other={"losses": 0})) == ()
     late = alerts_between(None, record("materialize", t={"late": 2}))
     assert [(one.alert, one.text) for one in late] == [("facts_late", "2 facts landed too late to be merged")]
-    stopped = alerts_between(None, record("produce", t={"failed": True, "error": "SourceError"}))
-    assert [(one.alert, one.text) for one in stopped] == [("produce_failed", "produce failed: SourceError")]
+    for command in ("validate", "verify", "materialize", "produce"):
+        stopped = alerts_between(None, record(command, t={"failed": True, "error": "SourceError"}))
+        assert [(one.alert, one.text) for one in stopped] == [(f"{command}_failed", f"{command} failed: SourceError")]

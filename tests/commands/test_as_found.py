@@ -284,4 +284,5 @@ def test_an_unwrapped_record_without_an_offset_has_no_order(run: CommandLine) ->
     write_project(found("public.t_types", "postgres_schema.sql", "debezium"))
     answer = run("query", "public.t_types", "--format", "jsonl")
     assert answer.rows == []
+    assert "1 rows in quarantine" in answer.err
     assert "rows of a table come in no order" in answer.err

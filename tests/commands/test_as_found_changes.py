@@ -215,6 +215,14 @@ def test_a_row_that_is_no_event_is_quarantined_and_counted_once(shop: CommandLin
 # --- what cannot be ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_warning_of_quarantine_names_no_value(shop: CommandLine) -> None:
+    find(mutations(mutation(4, state=["hunter2"])))
+    for command in (("query", ORDERS), ("apply",), ("validate", "--no-docs"), ("status",)):
+        answer = shop(*command)
+        assert "hunter2" not in answer.out + answer.err
+        assert command[0] not in ("query", "apply") or "'state': … is not a text" in answer.err
+
+
 def refused(answer: Answer, *expected: str, code: int = 2) -> None:
     assert (answer.code, answer.out) == (code, ""), answer
     assert answer.err.startswith("error: ")
@@ -268,6 +276,9 @@ def test_somebody_elses_table_is_not_landed_into(shop: CommandLine) -> None:
     refused(shop("replay", ORDERS), "`layout: as-found`")
     assert contents() == before
     assert not Path("warehouse").exists()
+    for command in ("apply", "materialize", "maintain", "validate"):
+        assert shop(command).code == 0
+    assert contents() == before
 
 
 def test_a_raw_table_of_ours_is_not_found(shop: CommandLine) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cdc_views_spark.engine import SparkEngine
+from deltalake import DeltaTable
 from helpers.projects import add, project_of
 from helpers.tiny_project import SCHEMA
 
@@ -38,11 +39,21 @@ def row(number: int, state: str, *, at: int) -> Fact:
     return Fact(FactKind.ROW, (number,), (0,), liveness=Liveness(written), cells=cells)
 
 
+def files_of(location: str, version: int | None = None) -> set[str]:
+    """The names of a Delta table's files."""
+    return {uri.rsplit("/", 1)[1] for uri in DeltaTable(location, version=version).file_uris()}
+
+
 @pytest.mark.spark
 def test_a_frame_shows_what_a_query_shows(orders: Table, spark_engine: SparkEngine) -> None:
     session = spark_engine.session.newSession()
     session.conf.set("spark.sql.constraintPropagation.enabled", "true")
+    settings = session.conf.getAll
     shown = orders.dataframe(session)
+    opened, raw = {file.rsplit("/", 1)[1] for file in shown.inputFiles()}, orders.raw.location
+    covered = files_of(raw, DeltaTable(raw).version() - 1)
+    assert opened & files_of(orders.state_location)
+    assert opened & files_of(raw) == files_of(raw) - covered, "what landed since"
     assert "InArrow" not in shown._jdf.queryExecution().toString(), "Spark's own plan"
     assert shown.columns == ["id", "line", "state", "note"]
     assert {r["id"]: r["state"] for r in shown.collect()} == {1: "open", 2: "paid", 3: "open"}
@@ -51,7 +62,7 @@ def test_a_frame_shows_what_a_query_shows(orders: Table, spark_engine: SparkEngi
     assert orders.dataframe(session, raw_only=True, limit=2).count() == 2
     add(orders, [row(4, "open", at=4)])
     assert (shown.count(), orders.dataframe(session).count()) == (3, 4), "a frame keeps to its files"
-    assert session.conf.get("spark.sql.constraintPropagation.enabled") == "true", "a session's settings are its user's"
+    assert session.conf.getAll.items() >= settings.items(), "a session's settings are its user's"
     kernel = orders.dataframe(session, strategy="kernel")
     assert "InArrow" in kernel._jdf.queryExecution().toString()
 

@@ -171,6 +171,15 @@ def test_spark_without_the_project_s_folder_names_the_variable(tmp_path: Path, m
 
 def test_an_edited_file_is_not_replaced(tmp_path: Path) -> None:
     dbt = made(tmp_path)
+    files = sorted((tmp_path / "models").rglob("_cdc_views__*.yml"))
+    assert [file.stem.rpartition("__")[2] for file in files] == ["exposures", "models", "sources"]
+    for file in files:
+        text = file.read_text()
+        file.write_text(f"{text}# mine\n")
+        with pytest.raises(Exception, match=f"{file.name} was edited since"):
+            export("cases", dbt.project.tables, tmp_path)
+        assert file.read_text().endswith("# mine\n")
+        file.write_text(text)
     models = tmp_path / MODELS
     models.write_text(models.read_text().replace("regular, text", "What I wrote."))
     with pytest.raises(Exception, match=r"_cdc_views__models.yml was edited since .* put what you added into the project file"):

@@ -107,6 +107,10 @@ def test_each_generic_test_fails_on_what_it_is_about(dbt: DbtProject) -> None:
     dbt.build(cdc_views_as_of=BEFORE)
     assert failed(dbt) == set()
     assert failed(dbt, AFTER) == {"no_expired_visible"}, "order 1 has expired since the table was built"
+    assert ids_of(dbt) == [1, 2]
+    dbt.build(cdc_views_as_of=AFTER)
+    assert ids_of(dbt) == [2]
+    dbt.build("--full-refresh", cdc_views_as_of=BEFORE)
     corrupt(dbt, "INSERT INTO shop__orders SELECT * FROM shop__orders WHERE id = 2")
     assert failed(dbt) == {"unique"}
     corrupt(dbt, "DELETE FROM shop__orders WHERE id = 2; INSERT INTO shop__orders SELECT NULL, line, state FROM shop__orders")

@@ -122,6 +122,7 @@ def test_base64_decimals_are_read_up_to_a_size(run: CommandLine, size: str, *, i
     [
         *((f"x {kind}", "column 'x'") for kind in ("float", "double", "decimal", "varint", "inet", "duration")),
         *((f"x {kind}", "column 'x'") for kind in ("list<int>", "frozen<list<int>>", "set<text>", "map<text, int>")),
+        *((f"x {kind}", "column 'x'") for kind in ("frozen<map<text, int>>", "tuple<int, text>")),
         ("s int static", "static columns"),
         ("x int", "the ends of range deletions are no structs"),
     ],
@@ -228,6 +229,17 @@ def test_a_column_that_the_schema_file_lacks_is_named_where_the_table_shows_it(r
         shown = connection.sql(f"SELECT * FROM {NAME} ORDER BY id")
         assert "tm" in typed.rows.schema.field("after").type.names
         assert shown.columns == [name for name in TYPED if name != "tm"]
+        assert [row[0] for row in shown.fetchall()] == [1, 2, 3]
+
+
+def test_a_column_of_json_that_the_schema_file_lacks_is_left_out(run: CommandLine) -> None:
+    assert '"toast": "' in EVENTS.rows.column("value")[0].as_py()
+    Path("schema.sql").write_text(EVENTS.ddl.replace(", toast text", ""))
+    assert "in place, by SQL" in first_reason(run)
+    assert run("apply").code == 0
+    with duckdb.connect("warehouse/views.duckdb", read_only=True) as connection:
+        shown = connection.sql(f"SELECT * FROM {NAME} ORDER BY id")
+        assert "toast" not in shown.columns
         assert [row[0] for row in shown.fetchall()] == [1, 2, 3]
 
 

@@ -7,12 +7,14 @@ import io
 import json
 import re
 import shlex
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.command_line import CommandLine, table, write_project
+from helpers.older_events import envelope
 
 from cdc_views import Project
 
@@ -67,6 +69,7 @@ def test_every_format_has_the_same_versions(run: CommandLine) -> None:
     land_example(run)
     lines = run("history", ORDERS, "--format", "jsonl").rows
     assert run("history", ORDERS, "--format", "jsonl", "--limit", "2").rows == lines[:2]
+    assert run("history", ORDERS, "--format", "jsonl", "--strategy", "window").rows == lines
     assert json.loads(run("history", ORDERS, "--format", "json").out) == lines
     read = csv.DictReader(io.StringIO(run("history", ORDERS, "--format", "csv").out))
     assert [{name: value or None for name, value in row.items()} for row in read] == [{**r, "id": str(r["id"])} for r in lines]
@@ -115,6 +118,9 @@ def test_a_key_may_name_a_row_or_a_partition(run: CommandLine) -> None:
     assert asked('{"id": 1}') == [alone, first, second]
     assert asked('{"id": 1, "line": 2}') == [second]
     assert asked('{"id": 3}') == []
+    found = Project.load().table(ITEMS).history()
+    spans = [replace(found, columns=("id", name)).span_names for name in ("valid_from", "valid_to", "n")]
+    assert spans == [("_valid_from", "_valid_to")] * 2 + [("valid_from", "valid_to")]
 
 
 @pytest.mark.heavy
@@ -134,6 +140,17 @@ def test_a_source_ordered_by_position_has_versions_by_position(run: CommandLine)
     answer = run("history", ORDERS, "--written-as-of", "2023-11-15")
     assert (answer.code, answer.out) == (2, "")
     assert "log position" in answer.err
+
+
+def test_versions_of_a_database_are_by_its_log_s_position(run: CommandLine) -> None:
+    Path("t.sql").write_text("CREATE TABLE public.t (id int PRIMARY KEY, note text);")
+    write_project(table("public.t", "t.sql", "debezium"))
+    told = [("b", 12, 1_600_000_000_000), ("a", 10, 1_700_000_000_000)]
+    assert run.land("public.t", *(envelope(1, note, lsn=lsn, ts_ms=at) for note, lsn, at in told)).code == 0
+    first, second = run("history", "public.t", "--format", "jsonl").rows
+    assert (first["note"], second["note"], second["valid_to"]) == ("a", "b", None), "the clock decides nothing"
+    assert first["valid_from"] < first["valid_to"] == second["valid_from"]
+    assert {type(first["valid_from"]), type(second["valid_from"])} == {int}
 
 
 @pytest.mark.parametrize(

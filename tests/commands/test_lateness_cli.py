@@ -11,6 +11,9 @@ import pytest
 from helpers.command_line import CommandLine, table, write_project
 from helpers.state_sizes import set_sizes
 
+from cdc_views import Project
+from cdc_views.operations.run_records import runs_of
+
 pytestmark = pytest.mark.heavy
 
 CQL = "CREATE TABLE shop.orders (id int, item int, state text, PRIMARY KEY (id, item));\n"
@@ -75,6 +78,7 @@ def test_late_facts_are_told_listed_and_not_shown(late: CommandLine) -> None:
     answer = late("materialize", "--format", "jsonl")
     assert (answer.code, answer.rows[0]["late"]) == (1, 1)
     assert f"{T}: 1 facts landed after the lateness horizon and are not shown; `cdc-views late {T}` lists them" in answer.err
+    assert runs_of(Project.load(), "materialize")[-1].tables[T]["late"] == 1, "alerts are told of it"
     again = late("materialize", "--format", "jsonl")
     assert (again.code, again.rows[0]["late"]) == (0, 0)
     listed = late("late", T, "--format", "jsonl")

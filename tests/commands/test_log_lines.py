@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import warnings
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,8 @@ def test_a_json_line_has_time_level_logger_message_then_facts() -> None:
         "seconds": 0.5,
         "table": "shop.orders",
     }
+    elsewhere = NOW.astimezone(timezone(timedelta(hours=5)))
+    assert json.loads(json_line(elsewhere, "info", "cdc_views.land", "landed", {}))["time"] == line["time"]
 
 
 @given(st.text(), st.text())
@@ -83,8 +85,9 @@ def test_facts_take_no_place_and_are_json() -> None:
     assert (read["nan"], read["when"], read["path"], read["none"], read["yes"]) == (None, read["time"], "a", None, True)
 
 
-def test_no_secret_of_the_environment_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PGPASSWORD", "hunter2")
+@pytest.mark.parametrize("name", ["PGPASSWORD", "MY_PASSWD", "SOME_SECRET", "API_TOKEN", "ALERT_KEY", "CREDENTIALS", "STORE_SAS"])
+def test_no_secret_of_the_environment_is_logged(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("CDC_VIEWS_POSTGRES_DSN", "postgresql://me:t0psecret@db/shop")
     monkeypatch.setenv("CDC_VIEWS_KAFKA_USER", "visible")
     said = "hunter2, t0psecret, visible, amqp://me:another@host"

@@ -118,8 +118,9 @@ def test_the_clock_counts(run: CommandLine) -> None:
     row = {"kind": "row", "clustering": {"line": 0}, "cells": [cell]}
     assert run.land(NAME, event(9, rows=[row]), format="cassandra-mutation", file="3.jsonl").code == 0
     for as_of, rows in (("1799999999", 6), ("1800000000", 5)):
-        assert run("query", NAME, "--as-of", as_of, "--out", f"{as_of}.parquet").code == 0
-        assert pq.read_table(f"{as_of}.parquet").num_rows == rows
+        for target in (("--out", f"{as_of}.parquet"), ("--into", as_of)):
+            assert run("query", NAME, "--as-of", as_of, *target).code == 0
+        assert pq.read_table(f"{as_of}.parquet").num_rows == DeltaTable(as_of).to_pyarrow_table().num_rows == rows
 
 
 def test_types_are_those_of_a_serving_table(run: CommandLine) -> None:
@@ -154,7 +155,8 @@ def test_a_read_of_raw_alone_has_the_version_that_it_read(run: CommandLine) -> N
 def test_what_is_there_stays_unless_it_may_be_replaced(run: CommandLine) -> None:
     for target in (("--out", "rows.parquet"), ("--out", "rows.csv"), ("--into", "rows")):
         assert run("query", NAME, *target).code == 0
-        before = {path: path.read_bytes() for path in Path().glob("rows*/**/*") if path.is_file()}
+        paths = (*Path().glob("rows*"), *Path().glob("rows*/**/*"))
+        before = {path: path.read_bytes() for path in paths if path.is_file()}
         refused = run("query", NAME, *target, "--where", "id = 1")
         assert (refused.code, "--overwrite" in refused.err) == (2, True), refused.err
         assert {path: path.read_bytes() for path in before} == before
@@ -166,18 +168,23 @@ def test_what_is_there_stays_unless_it_may_be_replaced(run: CommandLine) -> None
 
 
 def test_a_table_is_replaced_by_other_columns(run: CommandLine) -> None:
-    Path("t.sql").write_text("create table public.t (k int primary key, at timestamp, seen timestamptz);")
+    Path("t.sql").write_text("create table public.t (k int primary key, at timestamp, seen timestamptz, n numeric, t time);")
     project = json.loads(Path("cdc_views.yml").read_text())
-    project["tables"].append({"name": "public.t", "schema": "t.sql", "raw": {"format": "debezium"}})
+    more = {"raw": {"format": "debezium"}, "materialize": {"serving": True}}
+    project["tables"].append({"name": "public.t", "schema": "t.sql", **more})
     Path("cdc_views.yml").write_text(json.dumps(project))
     source = {"connector": "postgresql", "db": "l", "schema": "public", "table": "t", "lsn": 1}
-    after = {"k": 7, "at": 1_000_000, "seen": "2024-01-01T00:00:00Z"}
+    after = {"k": 7, "at": 1_000_000, "seen": "2024-01-01T00:00:00Z", "n": "1.50", "t": 43_200_000_000}
     assert run.land("public.t", json.dumps({"op": "c", "source": source, "before": None, "after": after})).code == 0
     assert run("query", NAME, "--into", "rows").code == 0
     answer = run("query", "public.t", "--into", "rows", "--overwrite")
     assert answer.code == 0, answer.err
     (row,) = DeltaTable("rows").to_pyarrow_table().to_pylist()
     assert (row["k"], str(row["at"]), str(row["seen"])) == (7, "1970-01-01 00:16:40", "2024-01-01 00:00:00+00:00")
+    assert (row["n"], row["t"]) == ("1.50", "12:00:00.000000000"), "no native column holds every value of these types"
+    assert run("materialize", "--select", "public.t").code == 0
+    (serving,) = Path("warehouse/serving").iterdir()
+    assert DeltaTable(serving).to_pyarrow_table().select(list(row)).to_pylist() == [row]
 
 
 def test_only_what_into_wrote_is_replaced(run: CommandLine) -> None:
@@ -233,6 +240,7 @@ def test_a_failure_leaves_what_was_there(run: CommandLine) -> None:
     assert {path for path in Path().glob("rows*/**/*") if path.is_file()} == before
     assert [path.name for path in Path().glob(".rows*")] == []
     assert ids(DeltaTable("rows").to_pyarrow_table()) == ids(pq.read_table("rows.parquet")) == [1]
+    assert [line[0] for line in Path("rows.csv").read_text().splitlines()[1:]] == ["1"]
     assert list(Path("other").iterdir()) == []
 
 
@@ -251,6 +259,7 @@ def test_the_method_writes_and_tells(run: CommandLine) -> None:
     done = table.write(out=Path("rows.parquet"), as_of=7)
     assert (done.location, done.rows, done.as_of, done.version, done.note) == ("rows.parquet", 5, 7, None, "")
     assert table.write(into="rows", where="id > 3").version == 0
+    assert table.write(out="some.parquet", where="id > 3").rows == 2
     assert ids(DeltaTable("rows").to_pyarrow_table()) == [4, 5]
     with pytest.raises(UsageError, match="one of them"):
         table.write()
@@ -295,12 +304,15 @@ def test_a_zero_below_zero_keeps_its_sign_in_texts_alone(run: CommandLine) -> No
 def test_values_that_a_native_column_cannot_hold_are_null_but_in_texts(run: CommandLine) -> None:
     Path("n.cql").write_text("CREATE TABLE shop.n (id int PRIMARY KEY, i int, t timestamp);")
     write_project(table("shop.n", "n.cql", "cassandra-mutation"))
-    shown = {"i": "", "t": "+10000-01-01 00:00:00.000Z"}
-    cells = [{"column": name, "written": 1, "value": value} for name, value in shown.items()]
-    line = event(1, table="n", rows=[{"kind": "row", "clustering": {}, "cells": cells}])
-    assert run.land("shop.n", line, format="cassandra-mutation", file="n.jsonl").code == 0
-    assert run.query("shop.n") == [{"id": 1, **shown}]
+    outside = [{"i": "", "t": "+10000-01-01 00:00:00.000Z"}, {"i": 7, "t": "0000-12-31 23:59:59.999Z"}]
+    shown = [*outside, {"i": 7, "t": "0001-01-01 00:00:00.000Z"}, {"i": 7, "t": "9999-12-31 23:59:59.999Z"}]
+    cells = [[{"column": name, "written": 1, "value": value} for name, value in one.items()] for one in shown]
+    lines = [event(n, table="n", rows=[{"kind": "row", "clustering": {}, "cells": one}]) for n, one in enumerate(cells)]
+    assert run.land("shop.n", *lines, format="cassandra-mutation", file="n.jsonl").code == 0
+    assert run.query("shop.n") == [{"id": n, **one} for n, one in enumerate(shown)]
     for target in (("--out", "n.parquet"), ("--into", "n")):
         assert run("query", "shop.n", *target).code == 0
     for written in (pq.read_table("n.parquet"), DeltaTable("n").to_pyarrow_table()):
-        assert written.to_pylist() == [{"id": 1, "i": None, "t": None}]
+        rows = sorted(written.to_pylist(), key=lambda row: row["id"])
+        assert [row["i"] for row in rows] == [None, 7, 7, 7]
+        assert [row["t"] and row["t"].year for row in rows] == [None, None, 1, 9999]

@@ -46,6 +46,7 @@ def test_a_file_is_whole_or_not_there(run: CommandLine, tmp_path: Path, name: st
     before = visible(tmp_path)
     kill_at(moment, "query", NAME, "--out", name)
     assert visible(tmp_path) == before
+    assert len(list(tmp_path.glob(f".{name}.*"))) == 1, "what it leaves is hidden"
     assert run("query", NAME, "--where", "id < 3", "--out", name).code == 0
     kill_at(moment, "query", NAME, "--out", name, "--overwrite")
     assert ids_in(Path(name)) == [1, 2]

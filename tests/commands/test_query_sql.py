@@ -184,6 +184,7 @@ def test_what_spark_refuses(run: CommandLine) -> None:
         "SELECT * FROM orders WITH (path = 'x')",
         "SELECT stat FROM orders",
         "SELECT CAST(state AS INT) AS n FROM orders",
+        "SELECT 1 AS a; SELECT 2 AS a",
     ):
         answer = run("query", sql, "--engine", "spark", "--format", "jsonl")
         assert (answer.code, answer.out) == (2, ""), (sql, answer)
@@ -274,13 +275,13 @@ def test_instants_hold_for_every_table(run: CommandLine) -> None:
     for name in ("orders", "customers"):
         line = event(9, table=name, rows=[{"kind": "row", "clustering": {"line": 0}, "cells": cells}])
         assert run.land(f"shop.{name}", line, format=FORMAT, file=f"{name}.jsonl").code == 0
-    sql = "SELECT count(*) AS n FROM orders JOIN customers USING (id)"
+    sql = "SELECT (SELECT count(*) FROM orders) AS o, (SELECT count(*) FROM customers) AS c"
     counts = {
-        ("--as-of", "1799999999"): 4, ("--as-of", "1800000000"): 3, ("--landed-as-of", "2000-01-01"): 0,
-        ("--written-as-of", "1970-01-01"): 0, ("--as-of", "1800000000", "--raw-only"): 3,
+        ("--as-of", "1799999999"): (6, 4), ("--as-of", "1800000000"): (5, 3), ("--landed-as-of", "2000-01-01"): (0, 0),
+        ("--written-as-of", "1970-01-01"): (0, 0), ("--as-of", "1800000000", "--raw-only"): (5, 3),
     }  # fmt: skip
-    assert {given: run.query(sql, *given)[0]["n"] for given in counts} == counts
-    assert list(Project.load().sql(sql, as_of=1_799_999_999)) == [{"n": 4}]
+    assert {given: tuple(run.query(sql, *given)[0].values()) for given in counts} == counts
+    assert list(Project.load().sql(sql, as_of=1_799_999_999)) == [{"o": 6, "c": 4}]
 
 
 def test_state_and_tail_equal_raw_alone(run: CommandLine) -> None:

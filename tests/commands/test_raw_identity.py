@@ -98,7 +98,8 @@ def test_the_only_copy_is_never_written_over(run: CommandLine) -> None:
     assert keys(run) == list(range(9))
     assert (land(run, 20, 21), run("materialize").code) == (0, 0)
     assert keys(run) == [*range(9), 20]
-    for what in (("query", NAME, "--raw-only"), ("materialize", "--full"), ("rebuild", NAME)):
+    needing = [("query", NAME, "--raw-only"), ("materialize", "--full"), ("rebuild", NAME), ("history", NAME)]
+    for what in (*needing, ("explain", NAME, "--key", '{"id": 1, "item": 0}')):
         answer = run(*what)
         assert (answer.code, "raw does not have" in answer.err) == (2, True), (what, answer.err)
     assert run("validate", "--no-docs").code == 0

@@ -168,6 +168,8 @@ def test_maintain_removes_only_what_nothing_reads(run: CommandLine, monkeypatch:
     assert by_what["old generation"]["removed"] > 0
     assert [row["what"] for row in planned.rows] == [row["what"] for row in done.rows]
     assert run.query(NAME) == before == run.query(NAME, "--raw-only")
+    (root,) = Path("warehouse/state").iterdir()
+    assert {path.name for path in root.iterdir()} == {"2", "3", "current"}
     assert run("rebuild", NAME, "--back").code == 0, "the generation before is kept"
     assert run.query(NAME) == before
     assert run("maintain", "--retention-hours", "0").code == 2

@@ -130,6 +130,7 @@ def test_the_confirmed_view_on_spark(run: CommandLine, cassandra_cases: Path) ->
     case = RealCase(run, cassandra_cases, QUICK)
     lines = case.lines()
     case.land({NODES[0]: lines[NODES[0]], NODES[1]: lines[NODES[1]][: len(lines[NODES[1]]) // 2]})
+    assert run("materialize").code == 0
     asked = {"confirmed": True, "as_of": 1795254672}
     target = Project.load().table(case.table)
     found = list(target.query(engine="spark", **asked).json_rows())
@@ -227,11 +228,14 @@ def test_a_node_that_landed_nothing_lately_is_silent(run: CommandLine) -> None:
 
     for node in "abc":
         landed(node, event(node, OPEN), after=timedelta())
+    landed("a", event("a", OPEN, position=9), after=timedelta(days=1, hours=1))
+    assert {one.status.value for one in target.replicas().nodes} == {"ok"}, "quiet nodes that lack nothing"
     for node in "ab":
         landed(node, event(node, NOTE, position=2), after=timedelta(days=2))
     status = {one.node: one.status.value for one in target.replicas().nodes}
     assert status == {"a": "ok", "b": "ok", "c": "silent"}
-    assert {one.node: one.status.value for one in target.replicas(silent_after="3d").nodes}["c"] == "lagging"
+    for span, told in (("2d", "silent"), ("3d", "lagging")):
+        assert {one.node: one.status.value for one in target.replicas(silent_after=span).nodes}["c"] == told
     landed("c", event("c", cell("note", "other", at=1), key=2, position=3), after=timedelta(days=2, hours=1))
     assert {one.node: one.status.value for one in target.replicas(factor=1).nodes}["c"] == "lagging"
 
@@ -294,8 +298,12 @@ def test_confirmed_counts_cells_not_rows(run: CommandLine) -> None:
     assert run.query(ORDERS, "--columns", "state", "--columns", "note") == [{"state": "late", "note": "n"}]
     assert run("materialize").code == 0
     assert run.query(ORDERS, "--confirmed") == [{"id": 1, "state": "open", "note": None, "tags": None}]
-    land(run, event("b", cell("state", "late", at=9), position=4), file="b.jsonl")
+    now = datetime.now(timezone.utc)
+    Path("b.jsonl").write_text(event("b", cell("state", "late", at=9), position=4) + "\n", encoding="utf-8")
+    Project.load().table(ORDERS).land("b.jsonl", now=now + timedelta(days=1))
     assert run.query(ORDERS, "--confirmed", "--columns", "state") == [{"state": "late"}]
+    earlier = ("--landed-as-of", str(int(now.timestamp()) + 3600))
+    assert run.query(ORDERS, "--confirmed", *earlier, "--columns", "state") == [{"state": "open"}]
     assert run.query(ORDERS, "--confirmed", "--written-as-of", "0") == []
 
 

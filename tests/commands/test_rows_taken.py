@@ -61,7 +61,9 @@ def taken(run: CommandLine, how: str, *, built: bool, knows: bool = True) -> Del
 def test_events_that_deltas_own_commands_took_out_of_raw_are_missed(run: CommandLine, how: str, built: bool) -> None:
     before = taken(run, how, built=built)
     for command in READS if how == "DELETE" else BRIEFLY:
-        assert f"its version {before.version() + 1} (" in refuses(run, *command)
+        said = refuses(run, *command)
+        assert f"its version {before.version() + 1} (" in said
+        assert f"RESTORE to version {before.version()} undoes it" in said
     assert land(run, 0, 2) == 3, "what landed is not landed again"
     DeltaTable(raw_of(run)).restore(before.version())
     assert keys(run) == [0, 1, 2, 3]

@@ -172,6 +172,9 @@ def test_facts_that_were_committed_too_late_are_told_once(run: CommandLine, spar
     land(run, event(1))
     done(run("materialize"))
     done(run("apply"))
+    view, commit = followed_by(orders()), DeltaTable(orders().raw.location).history(1)[0]["timestamp"]
+    assert view is not None
+    assert view.reads.since == commit * 1_000 - HOUR, "not before the view was made"
     land_stamped(event(2), at=now() - 2 * HOUR)
     land_stamped(event(3), at=now() - HOUR // 2)
     assert shown(spark_engine) == [(1,), (3,)], "its overlap is an hour"

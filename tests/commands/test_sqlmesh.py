@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from helpers.dialect_cases import REAL, real_table
 from helpers.sqlmesh_project import SqlMeshProject
 
 from cdc_views.api import Project
+from cdc_views.cli import main
 from cdc_views.export.sqlmesh import export, model_name
 
 pytestmark = pytest.mark.slow
@@ -77,7 +79,7 @@ def test_hostile_names_stay_data_and_audits_can_fail(tmp_path: Path) -> None:
     export(project.tables, tmp_path)
     mesh, now = SqlMeshProject(tmp_path), 1_800_000_000
     (tmp_path / "one.jsonl").write_text(event(1, "it's") + "\n" + event(2, None) + "\n")
-    project.table("shop.Odd").land(tmp_path / "one.jsonl")
+    project.table("shop.Odd").land(tmp_path / "one.jsonl", now=datetime.now(timezone.utc) - timedelta(days=40))
     mesh.build(as_of=now)  # a warning does not block
     found = mesh.rows(model_name("shop.Odd"))
     assert found.column_names == ["id", *NAMES]
@@ -90,3 +92,8 @@ def test_hostile_names_stay_data_and_audits_can_fail(tmp_path: Path) -> None:
     assert failed.returncode != 0
     assert "forall" in failed.stdout + failed.stderr
     assert "a value that is not allowed" not in failed.stdout + failed.stderr
+    for command in (["materialize"], ["maintain", "--drop-raw-older-than", "30d"]):
+        assert main([*command, "--project", str(project.file)]) == 0
+    refused = mesh.plan("--restate-model", model_name("shop.Odd"), as_of=now)
+    assert refused.returncode != 0
+    assert "were dropped from raw, so what a SQLMesh model makes" in " ".join((refused.stdout + refused.stderr).split())

@@ -73,6 +73,8 @@ def test_a_view_reads_state_and_what_landed_since(run: CommandLine, cassandra_ca
     now = run("query", name, "--format", "jsonl", "--raw-only").out.splitlines()
     assert counted[-1] == len(now)
     assert "warehouse/state/" in run("generate", "--dialect", "duckdb").out
+    on_spark = run("generate", "--dialect", "spark").out
+    assert ("/state/" in on_spark, "untouched" in on_spark) == (True, False), "Spark's view merges everything"
 
 
 @pytest.mark.heavy

@@ -13,9 +13,12 @@ import pytest
 from helpers.command_line import CommandLine
 from helpers.live_memory import NOW, TABLE, MemoryLive, table_of
 
+from cdc_views.api import Project
 from cdc_views.errors import TransientError
 from cdc_views.landing import Position
 from cdc_views.operations.run_records import runs_of
+from cdc_views.pages.server.site import Asked, Site
+from cdc_views.project.paths import slug_of
 
 
 @pytest.fixture
@@ -56,9 +59,15 @@ def test_equal_then_lost(live: MemoryLive, run: CommandLine, tmp_path: Path) -> 
     (row,) = run("status", "--format", "jsonl").rows
     assert row["verified_through"].startswith(proven)
     assert "; 1 cells lost at" in row["verified_through"]
+    assert runs_of(live.table.project, "verify")[-1].tables[TABLE]["losses"] == 1, "alerts are told of it"
     told = Path("verify.prom").read_text()
     assert f'cdc_views_verify_lost_cells{{table="{TABLE}"}} 1.0' in told
     assert "cdc_views_verify_verified_through_timestamp_seconds" in told
+    file = tmp_path / "cdc_views.yml"
+    site = Site(lambda: Project.load(file), file)
+    page = site.page(site.table(slug_of(TABLE)), "proof", Asked({}, int(NOW.timestamp())))
+    assert f"found equal at <code>{proven.removesuffix(' (')}</code>" in page
+    assert "1 cells lost" in page
 
 
 def test_where_nothing_lands_people_see_a_few_rows(live: MemoryLive, run: CommandLine) -> None:

@@ -65,6 +65,13 @@ def test_a_merge_written_by_hand_for_the_placeholder_keeps_the_notes(posted: duc
     assert (email, notes[:9]) == (LOST[0], "0: called")
 
 
+def test_a_fourth_order_was_deleted(tmp_path: Path) -> None:
+    write_example("postgres", tmp_path)
+    last = "SELECT coalesce(after.id, before.id) AS id, arg_max(op, source.lsn::BIGINT)"
+    found = duckdb.execute(f"{last} FROM '{tmp_path / 'orders.jsonl'}' GROUP BY id ORDER BY id").fetchall()
+    assert found == [(100, "u"), (101, "u"), (102, "d"), (103, "c")]
+
+
 def test_each_cell_is_of_the_event_that_the_readme_names(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

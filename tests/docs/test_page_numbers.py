@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable
 from dataclasses import fields
@@ -23,6 +24,7 @@ from cdc_views_spark.choosing import KERNEL_BYTES
 from cdc_views_spark.data_source import MOST_BYTES
 from cdc_views_spark.plugin import SparkPlugin
 from cdc_views_spark.session import DELTA_JAR
+from helpers.document_blocks import LIVE, read_blocks
 from services import mariadb as tested_mariadb
 from services import mysql_programs as tested_mysql
 from services.cassandra_releases import CURRENT, EARLIER
@@ -41,15 +43,20 @@ from cdc_views.landing.vacuum import ORPHANED_AFTER
 from cdc_views.operations.answers import MOST_COMPARED
 from cdc_views.operations.maintaining import USUAL_HOURS
 from cdc_views.pages.report.collecting import RECENT
-from cdc_views.quality.sampling import MOST_FACTS
+from cdc_views.quality.sampling import recomputed
 from cdc_views.state.sizes import Sizes
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits()
+AZURITE = json.loads((ROOT / "tests/services/azurite/package.json").read_text(encoding="utf-8"))["dependencies"]["azurite"]
 AGENT = {one.name: one.default for one in fields(CassandraOptions)}
 FACTS = {1 << digits: most for most, digits in Sizes().run_digits}
 """The most facts of a table with so many buckets."""
+LIVE_BLOCKS = [one for one in read_blocks((ROOT / "docs/tutorials/postgres.md").read_text(encoding="utf-8")) if one.mark == LIVE]
+OWN = sum(bool(line.strip()) for block in LIVE_BLOCKS for line in block.text.splitlines())
+"""Commands for a reader's own PostgreSQL."""
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+_WORDS = {8: "eight", 9: "nine", 10: "ten"}
 _SPANS = {1: "one second", 60: "a minute", 3_600: "an hour", 86_400: "a day"}
 _MIB, _MB = 1 << 20, 1_000_000
 
@@ -81,8 +88,10 @@ def span(seconds: float) -> str:
 
 NUMBERS = [
     ("README.md", f"Python {re.findall(r'requires-python = .>=([0-9.]+)', PYPROJECT)[0]} or newer"),
+    ("README.md", f"in {_WORDS[OWN]} commands"),
     ("docs/explanation/state.md", f"`--retention-hours` ago (default {USUAL_HOURS})"),
     ("docs/how-to/erasure.md", f"in a file under {span(ORPHANED_AFTER)}"),
+    ("docs/how-to/object-store.md", f"Azurite {AZURITE.rpartition('.')[0]}:"),
     ("docs/how-to/object-store.md", f"so a hundred land every {span(pacing.LONGEST).removeprefix('a ')}"),
     ("docs/how-to/operate.md", f"`cdc_views_queue_bytes` near {LIMITS.queue_bytes // _MIB} MiB"),
     ("docs/how-to/rebuild.md", f"at most {MOST_COMPARED:,} differing rows"),
@@ -106,7 +115,10 @@ NUMBERS = [
     ("docs/how-to/sources/kafka.md", f"Tested on Kafka {BROKER[2]}, not with a real registry."),
     ("docs/how-to/sources/kafka.md", f"spark-sql-kafka-0-10_2.13:{pinned('pyspark')}`"),
     ("docs/how-to/sources/mariadb.md", f"MariaDB {dotted(mariadb._OLDEST)} or newer (tested: {tested_mariadb.BINARIES[2]})"),
-    ("docs/how-to/sources/mariadb.md", f"MySQL {dotted(mysql._OLDEST)} or newer (tested: {tested_mysql._OLD[2]}, 9.7.4)"),
+    (
+        "docs/how-to/sources/mariadb.md",
+        f"MySQL {dotted(mysql._OLDEST)} or newer (tested: {tested_mysql._OLD[2]}, {tested_mysql._CURRENT})",
+    ),
     ("docs/how-to/sources/postgres.md", f"warns above {slots.SlotWatcher.held_bytes_warning >> 30} GiB"),
     ("docs/how-to/sources/postgres.md", f"standbys of PostgreSQL {slots._FAILS_OVER_FROM // 10_000} keep"),
     ("docs/how-to/sources/postgres.md", f"from a standby (PostgreSQL {slots._DECODES_ON_STANDBYS_FROM // 10_000})"),
@@ -130,7 +142,7 @@ NUMBERS = [
     ("docs/how-to/tools/spark.md", f"takes up to {backfill._WAVE_FILES} files"),
     ("docs/how-to/tools/spark.md", f"rewrite {SparkPlugin.spread_from // _MIB} MB or more"),
     ("docs/how-to/tools/spark.md", f"less than {KERNEL_BYTES // _MB} MB of files"),
-    ("docs/how-to/validate.md", f"above {MOST_FACTS:,} facts"),
+    ("docs/how-to/validate.md", f"above {usual(recomputed, 'most'):,} facts"),
     ("docs/how-to/validate.md", f"is over {span(AHEAD // 1_000_000)} ahead"),
     ("docs/how-to/validate.md", f"more than {usual(validate, 'docs_rows'):,} rows (`--docs-rows`)"),
     ("docs/how-to/verify.md", f"the next {usual(verify, 'sample'):,} rows"),

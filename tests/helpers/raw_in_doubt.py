@@ -38,10 +38,17 @@ def keys(run: CommandLine, *more: str) -> list[int]:
     return sorted(row["id"] for row in run.query(NAME, *more))
 
 
+def stored() -> dict[str, int]:
+    """The tables' files of rows and entries of logs, and which generation is read, with their sizes."""
+    files = [file for kind in ("*.parquet", "_delta_log/*.json", "current") for file in Path("warehouse").rglob(kind)]
+    return {str(file): file.stat().st_size for file in files}
+
+
 def refuses(run: CommandLine, *arguments: str, code: int = 3) -> str:
-    """The command changes nothing and says what to do; returns what it said."""
+    """The command changes no table and says what to do; returns what it said."""
+    before = stored()
     answer = run(*arguments)
-    assert answer.code == code, (arguments, answer)
+    assert (answer.code, stored()) == (code, before), (arguments, answer)
     assert REMEDY in answer.err
     assert NAME in answer.err
     return answer.err

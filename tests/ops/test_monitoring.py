@@ -125,6 +125,12 @@ def test_promtool_takes_the_rules_and_each_alert_fires_where_it_should(promtool:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_rules_name_each_job_that_prometheus_asks() -> None:
+    asked = yaml.safe_load((OPS / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    named = re.findall(r'job="([^"]+)"', " ".join(rule["expr"] for rule in RULES))
+    assert {*named} == {job["job_name"] for job in asked}
+
+
 def test_each_alert_has_a_case_that_fires_and_one_that_is_quiet() -> None:
     tests = yaml.safe_load((OPS / "prometheus" / "rules_test.yml").read_text())["tests"]
     cases = [(case["alertname"], bool(case["exp_alerts"])) for test in tests for case in test["alert_rule_test"]]

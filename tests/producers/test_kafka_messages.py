@@ -13,9 +13,10 @@ import pytest
 from cdc_producers.kafka import PRODUCER
 from cdc_producers.kafka.avro import codec
 from cdc_producers.kafka.messages import LineWriter
-from cdc_producers.kafka.options import Beginning, KafkaOptions
+from cdc_producers.kafka.options import Beginning, KafkaOptions, KeyFormat
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.settings import connection
+from cdc_producers.kafka.source import KafkaSource
 from cdc_producers.kafka.topics import Positions, Topic, matched, topics_named
 from confluent_kafka.schema_registry import Schema
 from helpers.captured import Said
@@ -149,6 +150,17 @@ class TestJson:
         line = LineWriter("t", 0, 0, "key-value").content(Sent(b"null", row))
         with pytest.raises(MalformedEventError, match="missing or null"):
             KeyValue().decode(SourceLine((line or b"").decode(), 0, 7), users(tmp_path))
+
+    def test_keys_are_text_where_the_option_says_so(self) -> None:
+        for key_format in KeyFormat:
+            target: Any = Table()
+            target.format = KeyValue()
+            source = KafkaSource({"s.t": target}, KafkaOptions(key_format=key_format), {}, Said())
+            source._consumer = SimpleNamespace(get_watermark_offsets=lambda part, timeout: (0, 5))
+            source._topics["t"] = topic = Topic("t", "s.t", id=9, partitions=1)
+            source._positions.begin(topic, source._consumer)
+            source._begin("t", 0)
+            assert source._parts["t", 0].writer.has_text_keys is (key_format.value == "text")
 
     def test_a_key_that_moved_to_another_partition_may_show_an_older_value(self, tmp_path: Path) -> None:
         sent = [(0, Sent(b"u", b'{"age": 1}', at=7)), (1, Sent(b"u", b'{"age": 2}', at=3)), (1, Sent(b"u", b'{"age": 3}', at=8))]

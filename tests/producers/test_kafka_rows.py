@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from threading import Event
@@ -27,6 +28,7 @@ from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
 from cdc_views.formats.key_value.format import KeyValue
+from cdc_views.landing import Position, StreamEvent
 from cdc_views.landing.targets import Destination, ProducerOrder
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, TupleOf, Udt
@@ -228,6 +230,23 @@ def test_producers_of_the_same_tables_have_one_name_and_end_each_other() -> None
 
     assert identity("s.a", "s.b") == identity("s.b", "s.a")
     assert len({identity("s.a", "s.b"), identity("s.a"), identity("s.a", "s.b", prefix="out")}) == 3
+
+
+def test_what_was_published_is_not_published_again() -> None:
+    sent: list[Any] = []
+    publisher: Any = SimpleNamespace(
+        position=lambda name: Position(1, 2),
+        create=lambda *_, **__: None,
+        commit=lambda name, through, messages, **_: sent.append((through, [message.value for message in messages])),
+    )
+    table: Any = SimpleNamespace(name=TOPIC, format=CassandraMutation(), schema=SCHEMA, version=lambda: 1)
+    lander = publishing.TopicTarget(table, TOPIC, Publishers(publisher), None).lander("s")
+    contents = [b'{"partition": {"id": %d}}' % number for number in range(4)]
+    places = [Position(1, 1), Position(1, 2), Position(1, 3), Position(2, 1)]
+    given = list(map(StreamEvent, places, contents))
+    for events_given, through in ((given, places[3]), (given[:2], places[1])):
+        assert lander.land(events_given, through=through, now=datetime.now(timezone.utc)).skipped == 2
+    assert sent == [(places[3], contents[2:])]
 
 
 def test_streams_of_other_agents_have_publishers_of_their_own() -> None:

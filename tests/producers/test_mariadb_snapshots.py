@@ -8,7 +8,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from cdc_producers.binlog import snapshots
+from cdc_producers.binlog import catalog, snapshots
 from cdc_producers.binlog.catalog import BinlogColumn, BinlogTable
 from cdc_producers.binlog.connections import Access
 from cdc_producers.binlog.log_files import LogFile
@@ -134,6 +134,28 @@ def test_a_server_that_lacks_what_landed_for_a_minute_ends_it() -> None:
     with pytest.raises(TransientError):
         source._wait_for("another one")
     assert source._access.hosts == (("b", 2), ("a", 1))
+
+
+@pytest.mark.parametrize("is_null", [False, True])
+def test_zero_dates_are_null_only_where_it_is_asked_for(is_null: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = MariaDbSource({}, MariaDbOptions(nulls_zero_dates=is_null), Said(), Metrics("mariadb"))
+    monkeypatch.setattr(catalog, "read_collations", lambda _: {})
+    followed = source._transactions(None, SERVER, MariaDbPlace(Gtid(0, 1, 50)), name="n:0", emit=lambda _: None)
+    given: list[bool] = []
+
+    def wanted(made: BinlogSnapshots, marks: object) -> list[str]:
+        given.append(made.nulls_zero_dates)
+        return []
+
+    monkeypatch.setattr(BinlogSnapshots, "wanted", wanted)
+    source._snapshot(Access(MARIADB, (), "u", "p"), SERVER, name="n:0", emit=lambda _: None, stop=Event())
+    assert (followed.tables.nulls_zero_dates, given) == (is_null, [is_null])
+
+
+@pytest.mark.parametrize(("named", "expected"), [(None, "7"), (3, "3"), (0, "0")])
+def test_the_domain_is_the_one_that_is_named_or_the_servers(named: int | None, expected: str) -> None:
+    source = MariaDbSource({}, MariaDbOptions(gtid_domain=named), Said(), Metrics("mariadb"))
+    assert source._named(MariaDbServer("FULL", ignores_case=False, identity="1", domain=7)).endswith(f":{expected}")
 
 
 def test_an_epoch_begins_with_an_empty_table_once(monkeypatch: pytest.MonkeyPatch) -> None:

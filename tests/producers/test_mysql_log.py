@@ -5,19 +5,23 @@ from __future__ import annotations
 import base64
 import json
 import uuid
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cdc_producers.binlog import log_events
+from cdc_producers.binlog.connections import Access
 from cdc_producers.binlog.documents import changed, document, double_text, printed
 from cdc_producers.binlog.log_events import Event
 from cdc_producers.binlog.logged_tables import LoggedTables
 from cdc_producers.binlog.marks import Mark
 from cdc_producers.binlog.table_maps import MYSQL_CHARACTER
 from cdc_producers.binlog.transactions import BinlogTransactions
+from cdc_producers.mysql import snapshot
 from cdc_producers.mysql.described import DescribedTables
 from cdc_producers.mysql.gtids import GtidSet, MySqlPlace
+from cdc_producers.mysql.server import MYSQL
 from cdc_producers.source import Emitted, LostError
 from helpers.captured import Said, singles
 
@@ -103,6 +107,33 @@ def test_another_order_than_the_one_that_landed_is_told() -> None:
     place.ended(place.begins(events[0], []))
     with pytest.raises(LostError, match="has another order than the one that landed"):
         place.begins(events[1], [])
+
+
+def test_a_snapshot_takes_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Server:
+        """A connection that notes what it is asked, and answers with one place of the log."""
+
+        flavour, description = MYSQL, True
+
+        def cursor(self) -> Any:
+            return nullcontext(self)
+
+        def execute(self, text: str) -> None:
+            asked.append(text)
+
+        def fetchall(self) -> list[tuple[str, ...]]:
+            return [(f"{ONE}:1-5",)] if "gtid_executed" in asked[-1] else [("binlog.000001", "4")]
+
+    monkeypatch.setattr(snapshot, "snapshot_connection", lambda _: nullcontext(Server()))
+    with snapshot.reading(Access(MYSQL, (), "u", "p"), [GtidSet.read(f"{ONE}:1-4")], "SHOW BINARY LOG STATUS"):
+        assert asked == [
+            "SELECT @@global.gtid_executed",
+            "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+            "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+            "SHOW BINARY LOG STATUS",
+        ]
 
 
 def test_a_gtid_twice_none_at_all_and_one_of_mariadb_are_told() -> None:

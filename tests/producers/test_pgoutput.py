@@ -107,6 +107,8 @@ def test_positions_ascend_and_those_of_one_transaction_share_its_commit() -> Non
     positions = [item.position for item in items]
     ends = {message.lsn for message in messages() if isinstance(message, Commit)}
     assert {position.at for position in positions} <= ends
+    told = [json.loads(item.content or b"") for item in items]
+    assert [(event["source"]["lsn"], event["transaction"]["total_order"]) for event in told] == [(p.at, p.nth) for p in positions]
     assert [json.loads(item.content or b"")["op"] for item in items if item.position.at == items[-1].position.at] == list("cudtt")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cdc_producers.postgres.values import TypeFacts, encoder, parse_array
 
+from cdc_views.errors import MalformedEventError
 from cdc_views.formats.connect.hints import Hints
 from cdc_views.formats.connect.values import native
 from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar
@@ -63,6 +64,20 @@ def test_values_survive(type_id: int, kind: LogicalType, text: str, expected: An
     written = encoder(type_id, -1, catalog=CATALOG.get, wanted=kind)(text)
     found, _ = native(kind, parse_json(written), Hints(scale=None, numbers_show_scale=True))
     assert repr(found) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    ("type_id", "kind", "text"),
+    [
+        *((1700, Kind.DECIMAL, text) for text in ("NaN", "Infinity", "-Infinity")),
+        *((1082, Kind.DATE, text) for text in ("infinity", "-infinity")),
+    ],
+)
+def test_what_is_no_number_or_no_day_goes_to_quarantine(type_id: int, kind: Kind, text: str) -> None:
+    written = encoder(type_id, -1, catalog=CATALOG.get, wanted=Scalar(kind))(text)
+    assert written == f'"{text}"'
+    with pytest.raises(MalformedEventError):
+        native(Scalar(kind), parse_json(written), Hints(scale=None, numbers_show_scale=True))
 
 
 def test_one_bit_is_a_boolean() -> None:

@@ -19,6 +19,7 @@ from cdc_producers.runtime import Runtime
 from cdc_producers.source import Emit, SourceStatus, StoppedError
 from helpers.captured import Said
 from helpers.memory_source import BATCHES, TABLE, Memory, Target, emitted, runtime
+from helpers.producing import eventually
 from helpers.tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError, UsageError
@@ -54,8 +55,9 @@ def test_a_source_that_never_answers_ends_the_run_and_one_that_answered_is_waite
     source.status = SourceStatus  # type: ignore[method-assign]  # never heard
     runner = runtime(source, raw, connect_seconds=0.8)
     begun = time.monotonic()
-    with pytest.raises(EngineError, match=r"no such host; nothing could be read for 0\.8 s, so it ends"):
+    with pytest.raises(EngineError, match=r"no such host; nothing could be read for 0\.8 s, so it ends") as told:
         runner.run()
+    assert told.value.exit_code == 3
     assert 0.8 <= time.monotonic() - begun < 10
     assert source.runs == 3
     source.troubles, source.log = source.troubles[:3], [emitted(i) for i in range(1, 5)]
@@ -98,6 +100,31 @@ def test_a_raw_table_that_vanishes_is_not_made_anew(raw: RawTable) -> None:
     Path(raw.location + "-away").rename(raw.location)
     assert landed_ids(raw) == [1, 2, 3, 4]
     assert source.confirmed == 4
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("is_stopping", [False, True])
+def test_a_raw_table_that_comes_back_gets_what_waited(raw: RawTable, monkeypatch: pytest.MonkeyPatch, is_stopping: bool) -> None:
+    monkeypatch.setattr("cdc_producers.runtime.pauses", lambda: pauses(first=0.01))
+    source, there, away = Memory([emitted(i) for i in range(1, 5)]), Path(raw.location), Path(raw.location + "-away")
+    runner = runtime(source, raw)
+
+    def vanish() -> None:
+        eventually(lambda: source.confirmed == 4)
+        there.rename(away)
+        if is_stopping:
+            runner.order.stop.set()
+        runner._emit(emitted(9))
+        eventually(lambda: is_stopping or source.confirmed == 9)
+        runner.order.stop.set()
+
+    def told(message: str, **_: Any) -> None:
+        if "the raw table is gone" in message and away.exists():
+            away.rename(there)
+
+    source.at_end, runner.order.log.warning = vanish, told  # type: ignore[method-assign]
+    runner.run()
+    assert (landed_ids(raw), source.confirmed) == ([1, 2, 3, 4, 9], 9)
 
 
 @pytest.mark.parametrize("exits", [False, True])

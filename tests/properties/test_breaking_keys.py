@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -10,23 +11,23 @@ from helpers.command_line import CommandLine
 from helpers.tiny_project import event, make_project, write_lines
 
 TABLE = "shop.orders"
-FAR = 4_000_000_000_000_000
 
 
-def far(number: int) -> str:
-    """An event that is written in the year 2096."""
-    return event(number).replace(f'"written": {number}', f'"written": {FAR}')
+def ahead(number: int, *, hours: int) -> str:
+    """An event that is written so many hours ahead of the clock."""
+    written = int((time.time() + hours * 3600) * 1_000_000)
+    return event(number).replace(f'"written": {number}', f'"written": {written}')
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    """Two rows, one of them written in the far future, and a condition that one row breaks."""
+    """Two rows, one of them written more than a day ahead, and a condition that one row breaks."""
     monkeypatch.chdir(tmp_path)
     file = make_project(tmp_path)
     project = json.loads(file.read_text())
     project["tables"][0]["tests"] = [{"name": "low", "holds": "id < 2"}]
     file.write_text(json.dumps(project))
-    write_lines(Path("a.jsonl"), event(1), far(2))
+    write_lines(Path("a.jsonl"), ahead(1, hours=23), ahead(2, hours=25))
     found = CommandLine(capsys)
     assert found("land", "cassandra-mutation", "a.jsonl", "--table", TABLE).code == 0
     return found
@@ -37,7 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_the_first_keys_are_named(run: CommandLine, engine: str, has_state: bool) -> None:
     if has_state:
         assert run("materialize").code == 0
-    write_lines(Path("b.jsonl"), far(3))
+    write_lines(Path("b.jsonl"), ahead(3, hours=25))
     assert run("land", "cassandra-mutation", "b.jsonl", "--table", TABLE).code == 0
     answer = run("validate", "--no-docs", "--engine", engine, "--format", "jsonl")
     assert answer.code == 1

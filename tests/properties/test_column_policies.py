@@ -149,6 +149,8 @@ def test_no_command_prints_or_writes_a_value(capsys: pytest.CaptureFixture[str],
         (said / f"{number}.txt").write_text(f"{command}: {answer.code}\n{answer.out}\n{answer.err}")
     (said / "log.txt").write_text(caplog.text)
     assert traces(Path()) == []
+    assert list(Path("warehouse/state").rglob("*.parquet"))
+    assert Path("warehouse/views.duckdb").exists()
     assert len(list(Path("said").rglob("*"))) > len(commands)
 
 
@@ -176,8 +178,10 @@ def test_what_is_posted_leaves_no_value(monkeypatch: pytest.MonkeyPatch, capsys:
         said = [client("/events", body).body for body in bodies] + [client("/metrics", method="GET").body]
     printed = capsys.readouterr()
     Path("said.txt").write_text("\n".join([*said, printed.out, printed.err, repr(vars(log))]))
-    letters = next(Path().rglob("dead_letters.jsonl"))
-    assert '"withheld": {"bytes"' in letters.read_text()
+    letters = [json.loads(line) for line in next(Path().rglob("dead_letters.jsonl")).read_text().splitlines()]
+    assert {tuple(letter["withheld"]) for letter in letters} == {("bytes", "sha256")}
+    digests = [{"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()} for body in bodies]
+    assert any(letter["withheld"] in digests for letter in letters)
     assert traces(Path()) == []
 
 
@@ -248,13 +252,18 @@ def test_a_hashed_key_is_explained_and_forgotten_by_its_hash(capsys: pytest.Capt
     assert [row["id"] for row in run.query(TABLE)] == [_hmac("2")]
 
 
-def test_columns_that_the_schema_lacks_may_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    write_project("debezium", columns={"phone": {"policy": "mask", "text": "none"}}, extra_columns="leave_out")
-    run, fresh = CommandLine(capsys), event("debezium", 1)
-    fresh["after"] = fresh["after"] | {"fresh": "f"}
-    assert run.land(TABLE, json.dumps(fresh)).code == 0
-    (row,) = run.query(TABLE)
-    assert (set(row), row["phone"]) == ({"id", "email", "ssn", "phone", "note"}, "none")
+@pytest.mark.parametrize(("format", "image"), [("debezium", "after"), ("key-value", "value")])
+def test_columns_that_the_schema_lacks_may_be_left_out(capsys: pytest.CaptureFixture[str], format: str, image: str) -> None:
+    run, columns = CommandLine(capsys), policies_of(format) | {"phone": {"policy": "mask", "text": "none"}}
+    for number, extra, code, shown in ((1, "quarantine", 1, [9]), (2, "leave_out", 0, [2, 9])):
+        write_project(format, columns=columns, extra_columns=extra)
+        fresh = event(format, number)
+        fresh[image] = fresh[image] | {"fresh": "f"}
+        answer = run.land(TABLE, json.dumps(fresh), json.dumps(event(format, 9)), format=format, file=f"{extra}.jsonl")
+        assert answer.code == code, answer.err
+        rows = run.query(TABLE)
+        assert [row["id"] for row in rows] == shown
+    assert (set(rows[0]), rows[0]["phone"]) == ({"id", "email", "phone", "note"}, "none")
 
 
 def test_what_verify_reads_of_a_source_is_as_it_would_be_stored() -> None:

@@ -59,7 +59,7 @@ def googlesql() -> GoogleSql:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_duckdb_shows_what_the_copy_shows(name: str) -> None:
-    TABLES[name].check("duckdb", on_duckdb)
+    assert on_duckdb(TABLES[name].check("duckdb", on_duckdb), {"found": TABLES[name].rows}), "there are rows to compare"
 
 
 @pytest.mark.parametrize("name", TABLES)

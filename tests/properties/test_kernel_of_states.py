@@ -146,6 +146,8 @@ def test_large_states_are_spread_over_the_cores(
     assert facts.held_bytes is not None
     assert facts.bytes is not None
     assert 0 < facts.held_bytes < facts.bytes
+    of_newer = type(kernel_engine)(kernel_engine.session, stops=False, kernel_bytes=facts.held_bytes + 1)
+    assert of_newer.choice(read).strategy == "kernel"
     assert choosing.spread_of(facts) == Spread(0, threads=1)
     monkeypatch.setattr(choosing, "KERNEL_BYTES", facts.held_bytes + 1)
     cores = kernel_engine.session.sparkContext.defaultParallelism

@@ -8,6 +8,7 @@ import json
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -166,6 +167,6 @@ def test_large_tables_and_far_sessions_are_refused(narrow: Table, monkeypatch: p
     hide_rows(narrow.location, 0)
     with pytest.raises(UnsupportedError, match="deletion vectors in raw"):
         source.schema()
-    monkeypatch.setattr(data_source, "is_local", lambda session: False)
+    far: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://far:7077"))
     with pytest.raises(UnsupportedError, match="of this machine"):
-        data_source.register(object())  # type: ignore[arg-type]
+        data_source.register(far)

@@ -22,6 +22,7 @@ from helpers.tiers import often
 
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.engines.duckdb.engine import DuckDbEngine
+from cdc_views.engines.state_plan import digest, digits_in, part_in
 from cdc_views.model.types import ListOf, Udt
 from cdc_views.rules.cells import Cell
 from cdc_views.rules.codec.serialized import serialize
@@ -100,6 +101,7 @@ def test_only_what_landed_since_is_read(duckdb_engine: DuckDbEngine, tmp_path: P
     growing.land(10)
     landed = set(DeltaTable(growing.raw.location).file_uris()) - before
     assert {path for path in growing.sources().paths() if not path.startswith(growing.state)} == landed
+    assert {*growing.sources().paths()} == landed | {*DeltaTable(growing.state).file_uris()}
     done = materialize(duckdb_engine, growing.raw, growing.state)
     assert (done.facts, done.is_full) == (11, False), "10 facts and one repeated"
     growing.check(duckdb_engine)
@@ -177,6 +179,7 @@ def look_up(engine: DuckDbEngine, growing: Growing, where: str) -> None:
     assert some is not None
     if "IN" not in where:
         assert len(some.paths()) < len(whole.paths()) / 3
+        assert all(digest("7").startswith(digits_in(part_in(path))) for path in some.paths()), "files of other buckets"
     found, expected = (
         [canonical_row(row) for row in read_rows(engine, growing.raw, as_of=NOW, where=where, sources=given)]
         for given in (some, None)

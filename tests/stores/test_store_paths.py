@@ -13,6 +13,7 @@ import pytest
 from services.stores import Store
 
 from cdc_views.errors import UnsupportedError
+from cdc_views.storage.delta_tables import created, created_with
 from cdc_views.storage.places import (
     Place,
     arrow_sink,
@@ -200,6 +201,8 @@ def test_a_store_that_replaces_is_refused(prefix: str, monkeypatch: pytest.Monke
     assert list(place.iterdir()) == []
     written = StorePath.write_bytes
     monkeypatch.setattr(StorePath, "write_bytes", lambda self, content, is_new=False: written(self, content))
-    with pytest.raises(UnsupportedError, match="overwrite"):
-        check_creates(place)
+    columns = pa.schema([("n", pa.int64())])
+    for make in (check_creates, lambda at: created(str(at), columns), lambda at: created_with(str(at), columns, [])):
+        with pytest.raises(UnsupportedError, match="overwrite"):
+            make(place)
     assert list(place.iterdir()) == []

@@ -135,6 +135,7 @@ def test_commands_answer_as_on_a_local_disk(
         assert found == wanted, command
     assert sorted(path.name for path in tour.folder.iterdir()) == before
     assert all(place_of(f"{prefix}/tour/{name}").is_file() for name in ("forgotten/secret", "views.duckdb"))
+    assert place_of(f"{prefix}/tour/raw/hid211_orders/_delta_log").is_dir()
 
 
 def test_the_environment_says_how_to_reach_the_store(

@@ -181,6 +181,11 @@ Change = Callable[[dict[str, Any]], object]
             "note",
             "of another type or role in the source",
         ),
+        (
+            lambda d: d["schema"][0]["customProperties"][0]["value"]["columns"].update(note={"type": "text", "role": "static"}),
+            "note",
+            "of another type or role in the source",
+        ),
     ],
 )
 def test_each_difference_is_found_and_named(table: Table, tmp_path: Path, change: Change, element: str, what: str) -> None:
@@ -246,6 +251,7 @@ LIBRARY: list[tuple[Rule, Rule | None]] = [
         {"name": "sql.note", "holds": "NOT (\"note\" = '')"},
     ),
     ({"type": "sql", "query": "SELECT COUNT(*) FROM {object} WHERE {property} = ''", "mustBeLessThan": 9}, None),
+    ({"type": "sql", "query": "SELECT COUNT(*) FROM {object} WHERE `note` = ''", "mustBe": 0}, None),
     ({"type": "sql", "query": "SELECT COUNT(*) FROM other WHERE {property} = ''", "mustBe": 0}, None),
     ({"type": "sql", "query": "SELECT COUNT(DISTINCT note) FROM shop.orders WHERE note = ''", "mustBe": 0}, None),
     ({"type": "sql", "query": "SELECT COUNT(*) FROM shop.orders WHERE getenv('HOME') = ''", "mustBe": 0}, None),

@@ -17,7 +17,7 @@ import jwt
 import pytest
 from cdc_producers.http.options import HttpOptions
 from helpers.certificates import self_signed
-from helpers.http_receiver import ENVIRONMENT, PASSWORD, SECRET, USER, Client, in_thread, recorded, wait_for
+from helpers.http_receiver import ENVIRONMENT, PASSWORD, SECRET, USER, Client, in_process, in_thread, recorded, wait_for
 from helpers.tiny_project import CQL, event, landed_ids
 
 from cdc_views import Project
@@ -263,6 +263,11 @@ class TestRequests:
         assert client("/events", event(77)).json["landed"] == 1
         assert 77 in landed_ids(Project.load(project).table(TABLE).raw)
 
+    def test_a_schema_change_is_answered_200_and_lands_nothing(self, client: Client) -> None:
+        change = {"source": {"db": "shop", "table": "orders"}, "ddl": "ALTER TABLE orders ADD n int", "tableChanges": []}
+        reply = client("/events", change)
+        assert (reply.status, reply.json["landed"]) == (200, 0)
+
     def test_what_is_of_no_table_is_kept_and_the_status_says_who_may_mend_it(self, project: Path) -> None:
         for options, status in (((), 422), (("--unknown-table", "keep"), 202)):
             with in_thread(project, *options) as (client, _):
@@ -361,6 +366,19 @@ def test_tls(project: Path, tmp_path: Path) -> None:
         client.trusted = None
         with pytest.raises(OSError):
             client("/events", event(1))
+
+
+def test_a_table_that_is_added_is_unknown_until_the_next_start(tmp_path: Path) -> None:
+    (tmp_path / "schema.cql").write_text(CQL + CQL.replace(TABLE, "shop.lines"))
+    tables = [{"name": name, "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}} for name in (TABLE, "shop.lines")]
+    file, options = tmp_path / "cdc_views.yml", ("--no-auth", "--port", "0")
+    file.write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": tables[:1]}))
+    with in_process(tmp_path, *options) as (_, client):
+        file.write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": tables}))
+        wait_for(lambda: any("the next start of this producer" in log.read_text() for log in tmp_path.glob("receiver-*.log")))
+        assert client("/events", event(1, table="lines")).status == 422
+    with in_process(tmp_path, *options) as (_, client):
+        assert client("/events", event(1, table="lines")).status == 200
 
 
 def test_the_core_knows_no_producer() -> None:

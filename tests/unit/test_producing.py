@@ -43,6 +43,23 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectTarget:
     return made
 
 
+def test_a_producer_takes_the_tables_of_its_format_or_those_that_are_named(target: ProjectTarget) -> None:
+    text = json.loads(Path("cdc_views.yml").read_text())
+    first = text["tables"][0]
+    (Path("more.sql")).write_text("CREATE TABLE shop.a (id int PRIMARY KEY); CREATE TABLE shop.b (id int PRIMARY KEY);")
+    more = [{"name": f"shop.{name}", "schema": "more.sql", "raw": {"format": "debezium"}} for name in "ab"]
+    Path("cdc_views.yml").write_text(json.dumps(text | {"tables": [first, *more]}))
+
+    def taken(*names: str, format_name: str | None = "debezium") -> list[str]:
+        return [one.name for one in targets_of(Path("cdc_views.yml"), names, format_name=format_name, log=Silent())]
+
+    assert taken() == ["shop.a", "shop.b"]
+    assert taken("shop.b") == ["shop.b"]
+    assert taken(format_name=None) == [target.name, "shop.a", "shop.b"]
+    with pytest.raises(ConfigError, match="this source's events are debezium"):
+        taken(target.name)
+
+
 @pytest.mark.parametrize(("is_in_the_way", "told"), [(False, "the raw table is gone; put it back"), (True, "Not a directory")])
 def test_a_raw_table_that_was_there_is_waited_for(target: ProjectTarget, is_in_the_way: bool, told: str) -> None:
     raw = Path(target.raw.location)

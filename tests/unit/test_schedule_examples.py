@@ -103,6 +103,9 @@ def test_tables_without_a_schedule_are_left_to_others(monkeypatch: pytest.Monkey
     make_project(tmp_path)
     stand_in(monkeypatch, "dagster", Definitions=lambda schedules: schedules, ScheduleDefinition=object)
     assert runpy.run_path(str(EXAMPLES / "dagster_job.py"))["defs"] == []
+    stand_in(monkeypatch, "airflow")
+    stand_in(monkeypatch, "airflow.sdk", DAG=None, task=lambda **_: lambda function: function)
+    runpy.run_path(str(EXAMPLES / "airflow_dag.py"))  # a call of `DAG` would fail
 
 
 def test_the_spark_job_runs_the_tables_it_is_given(

@@ -61,6 +61,7 @@ def test_hadoop_is_told_what_deltalake_is(monkeypatch: pytest.MonkeyPatch) -> No
     for name in ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"):
         monkeypatch.delenv(name, raising=False)
     own = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "x"}
+    own["AWS_SESSION_TOKEN"] = "c"
     use_options("s3://told/a", own)
     use_options("s3://plain/a", {"AWS_REGION": "eu-central-1"})
     use_options("s3://open/a", {"AWS_SKIP_SIGNATURE": "true"})
@@ -73,6 +74,7 @@ def test_hadoop_is_told_what_deltalake_is(monkeypatch: pytest.MonkeyPatch) -> No
         "connection.ssl.enabled": "false",
         "access.key": "a",
         "secret.key": "b",
+        "session.token": "c",
     }
     plain = stores.store_settings("s3://plain/a/b")
     assert {name: value for name, value in plain.items() if begin in name} == {f"{begin}endpoint.region": "eu-central-1"}

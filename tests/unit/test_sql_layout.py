@@ -63,6 +63,20 @@ def test_each_step_says_which_rule_it_applies() -> None:
     assert all(re.search(r"^one row per .*\([A-Z][0-9]", comment) for comment in comments), comments
 
 
+GATHERS = {"partition_facts", "static_rows", "rows_and_static_rows"}
+"""Steps that apply no rule."""
+
+
+@pytest.mark.parametrize(("name", "case"), RENDERED)
+def test_each_step_of_every_view_says_what_one_row_is(name: str, case: str) -> None:
+    whole = text(name, case, is_pretty=True)
+    steps = re.findall(r"^(?:WITH |\), )(\w+) AS \(\n(.*)", whole, re.MULTILINE)
+    assert len(steps) == len(re.findall(r"\w AS \(\n(?= +(?:/\*|SELECT))", whole))
+    told = [*steps, ("", re.split(r"^\)\n", whole, flags=re.MULTILINE)[-1].partition("\n")[0])]
+    assert all(re.match(r" *(/\* |-- )one row per ", said) for _, said in told), told
+    assert {step for step, said in told if not re.search(r"\([A-Z][0-9]", said)} <= GATHERS
+
+
 SAYS = {
     "latest": "latest|newest|elements",
     "covered": r"when it was last deleted \(D2\)",

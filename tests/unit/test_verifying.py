@@ -210,9 +210,13 @@ def test_a_value_of_another_type_is_told_once_a_column(live: MemoryLive) -> None
 
 def test_samples_go_around_the_table_and_find_a_row_too_many(live: MemoryLive) -> None:
     live.rows.pop(6)  # deleted, and the log does not tell
+    live.put(9, "s9", 9)
+    live.land(losing=lambda _: True)
     verdicts = [live.verify(sample=3) for _ in range(4)]
-    assert [done.compared for done in verdicts] == [3, 3, 3, 3]
-    assert {row[0] for done in verdicts for row in told(done)} == {6}
+    assert [done.compared for done in verdicts] == [3, 3, 1, 3]
+    assert {row[0] for done in verdicts for row in told(done)} == {6, 9}
+    whole = live.verify(sample=0)
+    assert (whole.compared, whole.is_whole) == (7, True), "wherever the samples are"
 
 
 def test_reading_the_source_is_paced_and_bounded(live: MemoryLive) -> None:

@@ -49,7 +49,8 @@ def _reader(column: LoggedColumn, kind: Kind | None, *, nulls_zero: bool, where:
         letter = _INTEGERS[code]
         return values.number(letter.upper() if column.is_unsigned else letter)
     if code in _OLD:
-        raise UnsupportedError(f"{name} has a date-time in the format of version 5.5", remedy=f"ALTER TABLE {where} FORCE")
+        remedy = f"ALTER TABLE {where} FORCE, and start once with --snapshot-again"  # the log behind it has the old format still
+        raise UnsupportedError(f"{name} has a date-time in the format of version 5.5", remedy=remedy)
     if code in (Code.STRING, Code.VARCHAR, Code.VAR_STRING):
         return _string(column, kind, name)
     if code in (Code.BLOB, Code.BLOB_COMPRESSED, Code.VARCHAR_COMPRESSED):
