@@ -13,7 +13,7 @@ from cdc_views.state.tail import committed_at, last_landed
 from cdc_views.storage.table_log import TableLog
 
 NAME = "shop.orders"
-TESTS = [{"lag_within": "1s"}, {"fresh_within": "1s", "severity": "warning"}]
+TESTS = [{"lag_within": "1d"}, {"fresh_within": "1s", "severity": "warning"}]
 
 
 @pytest.fixture
@@ -57,3 +57,4 @@ def test_a_landing_is_one(run: CommandLine) -> None:
     assert after == committed_at(log(), log().version)
     checks = {one["check"]: one for one in run("validate", "--no-docs", "--format", "jsonl").rows}
     assert "1 landing is not in the state yet, the oldest for" in checks["state_lag"]["result"]
+    assert checks["state_lag"]["status"] == "passed", "it may wait for as long as the limit says"

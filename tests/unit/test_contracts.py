@@ -298,12 +298,13 @@ def test_nothing_is_left_out_in_silence(table: Table, tmp_path: Path, change: Ch
 
 def test_bounds_and_enumerations_become_tests(table: Table, tmp_path: Path) -> None:
     document = contract_of([table], version="1")
-    column(document, "amount")["logicalTypeOptions"] |= {"minimum": 1, "exclusiveMaximum": 9}
-    column(document, "note").update(enum=[{"value": "a"}, {"value": "b"}], logicalTypeOptions={"maxLength": 5})
+    column(document, "amount")["logicalTypeOptions"] |= {"minimum": 1, "exclusiveMaximum": 9, "maximum": 8, "exclusiveMinimum": 0}
+    column(document, "note").update(enum=[{"value": "a"}, {"value": "b"}], logicalTypeOptions={"minLength": 2, "maxLength": 5})
     rules = rules_for(read(tmp_path, document), table)
     known = [DataTest.model_validate(test) for test in TESTS]
     said = [test.holds or test.one_of for test in rules.tests if test not in known]
-    assert sorted(map(str, said)) == sorted(['"amount" >= 1', '"amount" < 9', "('a', 'b')", 'length("note") <= 5'])
+    bounds = ['"amount" >= 1', '"amount" < 9', '"amount" <= 8', '"amount" > 0', 'length("note") >= 2', 'length("note") <= 5']
+    assert sorted(map(str, said)) == sorted([*bounds, "('a', 'b')"])
     assert rules.unexpressed == []
 
 
