@@ -15,7 +15,7 @@ import typer
 
 from cdc_views.cli.log import log, quietly
 from cdc_views.cli.printing import fields_of
-from cdc_views.cli.run_history import RunClock, failed
+from cdc_views.cli.run_history import RunClock
 from cdc_views.cli.shared import AsOfOption, EngineOption, Request, check_writable, shared
 from cdc_views.cli.textfile import TableGauges
 from cdc_views.errors import CdcViewsError, UsageError, choose_one
@@ -90,7 +90,7 @@ def _tested(asked: Request, clock: RunClock, run: Callable[[Table], Report]) -> 
         try:
             reports.append(run(table))
         except CdcViewsError as error:
-            clock.keep(asked.project, {table.name: failed(error)})
+            clock.keep_failure(asked.project, table.name, error)
             raise
     return reports
 

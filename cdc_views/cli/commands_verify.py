@@ -12,7 +12,7 @@ import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.printing import ROWS
-from cdc_views.cli.run_history import RunClock, failed
+from cdc_views.cli.run_history import RunClock
 from cdc_views.cli.shared import EngineOption, Request, TableArgument, shared
 from cdc_views.cli.textfile import TableGauges
 from cdc_views.errors import CdcViewsError, TransientError, UsageError
@@ -118,7 +118,7 @@ class _Runs:
         try:
             done = verify_table(self.table, now=now, source=self.source, at=self.at, bounds=self.bounds, engine=self.engine)
         except CdcViewsError as error:
-            clock.keep(self.asked.project, {self.table.name: failed(error) | {"verdict": "failed"}})
+            clock.keep_failure(self.asked.project, self.table.name, error, verdict="failed")
             raise
         self._print(done)
         (log.error if done.losses else log.info)(done.line(), table=done.table, verdict=done.verdict)

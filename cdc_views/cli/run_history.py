@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.cli.log import log
-from cdc_views.errors import CdcViewsError
+from cdc_views.errors import CdcViewsError, UsageError
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import ProjectContext
@@ -40,6 +40,11 @@ class RunClock:
         where the warehouse is away, the record would only tell that once more. `tests` are those that a run made, by table.
         """
         _keep(project, self.command, tables, seconds=time.monotonic() - self.started, tests=tests)
+
+    def keep_failure(self, project: ProjectContext, table: str, error: CdcViewsError, **figures: Any) -> None:
+        """Leave the record of a run that failed at a table; a call with wrong arguments is no run, and leaves none."""
+        if not isinstance(error, UsageError):
+            self.keep(project, {table: failed(error) | figures})
 
 
 @dataclass
