@@ -28,10 +28,9 @@ class Alert:
     text: str
 
 
-def alerts_between(before: RunRecord | None, now: RunRecord) -> tuple[Alert, ...]:
-    """Return what a run says anew, and what of the record before it (None: there is none) is over, by table and name."""
-    told = {} if before is None else _wrong(before)
-    found = _wrong(now)
+def alerts_between(before: RunRecord, now: RunRecord) -> tuple[Alert, ...]:
+    """Return what a run says anew, and what of the record before it is over, by table and name."""
+    told, found = _wrong(before), _wrong(now)
     new = [Alert(table, name, FIRING, text) for (table, name), text in found.items() if (table, name) not in told]
     over = [Alert(t, n, RESOLVED, text) for (t, n), text in told.items() if (t, n) not in found and t in now.tables]
     return tuple(sorted((*new, *over), key=lambda one: (one.table, one.alert)))
@@ -39,7 +38,11 @@ def alerts_between(before: RunRecord | None, now: RunRecord) -> tuple[Alert, ...
 
 def carried(known: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Return each table's figures after a run: where it failed it found nothing, so what was found before stands."""
-    return {**known, **{t: {**known.get(t, {}), **f} if f.get(FAILED) is True else f for t, f in tables.items()}}
+    found = dict(known)
+    for table, figures in tables.items():
+        before = known.get(table, {}) if figures.get(FAILED) is True else {}
+        found[table] = {**before, **figures}
+    return found
 
 
 def _wrong(record: RunRecord) -> dict[tuple[str, str], str]:

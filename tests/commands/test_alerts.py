@@ -134,12 +134,12 @@ def record(command: str, **tables: Any) -> RunRecord:
 
 def test_what_a_record_says_is_told_where_the_one_before_did_not() -> None:
     lost, held = record("verify", t={"losses": 3}), record("verify", t={"losses": 0})
-    assert [(one.alert, one.state) for one in alerts_between(None, lost)] == [("cells_lost", "firing")]
+    assert [(one.alert, one.state) for one in alerts_between(record("verify"), lost)] == [("cells_lost", "firing")]
     assert alerts_between(lost, lost) == ()
     assert [one.state for one in alerts_between(lost, held)] == ["resolved"]
     assert alerts_between(lost, record("verify", other={"losses": 0})) == ()
-    late = alerts_between(None, record("materialize", t={"late": 2}))
+    late = alerts_between(record("materialize"), record("materialize", t={"late": 2}))
     assert [(one.alert, one.text) for one in late] == [("facts_late", "2 facts landed too late to be merged")]
     for command in ("validate", "verify", "materialize", "produce"):
-        stopped = alerts_between(None, record(command, t={"failed": True, "error": "SourceError"}))
+        stopped = alerts_between(record(command), record(command, t={"failed": True, "error": "SourceError"}))
         assert [(one.alert, one.text) for one in stopped] == [(f"{command}_failed", f"{command} failed: SourceError")]

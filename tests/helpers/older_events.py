@@ -1,4 +1,4 @@
-"""Events that come after their key was forgotten."""
+"""Events of `public.t`, each with its place in the log and its time: older ones than a `forget`, or versions of a row."""
 
 from __future__ import annotations
 
