@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
@@ -57,13 +57,14 @@ def note_missing(table: DeltaTable, *, tasks: Tasks = HERE) -> int:
     return len(fresh)
 
 
-def changed(location: str, *, tasks: Tasks = HERE) -> tuple[list[str], int]:
-    """Return the files of the newest version whose bytes changed, and how many files have no digest."""
+def changed(location: str, *, among: Collection[str] | None = None, tasks: Tasks = HERE) -> tuple[list[str], int]:
+    """Return the files of the newest version (of `among`, if given) whose bytes changed, and how many files have no digest."""
     table = opened(location)
     root = local_folder(table.table_uri)
     if root is None:
         return [], 0
-    known, files = _known(root), [path for path in _files(table, root) if (root / path).is_file()]
+    wanted = [path for path in _files(table, root) if among is None or path in among]
+    known, files = _known(root), [path for path in wanted if (root / path).is_file()]
     found = _digests(root, [path for path in files if path in known], tasks)
     return [path for path, digest in found.items() if digest != known[path]], len(files) - len(found)
 

@@ -15,6 +15,7 @@ from cdc_views.operations.applying import Changed, refresh_view
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import without_bounds
 from cdc_views.operations.known_raw import check_known
+from cdc_views.operations.lateness import state_of
 from cdc_views.operations.merging import merge_files
 from cdc_views.operations.spreading import spreading
 from cdc_views.state.serving import noted_at, open_serving
@@ -54,7 +55,7 @@ def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, d
     State merges its own files, and a serving table has one file per bucket. Deletes generations of state before the previous one.
     Loses no event: other files hold the same rows. Older versions of the tables become unreadable, and their log entries go,
     except entries of raw that a state or serving table does not cover yet. Raises `UsageError` if the retention is so short that
-    it could remove files of a current run.
+    it could remove files of a current run, `StateChangedError` if somebody else changed the state: undoing it needs old files.
     """
     if retention_hours < LEAST_HOURS:
         raise UsageError(
@@ -62,6 +63,7 @@ def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, d
             "write, and a reader still read, younger files"
         )
     check_known(table)  # a generation of state may be the only copy
+    state_of(table)
     if not dry_run:
         refresh_view(table, Changed.STATE)  # it may follow a generation that is deleted now
     with spreading(table.project) as tasks:

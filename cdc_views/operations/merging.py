@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 
 from cdc_views.landing.appending import committed, is_ready_for
 from cdc_views.landing.delta import RAW_FILES, delta_errors, write_file
+from cdc_views.landing.digests import changed
 from cdc_views.landing.spreading import HERE, Tasks, leaving_nothing
 from cdc_views.operations.erasing.rewriting import live
 from cdc_views.storage import deletion_vectors
@@ -55,6 +56,10 @@ def _merge_once(log: TableLog, tasks: Tasks) -> int:
             return int(opened(log.location).optimize.compact(writer_properties=RAW_FILES)["numFilesRemoved"])
     name = f"part-{uuid4()}"
     merges = list(_planned(log, name))
+    # a file whose bytes changed stays as it is, so that `validate` goes on to find it
+    among = {file.path for merge in merges for file in merge.files}
+    if merges and (damaged := changed(log.location, among=among, tasks=tasks)[0]):
+        merges = list(_planned(log, name, without=damaged))
     if not merges:
         return 0
     with leaving_nothing(log.location, name):
@@ -71,12 +76,12 @@ def _merge_once(log: TableLog, tasks: Tasks) -> int:
     return len(removed)
 
 
-def _planned(log: TableLog, name: str) -> Iterator[_Merge]:
+def _planned(log: TableLog, name: str, *, without: Collection[str] = ()) -> Iterator[_Merge]:
     """Yield what is merged: files that were written one after the other, since their facts landed so."""
     target = int(log.metadata.configuration.get(_TARGET) or _USUAL_TARGET)
     partitions = defaultdict[tuple[tuple[str, str | None], ...], list[DataFile]](list)
     for file in log.added.values():
-        if file.size < target:
+        if file.size < target and file.path not in without:
             partitions[tuple(sorted(file.partition.items()))].append(file)
     for _, files in sorted(partitions.items(), key=lambda found: repr(found[0])):
         files.sort(key=lambda file: (file.modified, file.path))

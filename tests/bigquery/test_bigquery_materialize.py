@@ -81,7 +81,7 @@ def test_state_and_tail_are_read_where_there_is_a_state(server: Served, tmp_path
 
 @pytest.mark.slow
 def test_every_job_of_a_run_has_labels_and_a_limit_of_bytes(server: Served, tmp_path: Path, capsys: Captured) -> None:
-    loaded = landed(tmp_path, server.url, event(1), labels={"team": "shop"}, maximum_bytes_billed="20MiB")
+    loaded = landed(tmp_path, server.url, event(1), labels={"team": "shop"}, maximum_bytes_billed="20MiB", overlap="7h")
     before = len(server.store.query_jobs)
     assert command(capsys, loaded, "materialize")[0] == 0
     jobs = server.store.query_jobs[before:]
@@ -89,6 +89,7 @@ def test_every_job_of_a_run_has_labels_and_a_limit_of_bytes(server: Served, tmp_
     assert {job["query"]["maximumBytesBilled"] for job in jobs} == {str(20 << 20)}
     assert {json.dumps(job["labels"]) for job in jobs} == {'{"tool": "cdc-views", "team": "shop"}'}
     assert jobs[-1]["query"]["scriptOptions"]["statementByteBudget"] == str(20 << 20)
+    assert "INTERVAL 25200 SECOND" in jobs[-1]["query"]["query"], "the overlap of the project file"
     limited = landed(tmp_path, server.url, event(2), maximum_bytes_billed="10B")
     code, _, told = command(capsys, limited, "materialize")
     assert code == 3

@@ -328,6 +328,7 @@ def test_mutations_may_be_bytes(shop: CommandLine) -> None:
     shutil.rmtree("found")
     find(mutations(mutation(1)).cast(pa.schema([("value", pa.binary())])))
     assert ids(shop) == [1]
+    assert "a copy of the facts: SQL does not read format cassandra-mutation" in shop("fidelity", "--format", "jsonl").out
 
 
 def test_a_view_shows_the_table_as_it_was_applied(shop: CommandLine) -> None:

@@ -110,9 +110,13 @@ def test_a_line_that_a_killed_writer_left_spoils_no_other(run: CommandLine) -> N
 
 
 def test_a_file_that_changed_before_it_was_noted_again_is_still_found(run: CommandLine) -> None:
-    for file in flips("raw", seed="again"):
+    run.land(NAME, mutation(70), format="cassandra-mutation", file="3.jsonl")
+    for number, file in enumerate(flips("raw", seed="again")):
         note_missing(DeltaTable(location("raw")))
         assert changed(location("raw"))[0] == [file.name]
+        if number == 0:
+            merged = run("maintain", "--format", "jsonl").rows[0]["merged"]
+            assert (merged, file.name in validated(run).err) == (2, True), "the others are merged"
 
 
 def damaged_footer(file: Path) -> None:

@@ -48,6 +48,7 @@ def files_of(location: str, version: int | None = None) -> set[str]:
 def test_a_frame_shows_what_a_query_shows(orders: Table, spark_engine: SparkEngine) -> None:
     session = spark_engine.session.newSession()
     session.conf.set("spark.sql.constraintPropagation.enabled", "true")
+    session.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
     settings = session.conf.getAll
     shown = orders.dataframe(session)
     opened, raw = {file.rsplit("/", 1)[1] for file in shown.inputFiles()}, orders.raw.location

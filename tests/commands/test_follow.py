@@ -78,6 +78,18 @@ def test_what_cannot_be_followed_is_refused(run: CommandLine, more: list[str], e
     assert expected in answer.err
 
 
+@pytest.mark.parametrize(("error", "code"), [(EngineError("a run failed"), 3), (UsageError("nothing has landed"), 2)])
+def test_a_run_that_fails_ends_the_command_with_its_code(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("cdc_views.operations.following.follow_tables", fail)
+    answer = run("materialize", "--trigger", "30 seconds")
+    assert (answer.code, str(error) in answer.err) == (code, True)
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_state_follows_what_lands_until_told_to_stop(spark_engine: SparkEngine, run: CommandLine) -> None:

@@ -118,6 +118,8 @@ def test_a_key_may_name_a_row_or_a_partition(run: CommandLine) -> None:
     assert asked('{"id": 1}') == [alone, first, second]
     assert asked('{"id": 1, "line": 2}') == [second]
     assert asked('{"id": 3}') == []
+    fewer = run("history", ITEMS, "--columns", "n", "--format", "jsonl").rows[0]
+    assert [*fewer] == ["id", "line", "n", "valid_from", "valid_to"], "the whole row key, and spans by their own names"
     found = Project.load().table(ITEMS).history()
     spans = [replace(found, columns=("id", name)).span_names for name in ("valid_from", "valid_to", "n")]
     assert spans == [("_valid_from", "_valid_to")] * 2 + [("valid_from", "valid_to")]
@@ -167,6 +169,7 @@ def test_versions_of_a_database_are_by_its_log_s_position(run: CommandLine) -> N
         (["--where", "valid_to is null"], "has no column 'valid_to'"),
         (["--engine", "duckdbb"], "did you mean 'duckdb'?"),
         (["--strategy", "windw"], "did you mean 'window'?"),
+        (["--strategy", "kernel"], "is for reads on Spark"),
     ],
 )
 def test_bad_input_is_one_clear_message(run: CommandLine, arguments: list[str], expected: str) -> None:

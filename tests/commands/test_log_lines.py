@@ -86,7 +86,7 @@ def test_facts_take_no_place_and_are_json() -> None:
 
 
 @pytest.mark.parametrize("name", ["PGPASSWORD", "MY_PASSWD", "SOME_SECRET", "API_TOKEN", "ALERT_KEY", "CREDENTIALS", "STORE_SAS"])
-def test_no_secret_of_the_environment_is_logged(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_no_secret_of_the_environment_is_logged(run: CommandLine, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("CDC_VIEWS_POSTGRES_DSN", "postgresql://me:t0psecret@db/shop")
     monkeypatch.setenv("CDC_VIEWS_KAFKA_USER", "visible")
@@ -94,6 +94,9 @@ def test_no_secret_of_the_environment_is_logged(monkeypatch: pytest.MonkeyPatch,
     assert text_line(said) == "…, …, visible, amqp://me:…@host"
     read = json.loads(json_line(NOW, "info", "cdc_views", said, {"file": "x/hunter2"}))
     assert (read["message"], read["file"]) == ("…, …, visible, amqp://me:…@host", "x/…")
+    for form in ("text", "json"):
+        told = run("query", "shop.hunter2-visible-amqp://me:another@host", "--log-format", form).err
+        assert [word in told for word in ("hunter2", "visible", "another")] == [False, True, False], told
 
 
 def test_land_and_materialize_tell_what_they_did(run: CommandLine) -> None:
@@ -104,9 +107,11 @@ def test_land_and_materialize_tell_what_they_did(run: CommandLine) -> None:
     landed, *bad = lines(answer.err)
     assert [landed[name] for name in ("logger", "file", "events", "quarantined")] == ["cdc_views.land", "events.jsonl", 1, 1]
     assert {line["level"] for line in bad} == {"warning"}
+    Path("more.jsonl").write_text(event(2) + "\n")
+    assert run(*land[:2], "more.jsonl", *land[3:]).code == 0
     (done,) = lines(run("materialize", "--log-format", "json").err)
     told = {name: done[name] for name in ("logger", "table", "version", "rows", "late", "is_new")}
-    assert told == {"logger": "cdc_views.materialize", "table": "shop.orders", "version": 1, "rows": 1, "late": 0, "is_new": True}
+    assert told == {"logger": "cdc_views.materialize", "table": "shop.orders", "version": 2, "rows": 2, "late": 0, "is_new": True}
     assert 0 < done["seconds"] < 600
 
 

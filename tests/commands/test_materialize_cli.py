@@ -270,12 +270,13 @@ def test_an_idle_scheduler_that_is_told_to_stop_ends_with_0(run: CommandLine, nu
 
 
 @pytest.mark.slow
-def test_a_scheduler_finishes_the_run_at_hand_before_it_ends(run: CommandLine) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_scheduler_finishes_the_run_at_hand_before_it_ends(run: CommandLine, number: signal.Signals) -> None:
     land(run)
     owe_a_run()
     with scheduler("--format", "jsonl", run_seconds=1.0) as process:
         wait_for(process, "at work")
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         out, err = process.communicate(timeout=20)
     (row,) = map(json.loads, out.splitlines())
     assert (process.returncode, row["table"], row["is_new"]) == (0, ORDERS, True)

@@ -287,6 +287,9 @@ def test_instants_hold_for_every_table(run: CommandLine) -> None:
 def test_state_and_tail_equal_raw_alone(run: CommandLine) -> None:
     assert run.query("FROM orders ORDER BY id") == run.query("FROM orders ORDER BY id", "--raw-only")
     assert run.query("FROM orders ORDER BY id") == run.query("shop.orders")
+    next(Path("warehouse/state").rglob("_part=*/*.parquet")).unlink()
+    both = "SELECT o.id FROM customers JOIN orders o USING (id) ORDER BY id"
+    assert (run("query", both).code, [row["id"] for row in run.query(both, "--raw-only")]) == (3, [2, 3, 4]), "without states"
 
 
 EXACT = {

@@ -135,10 +135,16 @@ def test_landing_knows_a_restored_raw_table_without_a_state(run: CommandLine) ->
     assert land(run, 0, 5) == 0
     shutil.copytree(raws(), AWAY)
     assert land(run, 5, 7) == 0
+    raws().rename("newer")
+    shutil.copytree(AWAY, raws())
+    refuses(run, "query", NAME)
+    assert land(run, 7, 8) == 3
+    shutil.rmtree(raws())
+    shutil.copytree("newer", raws())
+    assert keys(run) == list(range(7)), "a newer backup settles it"
     shutil.rmtree(raws())
     AWAY.rename(raws())
     refuses(run, "query", NAME)
-    assert land(run, 7, 8) == 3
     assert run("rebuild", NAME, "--accept").code == 0
     assert land(run, 5, 7) == 0, "what the backup lacked lands again"
     assert keys(run) == list(range(7))

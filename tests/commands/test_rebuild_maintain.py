@@ -19,6 +19,7 @@ from helpers.corrupting import silently
 from helpers.delta_rows import shown
 from helpers.state_sizes import set_sizes
 
+from cdc_views.engines.state_plan import digest, digits_in, part_in
 from cdc_views.landing.delta import append
 from cdc_views.operations import answers
 from cdc_views.storage.delta_log import DRAFT
@@ -105,6 +106,18 @@ def test_a_damaged_state_is_shown_cell_by_cell_and_replaced_when_accepted(run: C
     assert run.query(NAME) == right
 
 
+def test_a_query_of_one_partition_reads_its_bucket_alone(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_sizes(monkeypatch, bucket_bytes=1, most_small_digits=5)
+    assert run("materialize", "--full").code == 0
+    before = run.query(NAME, "--where", "id = 3")
+    assert {row["id"] for row in before} == {3}
+    for file in map(str, current().file_uris()):
+        if not digest("3").startswith(digits_in(part_in(file))):
+            Path(file.removeprefix("file://")).unlink()
+    assert run.query(NAME, "--where", "id = 3") == before
+    assert run("query", NAME).code == 3, "others are gone"
+
+
 def test_where_too_many_rows_differ_rebuild_says_how_many_it_did_not_compare(
     run: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +125,7 @@ def test_where_too_many_rows_differ_rebuild_says_how_many_it_did_not_compare(
     monkeypatch.setattr(answers, "MOST_COMPARED", 0)
     done = run("rebuild", NAME, "--format", "jsonl")
     assert (done.code, done.rows) == (1, [])
-    assert "rows more are near others that differ and were not compared" in done.err
+    assert "22 rows more are near others that differ and were not compared" in done.err
     assert "the state stays generation 1" in done.err
     assert run("rebuild", NAME, "--accept").code == 0
 
@@ -172,11 +185,14 @@ def test_maintain_removes_only_what_nothing_reads(run: CommandLine, monkeypatch:
     assert {path.name for path in root.iterdir()} == {"2", "3", "current"}
     assert run("rebuild", NAME, "--back").code == 0, "the generation before is kept"
     assert run.query(NAME) == before
+    assert {row["log_entries"] for row in run("maintain", "--format", "jsonl").rows} == {0}, "entries are young"
     assert run("maintain", "--retention-hours", "0").code == 2
 
 
-@pytest.mark.parametrize("hours", [167, 169])
-def test_maintain_merges_the_quarantine_and_removes_what_was_replaced_a_week_ago(run: CommandLine, hours: int) -> None:
+@pytest.mark.parametrize(("hours", "more"), [(167, ()), (169, ()), (169, ("--retention-hours", "170"))])
+def test_maintain_merges_the_quarantine_and_removes_what_was_replaced_a_week_ago(
+    run: CommandLine, hours: int, more: tuple[str, ...]
+) -> None:
     for n in range(6):
         assert run.land(NAME, mutation(50 + n), '{"no": "event"}', format="cassandra-mutation", file=f"{n}.bad.jsonl").code == 1
     raw = Path(raw_location(NAME))
@@ -186,10 +202,10 @@ def test_maintain_merges_the_quarantine_and_removes_what_was_replaced_a_week_ago
     then = int((time.time() - hours * 3600) * 1000)
     entry.write_text(re.sub(r'"deletionTimestamp":\d+', f'"deletionTimestamp":{then}', entry.read_text("utf-8")), "utf-8")
     before = run.query(NAME)
-    done = {row["what"]: row for row in run("maintain", "--format", "jsonl").rows}
+    done = {row["what"]: row for row in run("maintain", "--format", "jsonl", *more).rows}
     assert done["quarantine"]["merged"] == 6
     assert (done["raw"]["removed"], replaced & set(raw.glob("*.parquet"))) == (
-        (len(replaced), set()) if hours > 168 else (0, replaced)
+        (len(replaced), set()) if hours > 168 and not more else (0, replaced)
     )
     assert run.query(NAME) == before == run.query(NAME, "--raw-only")
 

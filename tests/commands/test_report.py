@@ -153,7 +153,8 @@ def test_failed_tests_are_told_in_one_line_and_the_exit_code_is_0(own: CommandLi
     assert own("validate", "--no-docs", "--as-of", AS_OF, "--json", "results.json").code == 1
     del body["tables"][0]["tests"]  # a new run would find nothing that fails
     Path("cdc_views.yml").write_text(json.dumps(body), encoding="utf-8")
-    answer = own("report", "--out", "site", "--as-of", AS_OF, "--from", "results.json", "--format", "jsonl")
+    asked = ("--from", "results.json", "--recent", "3", "--dialect", "spark")
+    answer = own("report", "--out", "site", "--as-of", AS_OF, *asked, "--format", "jsonl")
     assert answer.code == 0
     assert answer.err.splitlines() == [
         f"warning: 1 test did not hold, the first: {TABLE}: never; the report lists them",
@@ -162,8 +163,13 @@ def test_failed_tests_are_told_in_one_line_and_the_exit_code_is_0(own: CommandLi
     ended = [check["status"] for check in json.loads(Path("results.json").read_text("utf-8"))]
     counts = {"passed": ended.count("passed"), "failed": 1, "warnings": 0, "skipped": ended.count("skipped")}
     assert rows(answer.out) == [{"table": TABLE, "page": PAGE, **counts}]
-    pages = [f"{STEM}-{page}.html" for page in ("columns", "landings", "proof", "quarantine", "tests", *ROWS)]
+    pages = [f"{STEM}-{page}.html" for page in ("columns", "landings", "proof", "quarantine", "tests", *ROWS[:3])]
     assert sorted(path.name for path in Path("site").iterdir()) == sorted([PAGE, "index.html", *pages])
+    (sql,) = html5lib.parse(Path(f"site/{STEM}-columns.html").read_text("utf-8"), namespaceHTMLElements=False).iter("pre")
+    assert "".join(sql.itertext()).strip() == own("generate", "--dialect", "spark").out.strip()
+    shown = json.dumps(own.query(TABLE, "--as-of", AS_OF), ensure_ascii=False)
+    told = "".join(path.read_text("utf-8") for path in Path("site").iterdir())
+    assert [(value in shown, value in told) for value in ("日本", "DROP TABLE x")] == [(True, False)] * 2
 
 
 @pytest.mark.parametrize(

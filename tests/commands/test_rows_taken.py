@@ -119,7 +119,7 @@ def changed(run: CommandLine, kind: str, how: str) -> DeltaTable:
 @pytest.mark.parametrize("how", often(list(TAKING), "RESTORE"))
 def test_a_state_that_somebody_else_changed_is_not_believed(run: CommandLine, how: str) -> None:
     before = changed(run, "state", how)
-    for command in (*BRIEFLY, ("materialize",), ("apply",)):
+    for command in (*BRIEFLY, ("query", "FROM orders"), ("materialize",), ("apply",), ("generate",), ("maintain",)):
         assert "is not as it was left: its version" in refuses(run, *command)
     answer = run("validate", "--format", "jsonl", "--no-docs")
     assert [row["check"] for row in answer.rows if row["status"] == "failed"] == ["only_our_commits.state"]

@@ -51,7 +51,9 @@ def test_state_shows_what_cassandra_showed(run: CommandLine, cassandra_cases: Pa
     for instant, which in zip(instants, ("early", "late"), strict=True):
         at_rest = rows(run, name, instant)
         assert at_rest == rows(run, name, instant, "--raw-only"), "state at rest"
-        assert len(at_rest) == len(json.loads((folder / f"expected_{which}.json").read_text())["rows"])
+        answered = json.loads((folder / f"expected_{which}.json").read_text())["rows"]
+        assert len(at_rest) == len(answered)
+        assert json.loads(at_rest[0]).keys() == json.loads(answered[0]).keys(), "its own names"
 
 
 @pytest.mark.heavy

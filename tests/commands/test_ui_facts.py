@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree as ET
 
 import html5lib
@@ -15,6 +16,7 @@ from helpers.command_line import CommandLine, table, write_project
 from cdc_views.api import Project
 from cdc_views.operations.run_records import RunRecord, keep_run
 from cdc_views.pages.checking import figures_of
+from cdc_views.pages.home import Level, TableFinding, TableLine, home_page
 from cdc_views.pages.server.site import Asked, Site
 from cdc_views.pages.texts import shown_value
 from cdc_views.project.paths import slug_of
@@ -224,6 +226,12 @@ def test_the_first_page_has_what_status_prints_the_worst_first(run: CommandLine,
         assert ("in quarantine" in found[name][1]) == bool(one["quarantined"])
 
 
+def test_the_first_page_sorts_tables_by_their_level() -> None:
+    lines = {level.name: TableLine(level.name, "slug", None, (TableFinding(level, "", "proof"),)) for level in Level}
+    found = home_page(dict.fromkeys(sorted(lines), "slug"), lines).lines
+    assert [line.name for line in found] == ["BROKEN", "FAILED", "WARNED", "EMPTY", "UNKNOWN", "WELL"]
+
+
 def test_what_changed_between_two_instants_is_the_difference_of_two_queries(run: CommandLine, site: Site) -> None:
     sides = ("2023-11-14T22:13:20Z", "2023-11-14T22:13:21Z")
     old, new = (
@@ -238,6 +246,14 @@ def test_what_changed_between_two_instants_is_the_difference_of_two_queries(run:
     heads = ["".join(head.itertext()) for head in tree.iter("h2")]
     assert heads == [f"{len(changed)} of {len(old | new)} rows differ"]
     assert changed
+    links = [link.get("href", "") for link in tree.iter("a") if "/row?key=" in link.get("href", "")]
+    keys = [json.loads(parse_qs(urlsplit(link).query)["key"][0]) for link in links]
+    assert {json.dumps([key.get(k) for k in ("tenant", "day", "seq", "kind")]) for key in keys} == changed
+    of_big = [tuple(str(side[key]["big"]) if key in side else "None" for side in (old, new)) for key in changed]
+    wanted = [(a, b) for a, b in of_big if a != b]
+    shown = [tuple(row[-2:]) for row in cells(tree) if row[-3] == "big"]
+    assert sorted(shown) == sorted((a.replace("None", "null"), b.replace("None", "null")) for a, b in wanted)
+    assert shown
 
 
 def test_a_row_of_statics_alone_has_the_key_of_its_partition(site: Site) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers.tiny_project import event, make_project, write_lines
+from helpers.tiny_project import CQL, event, make_project, write_lines
 from helpers.ui_served import Served, serving_ui
 
 from cdc_views.api import Project
@@ -127,6 +127,14 @@ def test_a_form_discards_and_another_sites_form_does_not(acts: Served, folder: P
     assert len(waiting(folder)) == 1
     again = acts.ask(f"{ORDERS}/quarantine/replay", method="POST", form={"csrf": csrf}, authorization=known, origin=origin)
     assert again.headers["location"].endswith("done=waiting")
+    table = Project.load(folder / "cdc_views.yml").table("orders")
+    table.land(write_lines(folder / "b.jsonl", event(2).replace('"column": "state"', '"column": "extra"')))
+    assert len(waiting(folder)) == 2
+    (folder / "schema.cql").write_text(CQL.replace("note text", "note text, extra text"))
+    acts.ask(f"{ORDERS}/quarantine/replay", method="POST", form={"csrf": csrf}, authorization=known, origin=origin)
+    assert len(waiting(folder)) == 1
+    rows = Project.load(folder / "cdc_views.yml").table("orders").query().rows()
+    assert [(row["id"], row["extra"]) for row in rows] == [(1, None), (2, "open")]
 
 
 def waiting(folder: Path) -> list[str]:

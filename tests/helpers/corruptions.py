@@ -297,6 +297,7 @@ CORRUPTIONS = [
                of_rows("state", is_plain_cell, having(t=lambda t: {**t, "written": None}))),
     Corruption("a fact of the state has no key", "facts_are_known", of_rows("state", is_plain_cell, having(id=None))),
     Corruption("a row shows without a key", "key_not_null", of_rows("state", is_plain_cell, having(id=None))),
+    Corruption("a row shows half of a key", "key_not_null", of_rows("state", is_row, having(kind=None)), "", "wide3"),
     Corruption("the watermark moves back", "watermark_never_goes_back.state", moved_back("state"), "after"),
     Corruption("the state has another type", "types_as_the_schema_says.state", lambda kept: retyped(kept.state, "id", "integer")),
     Corruption("a static cell is lost", "sample_equals_oracle",

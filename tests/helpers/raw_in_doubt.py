@@ -55,10 +55,11 @@ def refuses(run: CommandLine, *arguments: str, code: int = 3) -> str:
 
 
 READS = (
-    ("query", NAME), ("query", NAME, "--raw-only"), ("materialize",), ("materialize", "--full"), ("apply",), ("plan",),
+    ("query", NAME), ("query", NAME, "--raw-only"), ("query", "SELECT count(*) AS n FROM orders"),
+    ("materialize",), ("materialize", "--full"), ("apply",), ("plan",),
     ("explain", NAME, "--key", '{"id": 1, "item": 0}'), ("history", NAME), ("rebuild", NAME), ("maintain",),
     ("maintain", "--drop-raw-older-than", "0s"), ("maintain", "--restore-raw", "archive"),
-    ("forget", NAME, "--key", '{"id": 1, "item": 0}'),
+    ("forget", NAME, "--key", '{"id": 1, "item": 0}'), ("generate",), ("replay", NAME), ("tail", NAME, "--once"),
 )  # fmt: skip
 
 

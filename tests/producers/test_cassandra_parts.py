@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import fsspec
@@ -16,7 +18,7 @@ from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable,
 from cdc_producers.cassandra.options import After, CassandraOptions, FollowSchema
 from cdc_producers.cassandra.schema_file import changes, check, follow
 from cdc_producers.cassandra.segments import AfterLanding, index_of, set_aside
-from cdc_producers.cassandra.source import _check_node
+from cdc_producers.cassandra.source import CassandraSource, _check_node
 from cdc_producers.metrics import Health
 from helpers.captured import Said
 
@@ -232,6 +234,25 @@ def test_a_node_of_before_4_0_is_refused_by_its_version() -> None:
     with pytest.raises(UsageError, match=r"is Cassandra 3\.11\.16: .* 4\.0 or newer was expected"):
         _check_node(facts, "127.0.0.1", Said())
     _check_node(replace(facts, version="4.0.15"), "127.0.0.1", Said())
+
+
+@pytest.mark.parametrize(
+    ("version", "table", "said"),
+    [
+        ("3.11.16", NodeTable("shop", "orders", UUID(int=7), True), r"4\.0 or newer was expected"),
+        ("5.0.9", NodeTable("shop", "orders", UUID(int=7), False), "shop.orders has no CDC"),
+        ("5.0.9", None, "shop.orders"),
+    ],
+)
+def test_a_start_refuses_a_node_or_a_table_that_cannot_be_followed(
+    tmp_path: Path, version: str, table: NodeTable | None, said: str
+) -> None:
+    targets: Any = {"shop.orders": SimpleNamespace(lander=lambda _: SimpleNamespace(position=lambda: None), place="raw/a")}
+    log, schemas = Said(), SimpleNamespace(current=SimpleNamespace(table=lambda _: table))
+    source = CassandraSource(targets, CassandraOptions(work_folder=tmp_path), log, Health())
+    with pytest.raises(UsageError, match=said):
+        source._begun(schemas, NodeFacts("host", "10.0.0.1", "", 0, True, False, version))  # type: ignore[arg-type]
+    assert [line.split(" is false")[0] for line in log.lines] == ["warning: cdc_block_writes"] * (version == "5.0.9")
 
 
 @pytest.mark.parametrize(("lacks", "setting"), [("blocks_writes", "cdc_block_writes"), ("logs_repair", "cdc_on_repair_enabled")])

@@ -17,7 +17,9 @@ from cdc_producers.kafka.options import Beginning, KafkaOptions, KeyFormat
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.settings import connection
 from cdc_producers.kafka.source import KafkaSource
-from cdc_producers.kafka.topics import Positions, Topic, matched, topics_named
+from cdc_producers.kafka.topics import Positions, Topic, matched
+from cdc_producers.source import LostError
+from confluent_kafka import KafkaError
 from confluent_kafka.schema_registry import Schema
 from helpers.captured import Said
 from helpers.debezium_cassandra_samples import SAMPLES, schema_of
@@ -33,6 +35,7 @@ from cdc_views.formats.base import SourceLine, order_key
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
 from cdc_views.formats.key_value.format import KeyValue
+from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact
@@ -70,13 +73,14 @@ class TestJson:
     @pytest.mark.parametrize("name", ["debezium_pg_default", "debezium_pg_schemas_enabled", "debezium_pg_ExtractNewRecordState"])
     def test_recorded_events_read_as_from_a_file(self, name: str) -> None:
         writer = LineWriter("lab.public.t_types", 3, 0, "debezium")
-        events = [event for event in recorded(name) if of_table(event, "public.t_types")]
-        for event in events:
+        count = 0
+        for event in [event for event in recorded(name) if of_table(event, "public.t_types")]:
             found = read(writer.content(Sent(text(event["key"]), text(event["value"]))))
             same = {"key": event["key"], "value": event["value"], "topic": "lab.public.t_types", "partition": 3, "offset": 7}
             wanted = read(text({**same, "timestamp": 1_700_000_000_123}))
             assert found == wanted
-        assert len(events) > 5
+            count += found.startswith("[Fact(")
+        assert count > 5
 
     @pytest.mark.parametrize("name", ["insert", "update", "delete_row", "range_gt_le", "kv_insert"])
     def test_debeziums_events_of_cassandra_read_as_from_a_file(self, name: str) -> None:
@@ -296,12 +300,16 @@ class TestTopics:
     def test_a_topic_somebody_named_counts_even_where_it_does_not_exist(self) -> None:
         assert matched(["s.t"], {"a": "s.t", "b": "s.t"}, ["x.s.t"]) == {"a": "s.t", "b": "s.t"}
 
-    def test_what_the_command_line_names_goes_before_what_the_project_file_names(self) -> None:
-        targets: Any = dict.fromkeys(("s.t", "s.u", "s.v"))
-        of_project = {"s.t": ["b"], "s.u": ["c", "d"]}
-        assert topics_named(["a=s.t"], of_project, targets) == {"a": "s.t", "c": "s.u", "d": "s.u"}
+    def test_what_the_command_line_names_goes_before_what_the_project_file_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        found = list[Any]()
+        monkeypatch.setattr("cdc_producers.runtime.Runtime", lambda source, *_: SimpleNamespace(run=lambda: found.append(source)))
+        targets = [SimpleNamespace(name=name) for name in ("s.t", "s.u", "s.v")]
+        project = SimpleNamespace(topics={"s.t": ["b"], "s.u": ["c", "d"]})
+        order: Any = SimpleNamespace(targets=targets, project=project, log=Said())
+        PRODUCER.run(order, KafkaOptions(topic=("a=s.t",)))
+        assert [source.topics for source in found] == [{"a": "s.t", "c": "s.u", "d": "s.u"}]
         with pytest.raises(UsageError, match="TOPIC=TABLE was expected"):
-            topics_named(["a=s.w"], of_project, targets)
+            PRODUCER.run(order, KafkaOptions(topic=("a=s.w",)))
 
     def test_a_partition_that_comes_later_is_read_from_its_beginning(self) -> None:
         targets: Any = {"s.t": Table()}
@@ -310,6 +318,37 @@ class TestTopics:
         positions.begin(Topic("t", "s.t", id=9, partitions=1), consumer)
         grown = Topic("t", "s.t", id=9, partitions=2)
         assert [positions.next_offset(grown, number, consumer) for number in (0, 1)] == [5, 0]
+
+    def test_a_gap_is_accepted_once_even_where_nothing_lands_behind_it(self) -> None:
+        targets: Any = {"s.t": Table()}
+        topic = Topic("t", "s.t", id=9, partitions=1)
+        consumer: Any = SimpleNamespace(get_watermark_offsets=lambda part, timeout: (4, 4))
+
+        def next_offset(**options: Any) -> int:
+            positions = Positions(targets, KafkaOptions(**options), Said())
+            positions.begin(topic, consumer)
+            return positions.next_offset(topic, 0, consumer)
+
+        targets["s.t"].kept["kafka:t/0"] = Position(1)
+        with pytest.raises(LostError, match="messages 2 to 3 have not landed"):
+            next_offset()
+        assert [next_offset(accepts_gap=True), next_offset()] == [4, 4]
+
+    def test_what_retention_deletes_while_it_is_read_ends_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        settings = list[dict[str, Any]]()
+        consumer: Any = SimpleNamespace(
+            list_topics=lambda timeout: SimpleNamespace(topics={}), get_watermark_offsets=lambda part, timeout: (4, 9)
+        )
+        monkeypatch.setattr("cdc_producers.kafka.source.client", lambda make, given: settings.append(given) or consumer)
+        targets: Any = {"s.t": Table()}
+        source = KafkaSource(targets, KafkaOptions(bootstrap="b:1"), {}, Said())
+        source._connect()
+        assert settings[-1]["auto.offset.reset"] == "error", "the client skips nothing by itself"
+        source._topics["t"] = topic = Topic("t", "s.t", id=9, partitions=1)
+        source._positions.begin(topic, consumer)
+        targets["s.t"].kept["kafka:t/0"] = Position(1)
+        with pytest.raises(LostError, match="messages 2 to 3 have not landed"):
+            source._fail(KafkaError(KafkaError._AUTO_OFFSET_RESET), "t", 0)
 
     def test_several_that_fit_are_asked_about(self) -> None:
         with pytest.raises(UsageError, match=r"may be fed by any of a\.s\.t, b\.s\.t; say which: --topic TOPIC=s\.t"):

@@ -186,14 +186,12 @@ def test_a_schema_that_does_not_fit_its_earlier_versions_is_refused() -> None:
         registry = Registry(service.address)
         for schema in (SCHEMA, wider, SCHEMA):
             AvroEncoder(schema, TOPIC, registry)
+        columns = tuple(replace(c, type=Scalar(Kind.BOOLEAN)) if c.name == "big" else c for c in other.columns)
+        table: Any = SimpleNamespace(name=TOPIC, format=Debezium(), schema=replace(other, columns=columns), version=lambda: 1)
+        publisher: Any = SimpleNamespace(position=lambda name: None, create=lambda *_, **__: None)
+        lander = publishing.TopicTarget(table, TOPIC, Publishers(publisher), registry).lander("s")
         with pytest.raises(UsageError, match=f"the schema of {TOPIC}-value does not fit its earlier versions"):
-            AvroEncoder(
-                replace(
-                    other, columns=tuple(replace(c, type=Scalar(Kind.BOOLEAN)) if c.name == "big" else c for c in other.columns)
-                ),
-                TOPIC,
-                registry,
-            )
+            lander.land([StreamEvent(Position(1), b"{}")], through=Position(1), now=datetime.now(timezone.utc))
 
 
 def test_a_name_or_type_that_avro_has_not_is_refused() -> None:
@@ -251,7 +249,8 @@ def test_what_was_published_is_not_published_again() -> None:
 
 def test_streams_of_other_agents_have_publishers_of_their_own() -> None:
     common = Publisher({}, "offsets", "cdc_views_1", Said())
-    many, one = (Publishers(common, by_stream=is_so) for is_so in (True, False))
+    many, second, one = (Publishers(common, by_stream=is_so) for is_so in (True, True, False))
     assert many.of("cassandra:a") is many.of("cassandra:a")
+    assert many.of("cassandra:a").identity == second.of("cassandra:a").identity
     assert len({many.of(stream).identity for stream in ("cassandra:a", "cassandra:b", "snapshot:a")}) == 3
     assert {one.of(stream).identity for stream in ("a", "b")} == {"cdc_views_1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -118,8 +119,9 @@ def test_a_snapshot_that_stopped_goes_on_after_its_last_integer_key(monkeypatch:
     assert len(part) == 1
     rest = snapshot_of(Target(n_0_snapshot=part[-1].position), KEYED, monkeypatch)
     assert [json.loads(item.content)["after"]["id"] for item in rest if item.content] == [7, 9]
-    anew = snapshot_of(Target(n_0_snapshot=part[-1].position), TEXT_KEYED, monkeypatch)
-    assert len(orders(anew)) == 3
+    for table in (TEXT_KEYED, replace(KEYED, primary_key=("id", "v"))):
+        anew = snapshot_of(Target(n_0_snapshot=part[-1].position), table, monkeypatch)
+        assert len(orders(anew)) == 3
 
 
 def test_a_server_that_lacks_what_landed_for_a_minute_ends_it() -> None:

@@ -212,3 +212,10 @@ def test_a_publication_that_is_narrowed_under_a_producer_ends_it(
     landed(producer, postgres, "--snapshot-again")
     assert differences(postgres, run) == []
     landed(producer, postgres)
+    # the same where the table itself is taken out while nobody follows
+    postgres.sql(f"ALTER PUBLICATION {SLOT} DROP TABLE {FULL}")
+    write(postgres, 3)
+    for _ in "ab":
+        refused(producer, f"start once with --snapshot-again, for changes of {FULL} are missing")
+    landed(producer, postgres, "--snapshot-again")
+    assert differences(postgres, run) == []

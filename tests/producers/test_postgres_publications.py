@@ -190,11 +190,15 @@ def test_what_was_published_is_missed_and_not_put_back_silently(connection: Any,
     ],
 )
 def test_a_table_that_would_refuse_updates_once_published_is_refused(
-    connection: Any, postgres: Postgres, ddl: str, said: str
+    connection: Any, postgres: Postgres, tmp_path: Path, ddl: str, said: str
 ) -> None:
     postgres.sql(ddl)
     with pytest.raises(UsageError, match=f"{said}.* once published it would refuse UPDATE and DELETE") as told:
         check_key(read_table(connection, "public.b"), KEYED, allows_unkeyed=False)
+    tables, _ = tables_of(tmp_path, "id int PRIMARY KEY, v text")
+    with pytest.raises(UsageError, match=f"{said}.* once published it would refuse UPDATE and DELETE"):
+        tables.prepare(connection)
+    assert postgres.sql("SELECT pubname FROM pg_publication") == []
     # the danger is real, and the remedy that is named ends it
     postgres.sql("CREATE PUBLICATION danger FOR TABLE public.b; INSERT INTO public.b VALUES (1, '1')")
     with pytest.raises(ObjectNotInPrerequisiteState, match="does not have a replica identity"):

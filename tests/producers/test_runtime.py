@@ -95,8 +95,9 @@ def test_a_raw_table_that_vanishes_is_not_made_anew(raw: RawTable) -> None:
         runner.order.stop.set()
 
     source.at_end = vanish
-    with pytest.raises(EngineError, match="the raw table is gone"):
+    with pytest.raises(EngineError, match="the raw table is gone") as told:
         runner.run()
+    assert told.value.exit_code == 3
     Path(raw.location + "-away").rename(raw.location)
     assert landed_ids(raw) == [1, 2, 3, 4]
     assert source.confirmed == 4

@@ -87,3 +87,7 @@ def test_nothing_that_is_there_is_overwritten(run: CommandLine, monkeypatch: pyt
     assert (said.code, "not overwritten" in said.err) == (2, True), said.err
     assert Path("schema.sql").read_text() == "-- mine"
     assert not Path("cdc_views.yml").exists()
+    Path("schema.sql").unlink()
+    assert run("init", "--from", "postgresql://h/db").code == 0
+    assert statements["public.t"] in Path("schema.sql").read_text()
+    assert "schema: schema.sql" in Path("cdc_views.yml").read_text()

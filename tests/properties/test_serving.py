@@ -91,12 +91,12 @@ def test_only_buckets_that_changed_are_written(
     assert len(before) > 10
     assert len(kept.files - before) == 1
     assert len(before - kept.files) <= 1, "a bucket that had no row has no file"
-    assert {Path(file) for file in before} <= set(Path(kept.serving).rglob("*.parquet")), "what was replaced is still there"
     assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW + 2)
     before = kept.files
     write_deltalake(kept.raw.location, kept.raw.relation.rows(kept.landed, landed_at=1), mode="append")
     assert not kept.run(duckdb_engine, NOW + 2).why
     assert not kept.files & before, "something landed in each bucket"
+    assert {Path(file) for file in before} <= set(Path(kept.serving).rglob("*.parquet")), "what was replaced is still there"
 
 
 def _next_changes(kept: Kept) -> list[int | None]:
@@ -196,14 +196,20 @@ WHOLE: dict[str, tuple[Callable[[Kept], None], str]] = {
 
 
 @pytest.mark.parametrize("how", WHOLE)
-def test_what_changes_everything_writes_everything(duckdb_engine: DuckDbEngine, tmp_path: Path, how: str) -> None:
+def test_what_changes_everything_writes_everything(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    small_tables(monkeypatch)
     change, why = WHOLE[how]
     kept = Kept(tmp_path, UNSHARED, cases=20)
     kept.land(100)
     kept.run(duckdb_engine, NOW)
     assert kept.run(duckdb_engine, NOW, full=True).why == "as asked for"
+    before = kept.files
     change(kept)
     assert kept.run(duckdb_engine, NOW).why == why
+    assert len(before) > 1
+    assert not kept.files & before, "each bucket is written"
     assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW)
     assert not kept.run(duckdb_engine, NOW).is_new
 

@@ -64,6 +64,9 @@ def test_an_endpoint_without_tls_is_taken_as_it_is_named(monkeypatch: pytest.Mon
     assert options_of("s3://by-environment/a") == {}
 
 
+WAITING = {"timeout": "30s", "max_retries": "1", "retry_timeout": "30s", "allow_http": "true"}
+
+
 @pytest.mark.parametrize("spelled", SPELLED.values(), ids=SPELLED)
 def test_an_option_wins_over_the_environment_as_either_library_spells_it(
     prefix: str, store: Store, spelled: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
@@ -71,7 +74,7 @@ def test_an_option_wins_over_the_environment_as_either_library_spells_it(
     for name, value in store.options(port=1).items():
         monkeypatch.setenv(name, value)
     url = f"{prefix}/spelled"
-    use_options(url, {**{spelled(name): value for name, value in store.options().items()}, "max_retries": "1"})
+    use_options(url, {**{spelled(name): value for name, value in store.options().items()}, **WAITING})
     for _ in range(3):
         write_deltalake(url, pa.table({"n": [1]}), mode="append", storage_options=options_of(url))
     assert is_delta(url)

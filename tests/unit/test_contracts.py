@@ -43,6 +43,7 @@ TESTS: list[dict[str, Any]] = [
     {"column": "state", "one_of": ["open", "paid"]},
     {"name": "positive", "holds": "amount > 0", "severity": "warning"},
     {"fresh_within": "90m"},
+    {"lag_within": "2h"},
 ]
 
 
@@ -143,9 +144,8 @@ def test_a_contract_says_what_readers_get(table: Table) -> None:
     assert column(document, "tenant")["partitionKeyPosition"] == 1
     assert [part["name"] for part in document["schema"][0]["properties"] if part.get("required")] == ["tenant", "seq", "state"]
     assert column(document, "price")["physicalType"] == "DECIMAL(18, 2)"
-    assert document["slaProperties"][0] | {"description": ""} == {
-        "property": "freshness", "value": 90, "unit": "minutes", "element": "shop.orders", "description": ""
-    }  # fmt: skip
+    levels = [tuple(one[part] for part in ("property", "value", "unit", "element")) for one in document["slaProperties"]]
+    assert levels == [("freshness", 90, "minutes", "shop.orders"), ("latency", 2, "hours", "shop.orders")]
 
 
 def test_an_address_carries_no_secret_into_a_contract(table: Table) -> None:

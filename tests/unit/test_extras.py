@@ -26,6 +26,7 @@ ASKED = {
     "query on Spark": (["query", "shop.orders", "--engine", "spark"], "spark"),
     "apply on Spark": (["apply", "--project", "spark.yml"], "spark"),
     "materialize on Spark": (["materialize", "--engine", "spark"], "spark"),
+    "metrics of materialize": (["materialize", "--metrics", "state.prom"], "producers"),
     "follow on Spark": (["materialize", "--engine", "spark", "--trigger", "available-now"], "spark"),
     "validate on Spark": (["validate", "--no-docs", "--engine", "spark"], "spark"),
     "a Spark library": (["python", "import cdc_views_spark.streaming"], "spark"),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from contextlib import ExitStack
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from cdc_producers.http.answers import RefusedError
 from cdc_producers.http.dead_letters import DeadLetters
 from cdc_producers.http.limits import Rate, RequestRoom
 from cdc_producers.http.metrics import HttpMetrics
+from cdc_producers.http.options import HttpOptions
 from cdc_producers.http.routing import Router
 from cdc_producers.http.splitting import elements
+from cdc_producers.http.table_queue import TableQueue
 from helpers.http_receiver import recorded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,6 +139,19 @@ def test_requests_beyond_a_number_or_bytes_are_503(sizes: tuple[int, ...]) -> No
         with pytest.raises(RefusedError) as refused:
             taken.enter_context(room.taken(sizes[-1]))
     assert refused.value.status == 503
+
+
+def test_what_cannot_land_is_held_as_long_as_the_option_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = AsyncMock(side_effect=asyncio.TimeoutError)
+    monkeypatch.setattr("cdc_producers.http.table_queue.asyncio.wait_for", held)
+    parts: Any = SimpleNamespace(table=SimpleNamespace(name="t"))
+
+    async def posted() -> None:
+        await TableQueue(parts, HttpMetrics(), parts, parts, HttpOptions(hold_seconds=0.3)).put([b"{}"])
+
+    with pytest.raises(RefusedError) as refused:
+        asyncio.run(posted())
+    assert (held.call_args.args[1], refused.value.status) == (0.3, 503)
 
 
 def test_a_dead_letter_is_a_line_whatever_it_holds_and_a_torn_line_does_not_spoil_the_next(tmp_path: Path) -> None:

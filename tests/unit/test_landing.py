@@ -49,16 +49,20 @@ def test_events_become_rows_with_origin_and_landing_time(raw: RawTable, tmp_path
     cleared = {"kind": "row", "clustering": {"line": 0}, "cells": [{"column": "note", "written": 2, "deleted_at": 1}]}
     bounds = {"start": {"clustering": {"line": 7}, "inclusive": True}, "end": {"clustering": {}, "inclusive": False}}
     rest = {"kind": "range_deletion", "deletion": {"written": 3, "deleted_at": 1}, **bounds}
-    report = land(raw, write_lines(tmp_path / "a.jsonl", event(1), event(2, rows=[cleared]), event(3, rows=[rest])))
-    assert (report.events, report.facts, report.quarantined, report.skipped_bytes) == (3, 3, 0, 0)
-    first, second, third = DeltaTable(raw.location).to_pyarrow_table().sort_by("id").to_pylist()
+    gone = event(4, rows=[], partition_deletion={"written": 4, "deleted_at": 1})
+    report = land(raw, write_lines(tmp_path / "a.jsonl", event(1), event(2, rows=[cleared]), event(3, rows=[rest]), gone))
+    assert (report.events, report.facts, report.quarantined, report.skipped_bytes) == (4, 4, 0, 0)
+    first, second, third, fourth = DeltaTable(raw.location).to_pyarrow_table().sort_by("id").to_pylist()
     assert first["_origin"] == {"node": "n1", "segment": "1", "position": 1}
     assert first["_landed_at"] == NOW
     assert first["state"]["value"] == "open"
     assert first["note"] is None, "absent"
     assert (second["note"]["value"], second["note"]["rank"] >= 0) == (None, True), "a tombstone"
-    assert (first["_live"]["written"], second["_live"], third["_deleted"]["written"]) == (1, None, 3)
-    assert (third["_kind"], third["line"], third["_from"]["line"]) == ("range", None, 7)
+    assert (first["_live"]["written"], second["_live"], third["_live"]) == (1, None, None)
+    assert (first["_deleted"], third["_deleted"]["written"], fourth["_deleted"]["written"]) == (None, 3, 4)
+    assert [fact["_kind"] for fact in (first, third, fourth)] == ["row", "range", "partition"]
+    assert [fact["line"] for fact in (first, third, fourth)] == [0, None, None], "rows alone have clustering columns"
+    assert third["_from"]["line"] == 7
     assert [(third[name]["size"], third[name]["inclusive"]) for name in ("_from", "_to")] == [(1, True), (0, False)]
 
 

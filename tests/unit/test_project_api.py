@@ -97,6 +97,8 @@ def test_paths_are_relative_to_the_project_file(orders: Table, tmp_path: Path, m
     table = Project.load("../cdc_views.yml").table("shop.orders")
     assert len(table.query()) == 2
     assert Path(table.location).resolve() == tmp_path / "warehouse/raw/shop_orders"
+    make_project(tmp_path, raw={"format": "cassandra-mutation", "table": "kept/orders"})
+    assert Path(Project.load("../cdc_views.yml").table("shop.orders").location).resolve() == tmp_path / "kept/orders"
 
 
 def test_what_landed_or_was_written_later_can_be_left_out(orders: Table, tmp_path: Path) -> None:

@@ -265,6 +265,7 @@ def test_an_open_string_is_refused() -> None:
         ("postgres", "numeric", (None, None), None), ("postgres", "dec(3, 1)", (3, 1), (3, 1)),
         ("postgres", "numeric(5,-2)", (5, -2), (7, 0)), ("postgres", "numeric(2,5)", (2, 5), (5, 5)),
         ("postgres", "numeric(39,2)", (39, 2), None), ("postgres", "numeric(38,38)", (38, 38), None),
+        ("postgres", "numeric(38,37)", (38, 37), (38, 37)),
         ("postgres", "int", (None, None), None), ("mysql", "decimal(20,6) unsigned", (20, 6), (20, 6)),
         ("mysql", "decimal", (10, 0), (10, 0)), ("mysql", "fixed(5)", (5, 0), (5, 0)),
         ("mysql", "float(7,3)", (None, None), None),

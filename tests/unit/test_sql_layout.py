@@ -93,6 +93,18 @@ def test_a_step_is_named_after_what_it_does() -> None:
         assert all(re.search(said, comment) for comment in found), found
 
 
+def test_a_strategy_finds_the_winner_of_each_column_in_its_own_way() -> None:
+    """`PLAIN` has a row marker and four columns beside its key."""
+    aggregate, window, self_join = (
+        rows_sql(Ask(PLAIN), dialect_name="duckdb", strategy=strategy, table="raw", clock="0", is_pretty=False)
+        for strategy in ("aggregate", "window", "self_join")
+    )
+    assert (aggregate.count("FROM raw"), aggregate.count("GROUP BY"), aggregate.count("JOIN")) == (1, 1, 0), "one scan"
+    assert len(re.findall(r"MAX\((?:STRUCT_PACK\(|_live|customer|status)", aggregate)) == 5, "a struct each"
+    assert window.count("ROW_NUMBER() OVER (PARTITION BY id ORDER BY ") == 5, "ranked within its key"
+    assert (self_join.count("MAX(_order)"), self_join.count(" AND l._order = r._latest")) == (5, 5), "joined back"
+
+
 def test_a_stored_cell_is_compared_as_it_is_only_if_its_fields_are_in_the_order_of_the_rule() -> None:
     text = generate(PLAIN, dialect_name="duckdb", strategy="aggregate", view=ViewSql("shop", "orders"), table="raw")
     assert "MAX(customer) AS customer" in text

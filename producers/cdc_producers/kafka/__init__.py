@@ -26,7 +26,7 @@ PRODUCER = Producer(
     KafkaOptions,
     """Topics of Kafka: Debezium's events, keys and values, or Cassandra mutations; JSON, or Avro by a schema registry.
 
-    Every setting of the client has its variable: CDC_VIEWS_KAFKA_SASL_PASSWORD is sasl.password.
+    A setting of the client has its variable: CDC_VIEWS_KAFKA_SASL_PASSWORD is sasl.password.
     """,
     raw_format=None,
     publishes=True,

@@ -148,8 +148,9 @@ class Positions:
         return _stream(topic, partition, epoch=self.epochs[topic])
 
     def next_offset(self, topic: Topic, partition: int, consumer: Consumer) -> int:
-        """Return the offset to read from; raises `LostError` if the broker does not have it and no gap is accepted."""
-        landed = self.targets[topic.table].lander(self.stream(topic.name, partition)).position()
+        """Return the offset to read from, and record an accepted gap; raises `LostError` if the broker lacks it and none is."""
+        lander = self.targets[topic.table].lander(self.stream(topic.name, partition))
+        landed = lander.position()
         first, end = watermarks(consumer, topic.name, partition)
         if landed is None:
             return first
@@ -169,6 +170,8 @@ class Positions:
                 "without them; a source that can be read again from its beginning loses nothing"
             )
         self.log.warning(f"{trouble}; --accept-gap: going on at {first:,}", topic=topic.name, partition=partition)
+        # the next start must not ask again where nothing lands until then
+        lander.land([], through=Position(first - 1), now=datetime.now(timezone.utc))
         return first
 
 
