@@ -206,8 +206,8 @@ def _decimal(kind: Scalar, found: Found, hints: Hints) -> Expr:
         return found.text
     raise NotInSqlError(
         "decimals are exact in SQL as numbers with a declared size; in JSON also if the project file says how they are written: "
-        "`raw: {options: {decimals: precise}}`, for base64, of a declared size of at most 35 digits (with a scale: precision plus "
-        "scale of at most 36), or `string`"
+        "`raw: {options: {decimals: precise}}`, for base64, of a declared size of at most 35 digits (with a scale: precision "
+        "plus scale of at most 36), or `string`"
     )
 
 
