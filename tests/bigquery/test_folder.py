@@ -86,6 +86,7 @@ def test_the_scripts_for_scheduled_queries_keep_a_state(server: Served, tmp_path
     assert sorted(scripts) == ["run", "settle", "setup"]
     readme = (out / "README.md").read_text()
     assert all(f"`scheduled/shop_orders/{name}.sql`" in readme for name in scripts)
+    assert "run `setup.sql` once, then schedule `run.sql` (every 15 minutes, say) and `settle.sql`" in readme
     with loaded.remote() as engine:
         connection: Connection = engine.connection  # type: ignore[attr-defined]
         dataset, _, setup = scripts["setup"].partition(";\n\n")
