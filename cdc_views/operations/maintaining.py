@@ -63,7 +63,7 @@ def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, d
             "write, and a reader still read, younger files"
         )
     check_known(table)  # a generation of state may be the only copy
-    state_of(table)
+    state_of(table)  # refuses a state that somebody else changed: vacuum would delete the files that undo it
     if not dry_run:
         refresh_view(table, Changed.STATE)  # it may follow a generation that is deleted now
     with spreading(table.project) as tasks:

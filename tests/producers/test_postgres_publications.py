@@ -193,10 +193,11 @@ def test_a_table_that_would_refuse_updates_once_published_is_refused(
     connection: Any, postgres: Postgres, tmp_path: Path, ddl: str, said: str
 ) -> None:
     postgres.sql(ddl)
-    with pytest.raises(UsageError, match=f"{said}.* once published it would refuse UPDATE and DELETE") as told:
+    refusal = f"{said}.* once published it would refuse UPDATE and DELETE"
+    with pytest.raises(UsageError, match=refusal) as told:
         check_key(read_table(connection, "public.b"), KEYED, allows_unkeyed=False)
     tables, _ = tables_of(tmp_path, "id int PRIMARY KEY, v text")
-    with pytest.raises(UsageError, match=f"{said}.* once published it would refuse UPDATE and DELETE"):
+    with pytest.raises(UsageError, match=refusal):
         tables.prepare(connection)
     assert postgres.sql("SELECT pubname FROM pg_publication") == []
     # the danger is real, and the remedy that is named ends it

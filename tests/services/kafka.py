@@ -17,7 +17,7 @@ from typing import Any
 
 from cdc_views_spark.ivy import fetched
 from cdc_views_spark.java import cache_folder, java_home
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
 from services.account import free_port, started, stop
@@ -223,7 +223,7 @@ class Kafka:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.NOT_COORDINATOR:
                 raise
-            return dict.fromkeys(range(count), -1001)  # a broker that has just begun answers for no group yet
+            return dict.fromkeys(range(count), OFFSET_INVALID)  # a broker that has just begun answers for no group yet
         finally:
             reader.close()
 
