@@ -17,6 +17,7 @@ from cdc_views.operations.sources import state_definition
 from cdc_views.rules.codec.times import datetime_text
 from cdc_views.rules.instants import Instant, epoch_micros, epoch_seconds
 from cdc_views.state import Materialization, materialize
+from cdc_views.state.run import what_was_read
 from cdc_views.state.serving import serve
 
 
@@ -36,6 +37,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
         CheckFailedError: The view missed facts until now, because their commits took longer than `materialize.overlap`. State and
             view have them.
     """
+    table = replace(table)  # the schema file may have gained columns since an earlier run of this process
     if table.project.is_remote:
         return materialize_remote(table, full=full, engine=engine, now=now)
     landed(table)
@@ -45,6 +47,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
 
 def materialize_on(engine: Engine, table: TableContext) -> Materialization:
     """Do the work of `materialize_table` on an open engine."""
+    table = replace(table)
     landed(table)
     return _materialized(engine, table, full=False)
 
@@ -101,12 +104,11 @@ def materialize_remote(
 
 def _line(done: StateRun) -> str:
     if done.facts:
-        what = "built" if done.is_full else "brought up to date"
-        read = f"state {what} from {done.facts:,} raw facts about {done.keys or 0:,} keys{_landed(done)}"
+        read = f"state {what_was_read(done.facts, is_full=done.is_full)} about {done.keys or 0:,} keys{_landed(done)}"
     else:
         read = f"state {'built' if done.is_full else 'is up to date'}{_landed(done)}"
     why = f" ({done.why})" if done.why else ""
-    size = f": {done.state_rows:,} facts in {done.state_bytes / 1e6:,.1f} MB"
+    size = f"; it now has {done.state_rows:,} facts in {done.state_bytes / 1e6:,.1f} MB"
     settled = ", written anew" if done.is_settled else ""
     served = "" if done.served_rows is None else f"; serving table: {done.served_rows:,} rows"
     late = f"; {done.late:,} facts landed too late and are in quarantine" if done.late else ""

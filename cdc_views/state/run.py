@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.engines.state_plan import digits_in, part_in
-from cdc_views.errors import UsageError
+from cdc_views.errors import EngineError, UsageError
 from cdc_views.landing.delta import open_delta, record
 from cdc_views.plan.compact import GROUP_DIGITS, PART, Step
 from cdc_views.plan.parts import NO_FILES, STORED, FileSet, Part, Parts, Source
@@ -46,6 +46,7 @@ from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.table_log import TableLog
+from cdc_views.storage.widening import has_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,21 @@ class Materialization:
             return self.told
         if not self.is_new:
             return f"state is up to date with raw version {self.raw_version}"
-        what = "built" if self.is_full else "brought up to date"
-        read = "" if self.facts is None else f" from {self.facts:,} raw facts"
+        read = what_was_read(self.facts, is_full=self.is_full)
         why = f"; {self.why}" if self.why else ""
-        size = f"{self.state_facts:,} facts in {self.state_bytes / 1e6:,.1f} MB"
+        size = f"it now has {self.state_facts:,} facts in {self.state_bytes / 1e6:,.1f} MB"
         late = f"; {self.late:,} facts landed too late and are in quarantine" if self.late else ""
-        return f"state {what}{read} (raw version {self.raw_version}{why}): {size}{late}"
+        return f"state {read} (raw version {self.raw_version}{why}); {size}{late}"
+
+
+_BEHIND = "an earlier run had an older schema file"
+
+
+def what_was_read(facts: int | None, *, is_full: bool) -> str:
+    """Return what became of a state, and of how many raw facts (None: not known): all of them, or those that are new to it."""
+    if is_full:
+        return "built" if facts is None else f"built from {facts:,} raw facts"
+    return "brought up to date" if facts is None else f"brought up to date with {facts:,} new raw facts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +136,7 @@ def sources_with(raw: RawTable, table: TableLog, state: StateTable | None, *, wh
     if state is None or state.raw_version is None:
         return None
     tail = tail_of(table, after=state.raw_version)
-    if tail.rebuild:
+    if tail.rebuild or _is_behind(raw, state):
         return None
     sources = _files(raw, state, tail)
     return pruned(sources, where) if where is not None else sources
@@ -147,6 +157,18 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
         # a plain row may exist only because of a dropped cell (rules W2, W6)
         files |= {Part.BASE: state.of(Source.BASE), Part.PLAIN: NO_FILES}
     return _sources(raw, tail.version, Parts(files), state)
+
+
+def _is_behind(raw: RawTable, state: StateTable) -> bool:
+    """Whether a run by an older schema file passed over columns, or fields of structs, that raw had at the state's version."""
+    if state.has_layout or state.raw_version is None:
+        return False
+    try:
+        then = TableLog.open(raw.location, version=state.raw_version).schema
+    except EngineError:  # that version is gone
+        return False
+    wanted = raw.relation.arrow_schema().names
+    return not has_columns(state.log.schema, [field for field in then if field.name in wanted])
 
 
 def _sources(raw: RawTable, raw_version: int, parts: Parts, state: StateTable) -> Sources:
@@ -175,6 +197,9 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
         late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
         state = _state(run, location)
     done, now = (_built if full else _updated)(run, state)
+    if not now.has_layout:
+        widen(now, raw.relation)
+        now = _state(run, location)
     late += 0 if done.is_full else now.rows(Source.LATE) - state.rows(Source.LATE)
     merged, now = _merged(run, now)
     merged = merged or done.merged
@@ -195,7 +220,8 @@ def _ready(run: _Run, location: str, state: StateTable | None) -> StateTable:
         state = replace(_state(run, location), is_earlier=state.is_earlier)
     if not (state.has_vectors and state.has_layout):
         turn(state, run.raw.relation)
-        widen(state, run.raw.relation)
+        if not _is_behind(run.raw, state):  # else only once it is built again
+            widen(state, run.raw.relation)
         state = replace(_state(run, location), is_earlier=state.is_earlier)
     return state
 
@@ -211,8 +237,8 @@ def _updated(run: _Run, state: StateTable) -> tuple[Materialization, StateTable]
     if state.mark is None or state.raw_version is None:
         return _built(run, state, why="an earlier version of cdc-views kept it" if state.is_earlier else "")
     tail = tail_of(run.table, after=state.raw_version)
-    if tail.rebuild:
-        return _built(run, state, why=tail.rebuild)
+    if why := tail.rebuild or (_BEHIND if _is_behind(run.raw, state) else ""):
+        return _built(run, state, why=why)
     if not tail.files:
         return Materialization(is_new=False, raw_version=state.raw_version, facts=0), state
     mark = mark_after(state.mark, run.table)

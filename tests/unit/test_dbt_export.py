@@ -154,6 +154,14 @@ def test_keys_with_a_float_are_not_tested_and_maps_not_compared(project: Project
     assert compared == [["id", "line"], ["id", "line"]]
 
 
+@pytest.mark.parametrize(("second", "tests"), [("line", {"unique", "not_null"}), ('"Line"', {"cdc_views.one_row_per_key"})])
+def test_a_key_that_needs_quotes_has_the_package_s_test_and_others_dbt_s(project: Project, second: str, tests: set[str]) -> None:
+    Path("schema.cql").write_text(f"CREATE TABLE shop.orders (id int, {second} int, v text, PRIMARY KEY (id, {second}));")
+    models = yaml.safe_load(files_of("shop", project.tables)["models/cdc_views/_cdc_views__models.yml"])["models"]
+    (rows,) = [model for model in models if model["name"] == "shop__orders"]
+    assert {name for test in rows["data_tests"] for name in test} - {"cdc_views.no_expired_visible"} == tests
+
+
 def test_names_that_dbt_cannot_tell_apart_are_refused() -> None:
     assert plain_name("shop.Orders") != plain_name("shop.orders")
     with pytest.raises(ConfigError, match=r"a.b__c and a__b.c would both have the dbt model a__b__c"):
