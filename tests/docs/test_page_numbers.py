@@ -89,6 +89,7 @@ def span(seconds: float) -> str:
 NUMBERS = [
     ("README.md", f"Python {re.findall(r'requires-python = .>=([0-9.]+)', PYPROJECT)[0]} or newer"),
     ("README.md", f"in {_WORDS[OWN]} commands"),
+    ("README.md", f"Version {re.findall(r'^version = .([0-9]+[.][0-9]+)', PYPROJECT, re.MULTILINE)[0]}: stored"),
     ("docs/explanation/state.md", f"`--retention-hours` ago (default {USUAL_HOURS})"),
     ("docs/how-to/erasure.md", f"in a file under {span(ORPHANED_AFTER)}"),
     ("docs/how-to/object-store.md", f"Azurite {AZURITE.rpartition('.')[0]}:"),
@@ -119,6 +120,7 @@ NUMBERS = [
         "docs/how-to/sources/mariadb.md",
         f"MySQL {dotted(mysql._OLDEST)} or newer (tested: {tested_mysql._OLD[2]}, {tested_mysql._CURRENT})",
     ),
+    ("docs/how-to/sources/postgres.md", f"[{_WORDS[OWN].capitalize()} commands from nothing]"),
     ("docs/how-to/sources/postgres.md", f"warns above {slots.SlotWatcher.held_bytes_warning >> 30} GiB"),
     ("docs/how-to/sources/postgres.md", f"standbys of PostgreSQL {slots._FAILS_OVER_FROM // 10_000} keep"),
     ("docs/how-to/sources/postgres.md", f"from a standby (PostgreSQL {slots._DECODES_ON_STANDBYS_FROM // 10_000})"),

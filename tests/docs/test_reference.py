@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "generate"))
@@ -17,6 +20,7 @@ import of_rules  # noqa: E402
 import pages  # noqa: E402
 
 from cdc_views.api import Project  # noqa: E402
+from cdc_views.cli.app import app  # noqa: E402
 from cdc_views.errors import MalformedEventError  # noqa: E402
 from cdc_views.formats.base import SourceLine  # noqa: E402
 from cdc_views.formats.cassandra_mutation import CassandraMutation  # noqa: E402
@@ -35,6 +39,27 @@ def test_a_page_that_is_not_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "errors.md").unlink()
     (tmp_path / "gone.md").write_text("a page that no code gives any more")
     assert pages.stale(tmp_path) == ["commands.md", "errors.md", "gone.md"]
+
+
+def commands(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Each command by its words, those of groups too."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if hasattr(command, "list_commands"):
+            yield from commands(command, f"{path}{name} ")
+        elif not command.hidden:
+            yield path + name, command
+
+
+def test_each_option_of_each_command_stands_in_its_section() -> None:
+    told = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    sections = {section.partition("\n")[0]: section for section in told.split("\n## ")[1:]}
+    found = dict(commands(typer.main.get_command(app)))
+    assert found.keys() == sections.keys() - {"Without a command"}
+    parameters = [(name, one) for name, command in found.items() for one in command.params if not getattr(one, "hidden", False)]
+    flags = [(name, flag) for name, one in parameters for flag in one.opts if flag.startswith("-")]
+    assert len(flags) > 200
+    assert [(name, flag) for name, flag in flags if not re.search(rf"(?m)^\| `[^`]*{flag}[ `]", sections[name])] == []
 
 
 @pytest.fixture(scope="module")

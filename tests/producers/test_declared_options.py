@@ -69,8 +69,11 @@ def test_its_command_is_there_with_its_options(installed: Path, capsys: pytest.C
 
 
 def test_it_runs_with_what_was_chosen(installed: Path) -> None:
-    assert main(["produce", "ship", "--dock", "B", "--label", "x", "--label", "y", "--dry", "--on-error", "exit"]) == 0
-    ((order, options),) = RUNS
+    more = ["--on-error", "exit", "--listen", "0.0.0.0:9464"]
+    assert main(["produce", "ship", "--dock", "B", "--label", "x", "--label", "y", "--dry", *more]) == 0
+    assert main(["produce", "ship"]) == 0
+    (order, options), (usual, _) = RUNS
+    assert (order.listen, usual.listen) == ("0.0.0.0:9464", "127.0.0.1:0")
     assert options == ShipOptions("B", 3, ("x", "y"), is_dry=True, crew=f"{order.project.name}-B")
     assert ([target.name for target in order.targets], order.exits_on_error) == (["shop.orders"], True)
 

@@ -8,7 +8,7 @@ import pytest
 from helpers.command_line import CommandLine
 from helpers.postgres_tables import DDL, TABLES
 from helpers.postgres_views import SLOT, differences, landed_twice, wait_until_landed
-from helpers.producing import Producer, eventually
+from helpers.producing import Producer, ended, eventually
 from services.postgres import Postgres
 
 FULL = TABLES[1]
@@ -99,6 +99,7 @@ def test_a_table_made_anew_shows_its_own_rows(producer: Producer, postgres: Post
     postgres.sql(f"DROP TABLE {FULL}")
     producer.wait_until_said(f"{FULL}: the table is gone at the source")
     assert producer.stop() == 0
+    assert f"{FULL}: the database has no such table" in ended(producer.start(), 2)
     assert [(row["a"], row["b"]) for row in run.query(FULL)] == [("only", 3)]
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 import psycopg
 import pytest
+from cdc_producers.metrics import Metrics
+from cdc_producers.postgres import source
 from cdc_producers.postgres.catalog import read_table
 from cdc_producers.postgres.connections import connect, postgres_errors, refusal, rows
 from cdc_producers.postgres.options import PostgresOptions, ServerRole, SlotFailover
@@ -116,6 +119,9 @@ class Saying:
     def execute(self, *_: object) -> None:
         return None
 
+    def close(self) -> None:
+        return None
+
     def fetchall(self) -> list[tuple[Any, ...]]:
         return [(self.version, self.level, self.is_standby)]
 
@@ -127,9 +133,10 @@ class Saying:
         (140_000, "replica", "wal_level is replica; set wal_level = logical"),
     ],
 )
-def test_a_server_without_what_is_needed_is_refused(version: int, level: str, said: str) -> None:
+def test_a_server_without_what_is_needed_is_refused(version: int, level: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "connect", lambda: Saying(version, is_standby=False, level=level))
     with pytest.raises(UsageError, match=said):
-        check_logical(Saying(version, is_standby=False, level=level))
+        source.PostgresSource({}, PostgresOptions(), Said(), Metrics("postgres")).run(lambda _: None, Event())
     check_logical(Saying(140_000, is_standby=False))
 
 

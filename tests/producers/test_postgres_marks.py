@@ -125,7 +125,7 @@ def test_a_raw_table_that_was_away_or_is_a_backup_is_refused_until_it_is_read_an
     write(postgres, 1)
     landed(producer, postgres)
     raws = [Path(raw_location(table)) for table in TABLES]
-    kept = [tmp_path / f"kept{i}" for i in range(len(raws))]
+    kept, right = ([tmp_path / f"{name}{i}" for i in range(len(raws))] for name in ("kept", "right"))
     for raw, away in zip(raws, kept, strict=True):
         raw.rename(away)
     write(postgres, 2)
@@ -135,12 +135,23 @@ def test_a_raw_table_that_was_away_or_is_a_backup_is_refused_until_it_is_read_an
     landed(producer, postgres, "--snapshot-again")
     assert differences(postgres, run) == []
     write(postgres, 3)
+    for raw, away, ours in zip(raws, kept, right, strict=True):
+        shutil.copytree(raw, ours)
+        shutil.rmtree(raw)
+        shutil.copytree(away, raw)
+    accepted(run)
+    refused(producer, f"slot {SLOT} is confirmed up to")
+    refused(producer, "changes are missing. Put the right raw table back")
+    for raw, ours in zip(raws, right, strict=True):
+        shutil.rmtree(raw)
+        ours.rename(raw)
+    accepted(run)
+    landed(producer, postgres)
+    assert differences(postgres, run) == []
     for raw, away in zip(raws, kept, strict=True):
         shutil.rmtree(raw)
         away.rename(raw)
     accepted(run)
-    refused(producer, f"slot {SLOT} is confirmed up to")
-    refused(producer, "changes are missing")
     landed(producer, postgres, "--snapshot-again")
     assert differences(postgres, run) == []
     landed(producer, postgres)

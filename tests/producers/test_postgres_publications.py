@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -210,10 +211,13 @@ def test_a_table_that_would_refuse_updates_once_published_is_refused(
     postgres.sql("UPDATE public.b SET v = '2'; DELETE FROM public.b")
 
 
-def test_inserts_taken_alone_leave_updates_to_the_application(connection: Any, postgres: Postgres) -> None:
+def test_inserts_taken_alone_leave_updates_to_the_application(connection: Any, postgres: Postgres, tmp_path: Path) -> None:
     postgres.sql("CREATE TABLE public.b (id int, v text)")
     tables = [read_table(connection, name) for name in ("public.a", "public.b")]
-    check_key(tables[1], KEYED, allows_unkeyed=True)
+    asked, _ = tables_of(tmp_path, "id int PRIMARY KEY, v text")
+    asked.options = replace(asked.options, allows_unkeyed=True)
+    asked.prepare(connection)
+    assert asked.publications == ["ours_inserts"]
     assert ensure_publications(connection, "ours", tables, log=Said()) == ["ours", "ours_inserts"]
     postgres.sql("SELECT pg_create_logical_replication_slot('look', 'pgoutput')")
     postgres.sql("INSERT INTO public.b VALUES (1, 'x'); UPDATE public.b SET v = 'y'; DELETE FROM public.b")

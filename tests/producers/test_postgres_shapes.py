@@ -183,9 +183,16 @@ def test_what_the_log_has_nothing_of_is_read_or_told(
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("change", ["DROP TABLE public.p2", "ALTER TABLE public.p DETACH PARTITION public.p2"])
+@pytest.mark.parametrize(
+    ("change", "remedy", "left"),
+    [
+        ("DROP TABLE public.p2", "--keep-dropped-partitions", [1, 2, 3, 101]),
+        ("ALTER TABLE public.p DETACH PARTITION public.p2", "--keep-dropped-partitions", [1, 2, 3, 101]),
+        ("DROP TABLE public.p2", "--snapshot-again", [1, 2, 3]),
+    ],
+)
 def test_rows_of_a_partition_that_went_are_kept_where_that_is_asked_for(
-    partitioned: Producer, postgres: Postgres, run: CommandLine, change: str
+    partitioned: Producer, postgres: Postgres, run: CommandLine, change: str, remedy: str, left: list[int]
 ) -> None:
     postgres.sql("INSERT INTO public.p VALUES (1, 'a', 2.55), (101, 'c', 1)")
     partitioned.start().wait_until_said("following slot")
@@ -193,15 +200,14 @@ def test_rows_of_a_partition_that_went_are_kept_where_that_is_asked_for(
     partitioned.wait_until_said("public.p: partitions were dropped or detached")
     assert partitioned.get("/healthz")[0] == 503
     assert partitioned.stop() == 0
-    partitioned.start("--keep-dropped-partitions").wait_until_said("following slot")
-    assert partitioned.get("/healthz")[0] == 200
-    wait_until_landed(postgres)
-    assert partitioned.stop() == 0
-    assert [row["id"] for row in shown(run)] == [1, 101]
-    # that was decided once and for all
-    partitioned.start().wait_until_said("following slot")
-    assert partitioned.get("/healthz")[0] == 200
-    assert partitioned.stop() == 0
+    # that is decided once and for all
+    for number, options in ((2, [remedy]), (3, [])):
+        partitioned.start(*options).wait_until_said("following slot")
+        postgres.sql(f"INSERT INTO public.p VALUES ({number}, 'b', 1)")
+        wait_until_landed(postgres)
+        assert partitioned.get("/healthz")[0] == 200
+        assert partitioned.stop() == 0
+    assert [row["id"] for row in shown(run)] == left
     partitioned.start("--snapshot-again").wait_until_said("following slot")
     wait_until_landed(postgres)
     assert partitioned.stop() == 0

@@ -68,7 +68,10 @@ def test_the_last_key_is_the_servers_to_say_and_one_that_is_gone_counts_for_noth
 
 @pytest.mark.parametrize(
     ("type_id", "goes_on"),
-    [*((kind, True) for kind in (values.INT4, values.INT8, values.TEXT, values.UUID, values.NUMERIC)), (DATE, False)],
+    [
+        *((kind, True) for kind in (values.INT2, values.INT4, values.INT8, values.TEXT, values.UUID, values.NUMERIC)),
+        (DATE, False),
+    ],
 )
 def test_a_snapshot_that_stopped_goes_on_behind_keys_of_some_types(
     type_id: int, goes_on: bool, monkeypatch: pytest.MonkeyPatch

@@ -110,7 +110,11 @@ def test_without_a_dsn_nothing_is_sent_and_a_wrong_one_is_never_shown() -> None:
 def test_a_producer_reports_troubles_quarantine_and_its_end(
     tmp_path: Any, caught: Caught, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdc_producers.runtime.reporting", lambda source, _: reporting(source, ENVIRONMENT, transport=caught))
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(
+        "cdc_producers.runtime.reporting", lambda source, environment: reporting(source, environment, transport=caught)
+    )
     monkeypatch.setattr("cdc_producers.runtime.pauses", lambda: pauses(first=0.01))
     log = [emitted(1), emitted(2, content=b"{Ann Private"), emitted(3), emitted(4)]
     source = Memory(log, troubles=[TransientError("the server is away")])

@@ -20,11 +20,14 @@ from cdc_producers.source import Emit, SourceStatus, StoppedError
 from helpers.captured import Said
 from helpers.memory_source import BATCHES, TABLE, Memory, Target, emitted, runtime
 from helpers.producing import eventually
-from helpers.tiny_project import event, landed_ids, quarantined, raw_table
+from helpers.tiny_project import SCHEMA, event, landed_ids, quarantined, raw_table
+from services.account import free_port
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError, UsageError
 from cdc_views.landing import BatchReport, Position, pipeline
 from cdc_views.landing.targets import ProducerOrder
+from cdc_views.model.schema import Column
+from cdc_views.model.types import Kind, Scalar
 from cdc_views.storage.relation import RawTable
 
 
@@ -145,6 +148,25 @@ def test_a_bad_event_goes_to_quarantine_and_ends_the_run_only_if_asked(raw: RawT
     assert ("is not a int" in told, "hunter2" in told) == (True, False)
 
 
+def test_a_schema_that_changed_is_that_of_the_next_batch(raw: RawTable, tmp_path: Path) -> None:
+    source = Memory([emitted(1)])
+    runner = runtime(source, raw)
+    cells = [{"column": "later", "written": 2, "value": "x"}]
+    told = event(2, rows=[{"kind": "row", "clustering": {"line": 0}, "cells": cells}]).encode()
+
+    def changes() -> None:
+        eventually(lambda: source.confirmed == 1)
+        target: Any = runner._landings[TABLE].target
+        target.raw = raw_table(tmp_path, replace(SCHEMA, columns=(*SCHEMA.columns, Column("later", Scalar(Kind.TEXT)))))
+        target.version = lambda: 1
+        runner._emit(emitted(2, content=told))
+        runner.order.stop.set()
+
+    source.at_end = changes
+    runner.run()
+    assert landed_ids(raw) == [1, 2]
+
+
 def test_what_somebody_must_change_at_the_target_ends_it_with_exit_code_2(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = Mock(side_effect=UsageError("another producer has taken over"))
     monkeypatch.setattr(pipeline, "appended", attempts)
@@ -220,7 +242,7 @@ def test_a_lander_among_many_gathers_more_before_it_commits() -> None:
 
 @pytest.mark.parametrize("limits", [Limits(batch_rows=2, batch_seconds=30), Limits(batch_bytes=600, batch_seconds=30)])
 def test_a_batch_that_is_full_wakes_who_waits_for_it(limits: Limits) -> None:
-    queue = BoundedQueue(limits)
+    queue = BoundedQueue(limits, pause=30.0)
     found: list[int] = []
     taking = threading.Thread(target=lambda: found.extend(item.position.at for item in queue.take()), daemon=True)
     taking.start()
@@ -236,11 +258,13 @@ def test_an_event_larger_than_the_queue_goes_in_alone() -> None:
     assert queue.bytes > 10
 
 
-def test_metrics_and_health_are_served_on_the_loopback(raw: RawTable) -> None:
+@pytest.mark.parametrize("is_given", [False, True])
+def test_metrics_and_health_are_served_on_the_loopback(raw: RawTable, is_given: bool) -> None:
     import urllib.request
 
-    source = Memory([emitted(i) for i in range(1, 6)])
+    source, where = Memory([emitted(i) for i in range(1, 6)]), f"localhost:{free_port()}"
     order = ProducerOrder([Target(raw)], said := Said(), Event())
+    order = replace(order, listen=where) if is_given else order
     runner = Runtime(source, order, Metrics("memory"), BATCHES)
     worker = threading.Thread(target=runner.run)
     worker.start()
@@ -248,7 +272,7 @@ def test_metrics_and_health_are_served_on_the_loopback(raw: RawTable) -> None:
         while source.confirmed < 5:
             time.sleep(0.01)
         address = said.lines[0].split()[1].removesuffix("/metrics,")
-        assert address.startswith("http://127.0.0.1:")
+        assert address.startswith(f"http://{where if is_given else '127.0.0.1:'}")
         metrics = urllib.request.urlopen(f"{address}/metrics", timeout=5).read().decode()
         assert f'cdc_views_events_total{{source="memory",table="{TABLE}"}} 5.0' in metrics
         assert 'cdc_views_queue_rows{source="memory"} 0.0' in metrics

@@ -181,7 +181,7 @@ def test_forgotten_keys_are_held_back_here(tmp_path: Path) -> None:
 
 def test_land_gives_tasks_two_or_more_new_files_of_enough_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, ran = Project.load(make_project(tmp_path)).table("shop.orders"), list[int]()
-    files = [write_lines(tmp_path / f"{n}.jsonl", event(n)) for n in range(7)]
+    files = [write_lines(tmp_path / f"{n}.jsonl", event(n)) for n in range(9)]
 
     def noted(function: Callable[[Any], Any], tasks: Sequence[Any], *, sees: Sequence[str]) -> list[Any]:
         ran.append(len(tasks))
@@ -192,10 +192,13 @@ def test_land_gives_tasks_two_or_more_new_files_of_enough_bytes(tmp_path: Path, 
     table.land(*files[:3])
     assert ran == [2], "one of the three was new"
     size = sum(file.stat().st_size for file in files[3:5])
-    for least, new in ((size + 1, files[3:5]), (size, files[5:])):
+    for least, new in ((size + 1, files[3:5]), (size, files[5:7])):
         monkeypatch.setattr(DuckDbPlugin, "spread_from", least)
         table.land(*new)
     assert (ran, landed_ids(table.raw)) == ([2, 2], [*range(7)])
+    add(table.forgotten_file, ErasedKey.parse(table.schema, {"id": 8}), forgotten=micros(NOW), through=100)
+    table.land(*files[7:])
+    assert (ran, landed_ids(table.raw)) == ([2, 2], [*range(8)]), "forgotten keys do not leave this process"
 
 
 @pytest.mark.spark

@@ -117,18 +117,21 @@ def test_of_real_events_it_shows_what_the_oracle_shows(
 
 
 def test_a_condition_and_later_landings_show(session: Any, narrow: Table) -> None:
-    facts = [Fact(FactKind.ROW, (case,), (1,), liveness=Liveness(1)) for case in range(4)]
+    facts = [Fact(FactKind.ROW, (case,), (1,), liveness=Liveness(1)) for case in range(5)]
     add(narrow, facts[:3])
     found = frame(session, narrow, where='"case" >= 2')
     assert {row["case"] for row in found.collect()} == {2}
     assert found.rdd.getNumPartitions() == 1
     assert "pushFilters" not in vars(data_source.Scan), "a frame's filters read everything"
-    add(narrow, facts[3:])
+    add(narrow, facts[3:4])
     newer = frame(session, narrow, where='"case" >= 2')
     assert {row["case"] for row in newer.collect()} == {2, 3}, "new frames read the newest files"
     options = f"path '{narrow.name}', project '{narrow.project.file.resolve()}', as_of '{NOW}', where '\"case\" >= 2'"
     session.sql(f"CREATE OR REPLACE TEMPORARY VIEW narrow_of_two USING cdc_views OPTIONS ({options})")
     assert {row["case"] for row in session.table("narrow_of_two").collect()} == {2, 3}
+    add(narrow, facts[4:])
+    seen = [{row["case"] for row in one.collect()} for one in (found, newer, session.table("narrow_of_two"))]
+    assert seen == [{2}, {2, 3}, {2, 3}], "frames and views keep to their files"
 
 
 def test_columns_have_the_types_that_the_project_file_gives(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from cdc_views_spark import engine, session, stores
@@ -37,12 +38,24 @@ def test_the_section_reaches_the_session(tmp_path: Path, monkeypatch: pytest.Mon
     assert {warehouse for warehouse, _ in asked} == {loaded.warehouse}
 
 
-def test_a_session_that_we_open_has_the_settings_of_the_page(tmp_path: Path) -> None:
+def test_a_session_that_we_open_has_the_settings_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "tools" / "spark.md").read_text("utf-8")
     block = page.partition("```properties\n")[2].partition("```")[0]
     told = dict(line.split("=", 1) for line in block.splitlines() if not line.startswith("#"))
     assert len(told) == 5
-    assert told.items() <= session._settings(tmp_path, "2g").items()
+    monkeypatch.delenv("CDC_VIEWS_SPARK_MASTER", raising=False)
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("CDC_VIEWS_CACHE", str(tmp_path))
+    monkeypatch.setattr(session, "delta_jars", list)
+    for master, place in ((None, "local[2]"), ("spark://m:7077", "spark://m:7077")):
+        monkeypatch.setattr(session, "SparkSession", spark := MagicMock())
+        spark.getActiveSession.return_value = None
+        builder = spark.builder.master.return_value.appName.return_value
+        builder.config.return_value = builder
+        session.configured(tmp_path, SparkConfig(master=master))
+        spark.builder.master.assert_called_once_with(place)
+        assert told.items() <= dict(call.args for call in builder.config.call_args_list).items()
 
 
 def test_it_stands_where_another_engine_is_the_usual_one(tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ _SCALARS: dict[Kind, tuple[Verdict, str, str]] = {
     ),
     Kind.DECIMAL: (
         Verdict.EXACT_IF,
-        "decimal.handling.mode is not double, which rounds to 15 to 17 digits and loses the scale; base64 without a scale (from "
-        "enabled schemas, the schema file or the option `scales`), NaN and infinities are quarantined",
+        "decimal.handling.mode is not double (double rounds to 15 to 17 digits and loses the scale). Always: base64 without a "
+        "scale (from enabled schemas, the schema file or the option `scales`), NaN and infinities go to quarantine",
         "debezium_pg_ExtractNewRecordState, n_unb",
     ),
     Kind.VARINT: (
@@ -81,7 +81,9 @@ _SCALARS: dict[Kind, tuple[Verdict, str, str]] = {
         "debezium_pg_default, iv",
     ),
 }
-_MODE_DOUBLE = "decimal.handling.mode is not double, which rounds to 15 to 17 digits; NaN and infinities are quarantined"
+_MODE_DOUBLE = (
+    "decimal.handling.mode is not double (double rounds to 15 to 17 digits). Every mode quarantines NaN and infinities"
+)
 _SCALED = (Verdict.EXACT_IF, _MODE_DOUBLE, "debezium_pg_default, n")
 _WHOLE = (
     Verdict.EXACT_IF,
