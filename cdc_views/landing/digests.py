@@ -14,13 +14,14 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
+from cdc_views.errors import DamagedFileError
 from cdc_views.landing.spreading import HERE, Tasks
 from cdc_views.model.whole_files import write_whole
 from cdc_views.storage.delta_log import LOG
@@ -32,6 +33,10 @@ FOLDER = "_digests"
 _FILE = "sha256.jsonl"
 _LINE = re.compile(rb'\{"path": (?P<path>"(?:[^"\\]|\\.)*"), "sha256": "(?P<digest>[0-9a-f]{64})"\}')
 _BLOCK = 1 << 20
+RESTORE = (
+    f"put it back from a backup and run the command again; where there is none, delete the file's line in {FOLDER}/{_FILE}, "
+    "which accepts its bytes"
+)
 
 
 def note_commit(location: str, version: int, *, tasks: Tasks = HERE) -> None:
@@ -57,14 +62,29 @@ def note_missing(table: DeltaTable, *, tasks: Tasks = HERE) -> int:
     return len(fresh)
 
 
-def changed(location: str, *, among: Collection[str] | None = None, tasks: Tasks = HERE) -> tuple[list[str], int]:
-    """Return the files of the newest version (of `among`, if given) whose bytes changed, and how many files have no digest."""
+def changed(location: str, *, tasks: Tasks = HERE) -> tuple[list[str], int]:
+    """Return the files of the newest version whose bytes changed, and how many files have no digest."""
     table = opened(location)
     root = local_folder(table.table_uri)
-    if root is None:
-        return [], 0
-    wanted = [path for path in _files(table, root) if among is None or path in among]
-    known, files = _known(root), [path for path in wanted if (root / path).is_file()]
+    return ([], 0) if root is None else _changed(root, _files(table, root), tasks)
+
+
+def changed_among(location: str, paths: Iterable[str], *, tasks: Tasks = HERE) -> list[str]:
+    """Return those of the files at `paths` (within the table) whose bytes changed."""
+    root = local_folder(location)
+    return [] if root is None else _changed(root, sorted(paths), tasks)[0]
+
+
+def check_as_written(location: str, paths: Iterable[str], *, what: str, remedy: str = RESTORE, tasks: Tasks = HERE) -> None:
+    """Call before a commit replaces these files by what was written from them: new files get new digests, which would hide the
+    damage of the old ones for good. Raises `DamagedFileError` if the bytes of one changed; `what` is as there.
+    """
+    for path in changed_among(location, paths, tasks=tasks):
+        raise DamagedFileError(location, what=what, file=path, why="its bytes have changed since it was written", remedy=remedy)
+
+
+def _changed(root: Path, paths: Sequence[str], tasks: Tasks) -> tuple[list[str], int]:
+    known, files = _known(root), [path for path in paths if (root / path).is_file()]
     found = _digests(root, [path for path in files if path in known], tasks)
     return [path for path, digest in found.items() if digest != known[path]], len(files) - len(found)
 

@@ -17,7 +17,7 @@ from cdc_views.operations.sources import state_definition
 from cdc_views.rules.codec.times import datetime_text
 from cdc_views.rules.instants import Instant, epoch_micros, epoch_seconds
 from cdc_views.state import Materialization, materialize
-from cdc_views.state.run import what_was_read
+from cdc_views.state.outcome import what_was_read
 from cdc_views.state.serving import serve
 
 
@@ -37,7 +37,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
         CheckFailedError: The view missed facts until now, because their commits took longer than `materialize.overlap`. State and
             view have them.
     """
-    table = replace(table)  # the schema file may have gained columns since an earlier run of this process
+    table = _as_of_now(table)
     if table.project.is_remote:
         return materialize_remote(table, full=full, engine=engine, now=now)
     landed(table)
@@ -47,7 +47,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
 
 def materialize_on(engine: Engine, table: TableContext) -> Materialization:
     """Do the work of `materialize_table` on an open engine."""
-    table = replace(table)
+    table = _as_of_now(table)
     landed(table)
     return _materialized(engine, table, full=False)
 
@@ -100,6 +100,11 @@ def materialize_remote(
         told=_planned_line(done) if dry_run else _line(done),
         late=done.late,
     )
+
+
+def _as_of_now(table: TableContext) -> TableContext:
+    """Return the table by its schema file of now, which may have gained columns since an earlier run of this process."""
+    return replace(table) if "source_schema" in vars(table) else table
 
 
 def _line(done: StateRun) -> str:

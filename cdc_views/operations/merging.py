@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 
 from cdc_views.landing.appending import committed, is_ready_for
 from cdc_views.landing.delta import RAW_FILES, delta_errors, write_file
-from cdc_views.landing.digests import changed
+from cdc_views.landing.digests import changed_among
 from cdc_views.landing.spreading import HERE, Tasks, leaving_nothing
 from cdc_views.operations.erasing.rewriting import live
 from cdc_views.storage import deletion_vectors
@@ -58,7 +58,7 @@ def _merge_once(log: TableLog, tasks: Tasks) -> int:
     merges = list(_planned(log, name))
     # a file whose bytes changed stays as it is, so that `validate` goes on to find it
     among = {file.path for merge in merges for file in merge.files}
-    if merges and (damaged := changed(log.location, among=among, tasks=tasks)[0]):
+    if damaged := changed_among(log.location, among, tasks=tasks):
         merges = list(_planned(log, name, without=damaged))
     if not merges:
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_views.state.run import NOTHING, Forgetting, Materialization, materialize, sources_of
+from cdc_views.state.outcome import Materialization
+from cdc_views.state.run import NOTHING, Forgetting, materialize, sources_of
 
 __all__ = ["NOTHING", "Forgetting", "Materialization", "materialize", "sources_of"]

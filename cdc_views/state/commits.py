@@ -13,10 +13,11 @@ from cdc_views.engines.base import StateWrite, Written
 from cdc_views.engines.snapshot import readable
 from cdc_views.engines.state_plan import part_in
 from cdc_views.landing.checkpoints import sum_up
-from cdc_views.landing.digests import note_commit
+from cdc_views.landing.digests import RESTORE, check_as_written, note_commit
 from cdc_views.plan.compact import PART, Step
+from cdc_views.plan.parts import Part
 from cdc_views.state.file_statistics import tags_of
-from cdc_views.state.state_table import StateTable
+from cdc_views.state.state_table import StateTable, part_of_file
 from cdc_views.storage import deletion_vectors
 from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.delta_log import Commit, new_file
@@ -32,8 +33,11 @@ def commit_written(
 ) -> TableLog:
     """Commit what an engine wrote as the version after `state`, without the files `removed`; return the log after it.
 
-    Raises `ConflictError` if somebody else committed since: the files to replace may have changed.
+    Raises `ConflictError` if somebody else committed since: the files to replace may have changed. Raises `DamagedFileError` if
+    the bytes of a removed file changed after it was written.
     """
+    removed = tuple(removed)
+    _check_as_written(state, write, removed)
     folder, relation = place_of(state.location), write.sources.raw.relation
     is_merged = write.step is Step.MERGE
     added = at_once(lambda path: _added(folder, path, relation, is_merged=is_merged), written.files)
@@ -44,6 +48,14 @@ def commit_written(
     sum_up(log.location, log.version, log.metadata.configuration)
     note_commit(log.location, log.version)
     return log
+
+
+def _check_as_written(state: StateTable, write: StateWrite, removed: Iterable[DataFile]) -> None:
+    if write.sources.is_raw:  # raw has all else, and only the state what it purged (M2)
+        remembered, remedy = [file.path for file in removed if part_of_file(file) in {Part.PURGED, Part.LATE}], RESTORE
+    else:
+        remembered, remedy = [file.path for file in removed], "build the state anew, `cdc-views materialize --full`"
+    check_as_written(state.location, remembered, what="state", remedy=remedy)
 
 
 def _added(folder: Place, path: str, relation: Relation, *, is_merged: bool) -> DataFile:

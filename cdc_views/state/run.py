@@ -25,6 +25,7 @@ from cdc_views.state import sizes
 from cdc_views.state.commits import commit_written
 from cdc_views.state.file_statistics import statistics_of
 from cdc_views.state.identity import Mark, mark_after
+from cdc_views.state.outcome import Materialization
 from cdc_views.state.pruning import pruned
 from cdc_views.state.state_table import (
     TRANSACTION,
@@ -48,43 +49,7 @@ from cdc_views.storage.relation import RawTable
 from cdc_views.storage.table_log import TableLog
 from cdc_views.storage.widening import has_columns
 
-
-@dataclass(frozen=True, slots=True)
-class Materialization:
-    """The result of one call."""
-
-    is_new: bool
-    raw_version: int | None  # the version of raw that the state covers now; None if a warehouse keeps both
-    facts: int | None  # raw facts read; None if the raw table's log does not have it
-    is_full: bool = False  # the state was built from all of raw; `why` is the reason, unless it was asked for
-    why: str = ""
-    merged: str = ""  # what the runs became: `runs` (one run), `merge` or `base`; or empty
-    state_facts: int = 0
-    state_bytes: int = 0
-    told: str = ""  # the whole line for people, if it is not about the state alone
-    late: int = 0  # raw facts that went into quarantine, whole or in part, because they landed too late (rule M2)
-
-    def line(self) -> str:
-        """Return one line for people."""
-        if self.told:
-            return self.told
-        if not self.is_new:
-            return f"state is up to date with raw version {self.raw_version}"
-        read = what_was_read(self.facts, is_full=self.is_full)
-        why = f"; {self.why}" if self.why else ""
-        size = f"it now has {self.state_facts:,} facts in {self.state_bytes / 1e6:,.1f} MB"
-        late = f"; {self.late:,} facts landed too late and are in quarantine" if self.late else ""
-        return f"state {read} (raw version {self.raw_version}{why}); {size}{late}"
-
-
 _BEHIND = "an earlier run had an older schema file"
-
-
-def what_was_read(facts: int | None, *, is_full: bool) -> str:
-    """Return what became of a state, and of how many raw facts (None: not known): all of them, or those that are new to it."""
-    if is_full:
-        return "built" if facts is None else f"built from {facts:,} raw facts"
-    return "brought up to date" if facts is None else f"brought up to date with {facts:,} new raw facts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +159,9 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
     state, late = _ready(run, location, found), 0
     if full and state.raw_version is not None and state.of(Source.PURGED):
         # M2: judge new facts by the purges so far, before these are built again
-        late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
-        state = _state(run, location)
+        before = state.rows(Source.LATE)
+        done, state = _updated(run, state)  # without merges, since these refuse a damaged file, which `full` mends
+        late = 0 if done.is_full else state.rows(Source.LATE) - before
     done, now = (_built if full else _updated)(run, state)
     if not now.has_layout:
         widen(now, raw.relation)

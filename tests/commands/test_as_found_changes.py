@@ -258,6 +258,7 @@ def test_a_missing_table(shop: CommandLine, arguments: tuple[str, ...]) -> None:
         ("debezium", {"key": ["a"], "value": [1]}, "columns `key` and `value` (the event's JSON, or structs)"),
         ("debezium", {"a": [1]}, "the row's own columns (`id`, …) with `__lsn`"),
         ("debezium", {"id": [1], "state": ["x"]}, "the row's own columns (`id`, …) with `__lsn`"),
+        ("debezium", {"id": [1], "__file": ["b.1"], "__pos": [1]}, "with `__lsn`, or `__file`, `__pos` and `__row` (add.fields)"),
         ("debezium-cassandra", {"id": [1], "__lsn": [1]}, "columns `op`, `source` and `after`"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,10 @@ from random import Random
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import Answer, CommandLine, table, write_project
+from helpers.state_sizes import set_sizes
 
 from cdc_views import Project
+from cdc_views.landing import quarantine_location
 from cdc_views.landing.digests import FOLDER, _known, changed, note_missing
 
 pytestmark = pytest.mark.heavy
@@ -44,7 +47,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def location(what: str) -> str:
     orders = Project.load().table(NAME)
-    return {"raw": orders.raw.location, "state": orders.state_location, "serving": str(orders.serving_location)}[what]
+    places = {"raw": orders.raw.location, "state": orders.state_location, "serving": str(orders.serving_location)}
+    return {**places, "quarantine": quarantine_location(orders.raw)}[what]
 
 
 def files(what: str) -> list[Path]:
@@ -117,6 +121,51 @@ def test_a_file_that_changed_before_it_was_noted_again_is_still_found(run: Comma
         if number == 0:
             merged = run("maintain", "--format", "jsonl").rows[0]["merged"]
             assert (merged, file.name in validated(run).err) == (2, True), "the others are merged"
+
+
+def damaged(what: str) -> list[str]:
+    """Change the writer's name in the footer of each file of a table, which every reader reads as before; return their names."""
+    for file in files(what):
+        content = file.read_bytes()
+        file.write_bytes(re.sub(rb"parquet-|DuckDB ", lambda found: found[0].swapcase(), content))
+        assert file.read_bytes() != content
+    return [file.name for file in files(what)]
+
+
+@pytest.mark.parametrize("step", ["base", "runs"])
+def test_no_merge_of_a_state_hides_its_damage(run: CommandLine, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """A merge would give the damaged file's rows a new digest."""
+    set_sizes(monkeypatch, rebase_share=100, merge_share=100, at_once_share=100)
+    assert run("materialize").code == 0
+    names, version = damaged("state"), DeltaTable(location("state")).version()
+    run.land(NAME, mutation(70), format="cassandra-mutation", file="3.jsonl")
+    set_sizes(monkeypatch, **({"rebase_share": 0} if step == "base" else {"most_runs": 0}))
+    answer = run("materialize")
+    told = any(name in answer.err for name in names), "materialize --full" in answer.err
+    assert (answer.code, told) == (3, (True, True)), answer.err
+    assert DeltaTable(location("state")).version() == version + 1, "the run alone"
+    assert "files_are_as_written.state" in validated(run).err
+    assert run("materialize", "--full").code == 0
+    assert (changed(location("state")), validated(run).code) == (([], 0), 0)
+
+
+@pytest.mark.parametrize("what", ["raw", "quarantine"])
+def test_forgetting_hides_no_damage_and_its_remedies_work(run: CommandLine, what: str) -> None:
+    run.land(NAME, mutation(70)[:-30] + "}]}]}", format="cassandra-mutation", file="bad.jsonl")
+    sound = {file: file.read_bytes() for file in files(what)}
+    names, forget = damaged(what), ("forget", NAME, "--key", '{"id": 1, "line": 1}', "--undecodable", "drop")
+    answer = run(*forget)
+    assert (answer.code, any(name in answer.err for name in names)) == (3, True), answer.err
+    assert sorted(names) == sorted(changed(location(what))[0]), "all are still there, and known to be damaged"
+    accepted = Path(location(what), FOLDER, "sha256.jsonl")
+    noted = accepted.read_text()
+    accepted.write_text("".join(line for line in noted.splitlines(keepends=True) if not any(name in line for name in names)))
+    assert run(*forget, "--dry-run").code == 0
+    accepted.write_text(noted)
+    for file, content in sound.items():
+        file.write_bytes(content)
+    assert run(*forget).code == 0
+    assert changed(location(what)) == ([], 0)
 
 
 def damaged_footer(file: Path) -> None:

@@ -49,7 +49,7 @@ def rows(session: SparkSession, name: str, columns: str = "id, state") -> list[t
 @pytest.mark.parametrize(
     ("name", "is_name"),
     [
-        ("main.cdc.orders", True),
+        ("main.cdc_1.orders", True),
         ("main.`my cdc`.`a``b.c`", True),
         ("./main.cdc.orders", False),
         ("cdc.orders", False),
@@ -185,7 +185,8 @@ def test_names_of_others_are_not_replaced(run: CommandLine, session: SparkSessio
     session.sql("DROP TABLE shop.orders__state")
     write_project(None)
     done(run("apply"))
-    assert not session.catalog.tableExists("shop.orders__state"), "without `catalog` only the view is made"
+    found = [session.catalog.tableExists(f"shop.orders{end}") for end in ("", "__state")]
+    assert found == [True, False], "without `catalog` only the view is made"
     write_project(None, catalog="spark_catalog")
     done(run("apply"))
     assert "cdc_views.view" in str(session.sql("SHOW TBLPROPERTIES shop.orders").collect())

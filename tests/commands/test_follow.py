@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
+from unittest.mock import MagicMock
 
 import pytest
 from deltalake import DeltaTable
 from helpers.command_line import CommandLine, table, write_project
 
 from cdc_views import Project
+from cdc_views.engines.base import Followed
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.operations.following import follow_tables, interval_of
 from cdc_views.state import Materialization
@@ -90,6 +92,29 @@ def test_a_run_that_fails_ends_the_command_with_its_code(
     assert (answer.code, str(error) in answer.err) == (code, True)
 
 
+def test_a_run_that_fails_in_a_stream_ends_it_with_its_error() -> None:
+    pytest.importorskip("pyspark")
+    from cdc_views_spark.streaming import follow
+
+    session = MagicMock()
+    writer = session.readStream.format().option().load().writeStream
+    query = writer.foreachBatch().option().trigger().start()
+
+    def fail() -> None:
+        query.isActive = False
+        raise UsageError("nothing has landed")
+
+    def batch(*_: object) -> object:
+        with pytest.raises(UsageError):
+            writer.foreachBatch.call_args.args[0](None, 0)
+        return query
+
+    writer.foreachBatch().option().trigger().start.side_effect = batch
+    with pytest.raises(UsageError, match="nothing has landed"):
+        follow(session, [Followed(ORDERS, "raw", "checkpoint", fail)], interval="1 seconds", stop=Event())
+    query.stop.assert_called_once_with()
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_state_follows_what_lands_until_told_to_stop(spark_engine: SparkEngine, run: CommandLine) -> None:
@@ -109,6 +134,8 @@ def test_state_follows_what_lands_until_told_to_stop(spark_engine: SparkEngine, 
     tables = Project.load("cdc_views.yml").select([ORDERS])
     follow_tables(tables, trigger="1 second", engine="spark", stop=stop, on_run=tell)
     assert [(outcome.is_new, outcome.facts) for outcome in told] == [(True, 1), (True, 1), (True, 1)]
+    assert not Project.load("cdc_views.yml").table(ORDERS).materialize(engine="duckdb").is_new
+    assert [row["note"] for row in run.query(ORDERS)] == [None, None, "x"]
 
 
 @pytest.mark.spark

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import CommandLine, table, write_project
@@ -21,9 +20,7 @@ from helpers.found_tables import as_records
 from helpers.older_events import envelope, now_micros
 
 from cdc_views.api import Project
-from cdc_views.landing import vacuum
 from cdc_views.landing.denylist import ErasedKey
-from cdc_views.operations.erasing import forgetting
 
 pytestmark = pytest.mark.heavy
 
@@ -186,94 +183,6 @@ def test_a_row_leaves_what_is_about_its_partition(run: CommandLine) -> None:
     land(run, mutation(31, written=0), mutation(1, written=5), file="5.jsonl")
     assert not {1, 31} & {row["line"] for row in run.query(NAME)}, "deletions of the partition and of the range stay"
     assert {(row["owner"], row["line"] > 6) for row in run.query(NAME) if row["id"] == 1} == {("Ann", True)}
-
-
-def orphan(folder: str) -> None:
-    """Somebody's copy of a file that was replaced."""
-    (file, *_) = [file for file in Path(folder).rglob("*.parquet") if SECRET in str(pq.read_table(file).to_pylist())]
-    shutil.copy(file, "kept")
-
-
-def restored(folder: str, name: str) -> None:
-    shutil.copy("kept", Path(folder) / name)
-
-
-ORPHANS = {
-    "a Parquet file in raw": ("warehouse/raw/shop_orders", "part-copy.parquet"),
-    "in the state": ("warehouse/state/shop_orders/2", "_part=b/part-copy.parquet"),
-    "under another name": ("warehouse/raw/shop_orders", "copy.bak"),
-}
-
-
-@pytest.mark.parametrize("how", ORPHANS)
-def test_the_proof_finds_an_orphan(run: CommandLine, how: str) -> None:
-    orphan(raw_location(NAME))
-    forget(run)
-    folder, name = ORPHANS[how]
-    Path(folder, name).parent.mkdir(exist_ok=True)
-    restored(folder, name)
-    answer = run("forget", NAME, "--key", KEY)
-    if name.endswith("bak"):
-        os.utime(Path(folder, name), (1, 1))
-    else:
-        assert (answer.code, name in answer.err, "of the key left" in answer.err) == (1, True, True), answer.err
-        assert SECRET not in answer.err
-        os.utime(Path(folder, name), (1, 1))
-    forget(run)
-    assert files_with(SECRET) == [], "no writer's file is an hour old"
-
-
-def test_the_proof_finds_a_log_entry_whose_statistics_hold_the_value(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Path(raw_location(NAME), "_delta_log/00000000000000000001.json")
-    known = '\\"minValues\\":{\\"_landed_at\\":'
-    assert known in entry.read_text(), "a landing time is no value"
-    text = entry.read_text().replace(known, f'\\"minValues\\":{{\\"state\\":{{\\"value\\":\\"{SECRET}\\"}},\\"_landed_at\\":')
-    real = forgetting.begin_log_at
-
-    def leaves_one(location: str, version: int) -> int:
-        count = real(location, version)
-        Path(location, "_delta_log", entry.name).write_text(text)
-        return count
-
-    monkeypatch.setattr(forgetting, "begin_log_at", leaves_one)
-    answer = run("forget", NAME, "--key", KEY)
-    assert (answer.code, "in the statistics of state.value" in answer.err) == (1, True)
-
-
-def test_the_proof_finds_rows_that_were_not_deleted(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forgetting._Forgetting, "_deleted", lambda self, place: 0)
-    answer = run("forget", NAME, "--key", KEY)
-    assert (answer.code, "rows of the key left" in answer.err) == (1, True)
-
-
-@pytest.mark.parametrize("value", ["path", "sha256", "parquet", "\0\0\0\0"])
-def test_a_value_that_files_of_this_project_hold_by_their_format_is_no_remnant(run: CommandLine, value: str) -> None:
-    land(run, mutation(6, state=value, written=4), mutation(27), file="4.jsonl")
-    assert run("materialize").code == 0
-    Path("warehouse/raw/shop_orders/.part-00000-c000.parquet.crc").write_bytes(b"crc\0\0\0\0\0\0path")
-    forget(run)
-
-
-def test_the_proof_finds_a_value_beside_the_digests(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Path(raw_location(NAME), "_digests/sha256.jsonl").open("a") as out:
-        out.write(json.dumps({"path": "a.parquet", "sha256": "0" * 64, "was": SECRET}) + "\n")
-    monkeypatch.setattr(vacuum, "note_missing", lambda table, *, tasks: 0)
-    answer = run("forget", NAME, "--key", KEY)
-    assert (answer.code, "sha256.jsonl" in answer.err) == (1, True), answer.err
-
-
-def test_the_proof_reads_what_spark_lists_in_the_checksum_of_a_version(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = forgetting.begin_log_at
-
-    def leaves_one(location: str, version: int) -> None:
-        real(location, version)
-        stats = json.dumps({"numRecords": 1, "maxValues": {"state": {"value": SECRET}}})
-        listed = json.dumps({"tableSizeBytes": 1, "allFiles": [{"path": "a.parquet", "stats": stats}]})
-        Path(location, "_delta_log", f"{0:020}.crc").write_text(listed)
-
-    monkeypatch.setattr(forgetting, "begin_log_at", leaves_one)
-    answer = run("forget", NAME, "--key", KEY)
-    assert (answer.code, "in the statistics of state.value" in answer.err) == (1, True), answer.err
 
 
 @pytest.mark.slow

@@ -17,6 +17,8 @@ from cdc_views.api import Project
 from cdc_views.errors import TransientError
 from cdc_views.landing import Position
 from cdc_views.operations.run_records import runs_of
+from cdc_views.operations.verifying.findings import Verification
+from cdc_views.operations.verifying.load import Bounds
 from cdc_views.pages.server.site import Asked, Site
 from cdc_views.project.paths import slug_of
 
@@ -101,10 +103,26 @@ def test_it_waits_for_the_first_landing(
     assert (answer.code, f"{TABLE}: equal" in answer.err) == (0, True), answer.err
 
 
+def test_its_options_bound_the_load(live: MemoryLive, run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def noting(*_: object, bounds: Bounds, **__: object) -> Verification:
+        given.append(bounds)
+        return Verification(TABLE)
+
+    monkeypatch.setattr("cdc_views.operations.verifying.run.verify_table", noting)
+    options = ("--sample", "2", "--rate", "500", "--chunk", "7", "--time-limit", "9", "--wait", "4")
+    assert run("verify", "items", *options).code == 0
+    assert given == [Bounds(sample=2, rate=500, chunk=7, seconds=9, wait=4)]
+
+
+@pytest.mark.parametrize(("is_lost", "code"), [(False, 0), (True, 1)])
 def test_it_goes_on_until_a_signal_though_the_source_goes_away(
-    live: MemoryLive, run: CommandLine, monkeypatch: pytest.MonkeyPatch
+    is_lost: bool, code: int, live: MemoryLive, run: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chunk, asked = live.chunk, []
+    live.put(2, "new", 2)
+    live.land(losing=lambda _: is_lost)
 
     def failing(resume: str, *, limit: int) -> object:
         asked.append(resume)
@@ -116,7 +134,7 @@ def test_it_goes_on_until_a_signal_though_the_source_goes_away(
 
     monkeypatch.setattr(live, "chunk", failing)
     answer = run("verify", "items", "--every", "1s")
-    assert (answer.code, len(asked)) == (0, 3), answer.err
+    assert (answer.code, len(asked)) == (code, 3), answer.err
     assert "the source is away; the next run is in 1 s" in answer.err
 
 

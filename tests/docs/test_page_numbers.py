@@ -94,6 +94,7 @@ NUMBERS = [
     ("docs/how-to/erasure.md", f"in a file under {span(ORPHANED_AFTER)}"),
     ("docs/how-to/object-store.md", f"Azurite {AZURITE.rpartition('.')[0]}:"),
     ("docs/how-to/object-store.md", f"so a hundred land every {span(pacing.LONGEST).removeprefix('a ')}"),
+    ("docs/how-to/operate.md", f"`cdc_views_queue_rows` near {LIMITS.queue_rows:,} or"),
     ("docs/how-to/operate.md", f"`cdc_views_queue_bytes` near {LIMITS.queue_bytes // _MIB} MiB"),
     ("docs/how-to/rebuild.md", f"at most {MOST_COMPARED:,} differing rows"),
     ("docs/how-to/replicas.md", f"`--silent-after` (default `{usual(replicas, 'silent_after')}`)"),

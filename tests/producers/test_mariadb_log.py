@@ -221,6 +221,21 @@ def test_gtids_that_go_back_are_noticed() -> None:
         Reader().take(kept + kept[4:])
 
 
+def test_another_transaction_than_the_one_that_landed_last_is_told() -> None:
+    """A replica took over without it: the new one's changes are not taken for those that have landed."""
+
+    def of_server(packet: bytes, server: int) -> bytes:
+        event = packet[:5] + server.to_bytes(4, "little") + packet[9:-4]
+        return event + zlib.crc32(event).to_bytes(4, "little")
+
+    whole = Reader().take(packets())
+    last = whole.items[-1]
+    landed = {name: Mark.of(last.position, last.note) for name in (TYPES, KEYS)}
+    assert Reader(starts=landed).take(packets()).items == []
+    with pytest.raises(LostError, match=r"has 0-2-\d+ in place of the one that landed last, 0-1-\d+"):
+        Reader(starts=landed).take([of_server(one, 2) if one[4] == binlog.MARIADB_GTID else one for one in packets()])
+
+
 def test_a_change_in_another_domain_and_rows_logged_as_a_statement_are_refused() -> None:
     def of_domain(packet: bytes, domain: int) -> bytes:
         event = bytearray(packet[:-4])

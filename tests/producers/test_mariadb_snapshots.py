@@ -157,7 +157,10 @@ def test_zero_dates_are_null_only_where_it_is_asked_for(is_null: bool, monkeypat
 @pytest.mark.parametrize(("named", "expected"), [(None, "7"), (3, "3"), (0, "0")])
 def test_the_domain_is_the_one_that_is_named_or_the_servers(named: int | None, expected: str) -> None:
     source = MariaDbSource({}, MariaDbOptions(gtid_domain=named), Said(), Metrics("mariadb"))
-    assert source._named(MariaDbServer("FULL", ignores_case=False, identity="1", domain=7)).endswith(f":{expected}")
+    source._marks = {"shop.a": Mark(0, 100, 1)}
+    server = MariaDbServer("FULL", ignores_case=False, identity="1", domain=7)
+    assert source._named(server).endswith(f":{expected}")
+    assert str(source._start(server)) == f"{expected}-1-99"
 
 
 def test_an_epoch_begins_with_an_empty_table_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,13 @@ from cdc_producers.binlog.logged_tables import LoggedTables
 from cdc_producers.binlog.marks import Mark
 from cdc_producers.binlog.table_maps import MYSQL_CHARACTER
 from cdc_producers.binlog.transactions import BinlogTransactions
+from cdc_producers.metrics import Metrics
 from cdc_producers.mysql import snapshot
 from cdc_producers.mysql.described import DescribedTables
 from cdc_producers.mysql.gtids import GtidSet, MySqlPlace
-from cdc_producers.mysql.server import MYSQL
+from cdc_producers.mysql.options import MySqlOptions
+from cdc_producers.mysql.server import MYSQL, MySqlServer
+from cdc_producers.mysql.source import MySqlSource
 from cdc_producers.source import Emitted, LostError
 from helpers.captured import Said, singles
 
@@ -102,11 +105,25 @@ def test_positions_count_transactions_and_the_set_lands_with_them() -> None:
 
 
 def test_another_order_than_the_one_that_landed_is_told() -> None:
-    place = MySqlPlace(start_of(captured()), {start_of(captured()).count + 2: f"{ONE}:1-7"})
+    executed = start_of(captured())
+    source = MySqlSource({}, MySqlOptions(), Said(), Metrics("mysql"))
+    source._marks = {"a": MySqlPlace(executed).mark(0), "b": Mark(0, executed.count + 2, note=f"{ONE}:1-7")}
+    place = source._start(MySqlServer("FULL", ignores_case=False, identity="1"))
     events = [event for event in captured() if event.kind == log_events.MYSQL_GTID]
     place.ended(place.begins(events[0], []))
     with pytest.raises(LostError, match="has another order than the one that landed"):
         place.begins(events[1], [])
+
+
+def test_another_transaction_than_the_one_that_landed_last_is_told() -> None:
+    """A replica took over without it: the new one's changes are not taken for those that have landed."""
+    events, (items, _) = captured(), taken(captured())
+    landed = {"shop.docs": Mark.of(items[1].position, items[1].note)}
+    begins = [place for place, event in enumerate(events) if event.kind in log_events.GTIDS]
+    other = begins[landed["shop.docs"].sequence - Mark.of(items[0].position).sequence]
+    assert [item.position for item in taken(events, **landed)[0]] == [item.position for item in items[2:]]
+    with pytest.raises(LostError, match="in place of the one that landed last"):
+        taken(events[:other] + events[begins[begins.index(other) + 1] :], **landed)
 
 
 def test_a_snapshot_takes_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,6 +231,19 @@ def _ddl(text: str) -> Event:
 
 def _gtid(number: int) -> Event:
     return _of(log_events.MYSQL_GTID, bytes(1) + uuid.UUID(ONE).bytes + number.to_bytes(8, "little"))
+
+
+def test_an_xa_transaction_that_nobody_saw_prepared_is_told_of_when_it_commits() -> None:
+    prepared = [_gtid(4), _ddl("XA START X'61',X'',1"), _of(log_events.XA_PREPARE, b"")]
+    committed = [_gtid(5), _ddl("XA COMMIT X'61',X'',1")]
+    assert _told(prepared + committed) == []
+    (line,) = _told(committed)
+    assert f"{ONE}:5 commits an XA transaction that was prepared before this producer started" in line
+
+
+def _told(events: list[Event]) -> list[str]:
+    log: Any = taken(events)[1].log
+    return list(log.lines)
 
 
 @pytest.mark.parametrize(("statement", "is_told"), [("ALTER TABLE docs ADD x int", True), ("ALTER TABLE d2 ADD x int", False)])

@@ -332,6 +332,19 @@ class Endless(Memory):
         self.at_end()
 
 
+def test_what_waits_is_in_the_metrics() -> None:
+    metrics = Metrics("memory")
+    runtime = Runtime(Memory([]), ProducerOrder([Slow(0)], Said(), Event(), listen=None), metrics)  # type: ignore[list-item]
+    for number in range(3):
+        runtime._queue.put(emitted(number, content=bytes(1000)), while_waiting=lambda: pytest.fail("it had to wait"))
+    runtime._refresh()
+    told = {
+        name: metrics.registry.get_sample_value(f"cdc_views_queue_{name}", {"source": "memory"}) for name in ("rows", "bytes")
+    }
+    assert told["rows"] == 3
+    assert 3_000 < told["bytes"] == runtime._queue.bytes < 6_000
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize(("queue_bytes", "is_bounded"), [(2 << 20, True), (1 << 30, False)])
 def test_memory_is_that_of_the_queue_however_much_comes(queue_bytes: int, is_bounded: bool) -> None:

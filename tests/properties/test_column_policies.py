@@ -355,11 +355,15 @@ def test_what_cannot_be_is_one_error(
         ({"seq": {"policy": "hash", "key": "${EMAIL_KEY}"}}, {}, "clustering column"),
         ({"tags": {"policy": "mask"}}, {}, "leave it out"),
         ({}, {"extra_columns": "json"}, "whole rows"),
+        ({}, {"extra_columns": "leave_out"}, "whole rows"),
     ],
 )
-def test_what_cassandra_cannot_have_is_one_error(capsys: pytest.CaptureFixture[str], columns: Any, more: Any, said: str) -> None:
-    write_project("cassandra-mutation", columns=columns, **more)
-    answer = CommandLine(capsys)("land", "cassandra-mutation", str(write_events("cassandra-mutation")), "--table", TABLE)
+@pytest.mark.parametrize("format", ["cassandra-mutation", "debezium-cassandra"])
+def test_what_cassandra_cannot_have_is_one_error(
+    capsys: pytest.CaptureFixture[str], format: str, columns: Any, more: Any, said: str
+) -> None:
+    write_project(format, columns=columns, **more)
+    answer = CommandLine(capsys)("land", format, str(write_events(format)), "--table", TABLE)
     assert (answer.code, said in answer.err) == (2, True), answer.err
 
 

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
@@ -79,6 +80,15 @@ def test_an_option_wins_over_the_environment_as_either_library_spells_it(
         write_deltalake(url, pa.table({"n": [1]}), mode="append", storage_options=options_of(url))
     assert is_delta(url)
     assert sorted(place.name for place in StorePath.of(f"{url}/_delta_log").glob("*.json")) == [f"{n:020}.json" for n in range(3)]
+
+
+def test_how_long_to_wait_reaches_either_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, object]] = []
+    monkeypatch.setattr("obstore.store.from_url", lambda _, **more: told.append(more))
+    use_options("gs://waited-for/a", WAITING)
+    assert options_of("gs://waited-for/a") == WAITING
+    retries = {"max_retries": 1, "retry_timeout": timedelta(seconds=30)}
+    assert told == [{"client_options": {"timeout": "30s", "allow_http": "true"}, "retry_config": retries}]
 
 
 def test_options_of_s3_have_the_names_that_hadoop_s_settings_look_for() -> None:
@@ -227,7 +237,7 @@ def write_tiny_project(folder: Path, warehouse: str, options: dict[str, str]) ->
 @pytest.mark.parametrize(
     ("kind", "what", "code"),
     [(kind, what, code) for kind in ("s3", "azure", "gcs") for what, code in (("bucket", 2), ("option", 2), ("address", 3))]
-    + [("azure", "key", 3), ("gcs", "key", 3)],
+    + [("azure", "key", 3), ("gcs", "key", 3), ("s3", "scheme", 2), ("s3", "value", 2)],
 )
 def test_a_command_ends_with_one_error(
     kind: str,
@@ -244,11 +254,14 @@ def test_a_command_ends_with_one_error(
         bucket = "no-such-bucket"
     elif what == "option":
         options["no_option"] = "x"
+    elif what == "value":
+        options["retry_timeout"] = "soon"
     elif what == "address":
         options = {**store.options(port=1), "max_retries": "1"}
-    else:
+    elif what == "key":
         options = others_credentials(store)
-    write_tiny_project(tmp_path, f"{store.url(bucket)}/{what}", options)
+    url = f"{store.url(bucket)}/{what}"
+    write_tiny_project(tmp_path, url.replace("s3", "ftp") if what == "scheme" else url, options)
     monkeypatch.chdir(tmp_path)
     run = CommandLine(capsys)
     for command in (("query", "shop.orders"), ("materialize",), LAND):
@@ -287,6 +300,6 @@ def test_spark_without_jars_for_a_store_says_what_to_do(
 )
 def test_what_a_store_says_becomes_what_to_do(said: str, kind: type[Exception], told: str) -> None:
     found = explained("s3://lake/a", RuntimeError(f"Generic error\n   \x1b[31m↳\x1b[0m {said}"))
-    assert type(found) is kind
+    assert (type(found), found.exit_code) == (kind, 2 if kind is ConfigError else 3)
     assert told in str(found)
     assert "\x1b" not in str(found)

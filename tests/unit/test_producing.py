@@ -12,7 +12,7 @@ import pytest
 from helpers.tiny_project import SCHEMA, event
 
 from cdc_views import Project
-from cdc_views.cli.producing import ProjectTarget, targets_of
+from cdc_views.cli.producing import ProjectTarget, find_producer, targets_of
 from cdc_views.errors import ConfigError, EngineError
 from cdc_views.landing import Position, StreamEvent
 from cdc_views.state.identity import RawMismatchError
@@ -54,6 +54,7 @@ def test_a_producer_takes_the_tables_of_its_format_or_those_that_are_named(targe
         return [one.name for one in targets_of(Path("cdc_views.yml"), names, format_name=format_name, log=Silent())]
 
     assert taken() == ["shop.a", "shop.b"]
+    assert [getattr(find_producer(source), "raw_format", "") for source in ("mariadb", "mysql")] == ["debezium"] * 2
     assert taken("shop.b") == ["shop.b"]
     assert taken(format_name=None) == [target.name, "shop.a", "shop.b"]
     with pytest.raises(ConfigError, match="this source's events are debezium"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from helpers.tiny_project import make_project
+from helpers.tiny_project import CQL, make_project
 
 from cdc_views.errors import TableLockedError
 from cdc_views.operations.scheduling import holding, job_of
@@ -17,12 +18,18 @@ from cdc_views.operations.scheduling import holding, job_of
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 SCHEDULE = {"schedule": "*/15 * * * *"}
+BOTH = [("shop.orders", False, None), ("shop.items", False, None)]
 
 
 @pytest.fixture(autouse=True)
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool, str | None]]:
-    """A project of one scheduled table, and the (table, full, engine) of each run that was asked for, under its lock."""
-    make_project(tmp_path, materialize=SCHEDULE)
+    """A project of two scheduled tables and another one; the (table, full, engine) of each run asked for, under its lock."""
+    project = json.loads(make_project(tmp_path, materialize=SCHEDULE).read_text())
+    (orders,) = project["tables"]
+    items = {"name": "shop.items", "materialize": {"schedule": "0 4 * * *"}}
+    project["tables"] += [orders | items, orders | {"name": "shop.others", "materialize": {}}]
+    (tmp_path / "schema.cql").write_text("".join(CQL.replace("orders", name) for name in ("orders", "items", "others")))
+    (tmp_path / "cdc_views.yml").write_text(json.dumps(project))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CDC_VIEWS_PROJECT", raising=False)
     found: list[tuple[str, bool, str | None]] = []
@@ -66,15 +73,12 @@ def test_the_airflow_file_makes_a_dag_with_a_task_for_each_scheduled_table(
     stand_in(monkeypatch, "airflow")
     stand_in(monkeypatch, "airflow.sdk", DAG=Dag, task=task)
     runpy.run_path(str(EXAMPLES / "airflow_dag.py"))
-    (dag,) = dags
-    assert (dag["dag_id"], dag["schedule"], dag["catchup"], dag["max_active_runs"]) == (
-        "materialize.shop.orders",
-        "*/15 * * * *",
-        False,
-        1,
-    )
-    assert dag["start_date"].tzinfo is not None
-    assert (called, runs) == (["done"], [("shop.orders", False, None)])
+    assert [(dag["dag_id"], dag["schedule"], dag["catchup"], dag["max_active_runs"]) for dag in dags] == [
+        ("materialize.shop.orders", "*/15 * * * *", False, 1),
+        ("materialize.shop.items", "0 4 * * *", False, 1),
+    ]
+    assert dags[0]["start_date"].tzinfo is not None
+    assert (called, runs) == (["done", "done"], BOTH)
 
 
 def test_the_dagster_file_makes_a_job_and_a_schedule_for_each_scheduled_table(
@@ -92,11 +96,14 @@ def test_the_dagster_file_makes_a_job_and_a_schedule_for_each_scheduled_table(
         ScheduleDefinition=lambda **settings: settings,
         Definitions=lambda schedules: schedules,
     )
-    (schedule,) = runpy.run_path(str(EXAMPLES / "dagster_job.py"))["defs"]
-    name, job = schedule["job"]
-    assert (name, schedule["cron_schedule"], schedule["execution_timezone"]) == ("materialize_shop_orders", "*/15 * * * *", "UTC")
-    job()
-    assert (lines, runs) == (["done"], [("shop.orders", False, None)])
+    schedules = runpy.run_path(str(EXAMPLES / "dagster_job.py"))["defs"]
+    assert [(one["job"][0], one["cron_schedule"], one["execution_timezone"]) for one in schedules] == [
+        ("materialize_shop_orders", "*/15 * * * *", "UTC"),
+        ("materialize_shop_items", "0 4 * * *", "UTC"),
+    ]
+    for schedule in schedules:
+        schedule["job"][1]()
+    assert (lines, runs) == (["done", "done"], BOTH)
 
 
 def test_tables_without_a_schedule_are_left_to_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -81,9 +81,7 @@ _SCALARS: dict[Kind, tuple[Verdict, str, str]] = {
         "debezium_pg_default, iv",
     ),
 }
-_MODE_DOUBLE = (
-    "decimal.handling.mode is not double (double rounds to 15 to 17 digits). Every mode quarantines NaN and infinities"
-)
+_MODE_DOUBLE = "decimal.handling.mode is not double (double rounds to 15 to 17 digits). Every mode quarantines NaN and infinities"
 _SCALED = (Verdict.EXACT_IF, _MODE_DOUBLE, "debezium_pg_default, n")
 _WHOLE = (
     Verdict.EXACT_IF,

@@ -31,7 +31,7 @@ from cdc_views.model.naming import sanitized
 from cdc_views.model.schema import TableSchema
 
 _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")
-_POSITIONS = ({"lsn"}, {"file", "pos"})
+_POSITIONS = ({"lsn"}, {"file", "pos", "row"})
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,999}", re.ASCII)
 _SHOWN_COLUMNS = 12
 

@@ -25,7 +25,7 @@ from pyroaring import BitMap64
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.landing.delta import delta_errors
-from cdc_views.landing.digests import note_commit
+from cdc_views.landing.digests import changed_among, check_as_written, note_commit
 from cdc_views.landing.spreading import HERE, Tasks, leaving_nothing
 from cdc_views.plan.names import LANDED
 from cdc_views.storage import deletion_vectors
@@ -71,7 +71,8 @@ def rewrite(
     `tasks` call `change` with some rows of one file at a time, maybe twice. `mark` is the commit's comment; it records
     `transactions`. `among` are the files (absolute paths) of which `change` changes rows; without it, all are read to know.
     Rewrites files in `seen` (absolute paths) without a data change, so that readers of changes do not see their rows again.
-    Raises `ConflictError` if somebody else removed one of the files since the version that is open.
+    Raises `ConflictError` if somebody else removed one of the files since the version that is open, and `DamagedFileError` if the
+    bytes of one of them changed.
     """
     root = place_of(table.table_uri)
     if _has_vectors(table) and seen:
@@ -85,7 +86,8 @@ def rewrite(
     work, sizes = [_Rewriting(str(root), file, name) for file in files], [file.size for file in files]
     with leaving_nothing(str(root), name):
         done = tasks.each(partial(_rewritten, change, is_sure=among is not None), work, sizes=sizes, sees=[str(root)])
-    replaced = [(file, new) for file, new in zip(files, done, strict=True) if new is not None]
+        replaced = [(file, new) for file, new in zip(files, done, strict=True) if new is not None]
+        check_as_written(str(root), [file.path for file, _ in replaced], what="table", tasks=tasks)
     if replaced and _has_vectors(table):
         _commit_live(table, root, replaced, mark=mark, transactions=transactions or {})
     elif replaced:
@@ -135,6 +137,8 @@ def without_bounds(table: DeltaTable, *, tasks: Tasks = HERE) -> int:
     stats = known.select(["path", *bounds]).to_pylist()
     wanted = {action["path"] for action in stats if any(action[name] is not None for name in bounds)}
     root = place_of(table.table_uri)
+    damaged = changed_among(str(root), map(unquote, wanted), tasks=tasks)  # their copies would get new digests
+    wanted = {path for path in wanted if unquote(path) not in damaged}
     files = [file for file in pa.table(table.get_add_actions()).to_pylist() if file["path"] in wanted]
     sizes = [file["size_bytes"] for file in files]
     copies = tasks.each(partial(_copied, str(root)), [unquote(file["path"]) for file in files], sizes=sizes, sees=[str(root)])

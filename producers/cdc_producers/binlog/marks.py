@@ -23,7 +23,7 @@ MOST_ORDINALS = (1 << _ORDINAL_BITS) - 1
 
 
 class Mark(NamedTuple):
-    """The parts of a `Position` and its note: MariaDB's `previous` wrote the transaction before `sequence`, MySQL's is 0."""
+    """The parts of a `Position` and its note: MariaDB's `previous` wrote the transaction before, MySQL's tells the GTID."""
 
     epoch: int
     sequence: int
@@ -97,7 +97,7 @@ class LogPlace(Protocol):
         """Read a GTID event; raises `LostError` if it cannot follow what was read. `starts`: how far the tables had landed."""
 
     def previous(self, begin: TransactionBegin, starts: Iterable[Mark]) -> int:
-        """Return `Mark.previous` of this transaction."""
+        """Return `Mark.previous` of this transaction; raises `LostError` if another one has landed in its place."""
 
     def ended(self, begin: TransactionBegin) -> None:
         """Note that a transaction of ours has ended."""

@@ -61,10 +61,11 @@ class MariaDbPlace(LogPlace):
 
     last: Gtid
     log: LogFile | None = None
+    _begun: str = ""
 
     @property
     def note(self) -> str:
-        return noted(self.log, "")
+        return noted(self.log, self._begun)
 
     def __str__(self) -> str:
         return str(self.last)
@@ -76,15 +77,22 @@ class MariaDbPlace(LogPlace):
                 f"GTID {begin.gtid} comes after {self.last}: two servers count on their own (switch gtid_strict_mode on), or the "
                 "server began to count anew (RESET MASTER); start once with --snapshot-again"
             )
+        self._begun = begin.gtid if begin.is_ours else ""
         return begin
 
     def previous(self, begin: TransactionBegin, starts: Iterable[Mark]) -> int:
         # if a part of the transaction has landed, keep the server that it landed with
-        known = [mark.previous for mark in starts if mark.sequence == begin.sequence and mark.ordinal]
-        return known[0] if known else self.last.server
+        known = [mark for mark in starts if mark.sequence == begin.sequence and mark.ordinal]
+        for mark in known:
+            if mark.gtids not in ("", begin.gtid):  # empty: an earlier release landed it
+                raise LostError(
+                    f"the log of this server has {begin.gtid} in place of the one that landed last, {mark.gtids}: a server took "
+                    "over without that; start once with --snapshot-again"
+                )
+        return known[0].previous if known else self.last.server
 
     def ended(self, begin: TransactionBegin) -> None:
-        self.last = Gtid(self.last.domain, begin.server, begin.sequence)
+        self.last, self._begun = Gtid(self.last.domain, begin.server, begin.sequence), ""
 
     def mark(self, epoch: int) -> Mark:
         return after(self.last, epoch=epoch)._replace(note=self.note)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import struct
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -153,7 +154,15 @@ class MySqlPlace(LogPlace):
         return TransactionBegin(gtid, event.server, sequence, is_single=True)
 
     def previous(self, begin: TransactionBegin, starts: Iterable[Mark]) -> int:
-        return 0
+        # a number of its own, so that what landed of it is not taken for a part of another one
+        number = zlib.crc32(begin.gtid.encode())
+        known = max((mark.previous for mark in starts if mark.sequence == begin.sequence and mark.ordinal), default=number)
+        if known not in (0, number):  # 0: an earlier release landed it
+            raise LostError(
+                f"the log of this server has {begin.gtid} in place of the one that landed last: a server took over without that; "
+                f"{_AGAIN}"
+            )
+        return known
 
     def ended(self, begin: TransactionBegin) -> None:
         assert self._next is not None, "it has begun"
