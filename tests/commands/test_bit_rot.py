@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from random import Random
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import Answer, CommandLine, table, write_project
+from helpers.corrupting import damaged
 from helpers.state_sizes import set_sizes
 
 from cdc_views import Project
@@ -123,21 +123,12 @@ def test_a_file_that_changed_before_it_was_noted_again_is_still_found(run: Comma
             assert (merged, file.name in validated(run).err) == (2, True), "the others are merged"
 
 
-def damaged(what: str) -> list[str]:
-    """Change the writer's name in the footer of each file of a table, which every reader reads as before; return their names."""
-    for file in files(what):
-        content = file.read_bytes()
-        file.write_bytes(re.sub(rb"parquet-|DuckDB ", lambda found: found[0].swapcase(), content))
-        assert file.read_bytes() != content
-    return [file.name for file in files(what)]
-
-
 @pytest.mark.parametrize("step", ["base", "runs"])
 def test_no_merge_of_a_state_hides_its_damage(run: CommandLine, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """A merge would give the damaged file's rows a new digest."""
     set_sizes(monkeypatch, rebase_share=100, merge_share=100, at_once_share=100)
     assert run("materialize").code == 0
-    names, version = damaged("state"), DeltaTable(location("state")).version()
+    names, version = damaged(location("state")), DeltaTable(location("state")).version()
     run.land(NAME, mutation(70), format="cassandra-mutation", file="3.jsonl")
     set_sizes(monkeypatch, **({"rebase_share": 0} if step == "base" else {"most_runs": 0}))
     answer = run("materialize")
@@ -153,7 +144,7 @@ def test_no_merge_of_a_state_hides_its_damage(run: CommandLine, monkeypatch: pyt
 def test_forgetting_hides_no_damage_and_its_remedies_work(run: CommandLine, what: str) -> None:
     run.land(NAME, mutation(70)[:-30] + "}]}]}", format="cassandra-mutation", file="bad.jsonl")
     sound = {file: file.read_bytes() for file in files(what)}
-    names, forget = damaged(what), ("forget", NAME, "--key", '{"id": 1, "line": 1}', "--undecodable", "drop")
+    names, forget = damaged(location(what)), ("forget", NAME, "--key", '{"id": 1, "line": 1}', "--undecodable", "drop")
     answer = run(*forget)
     assert (answer.code, any(name in answer.err for name in names)) == (3, True), answer.err
     assert sorted(names) == sorted(changed(location(what))[0]), "all are still there, and known to be damaged"

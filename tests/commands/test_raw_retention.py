@@ -12,6 +12,7 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 from deltalake import DeltaTable
 from helpers.command_line import CommandLine, table, write_project
+from helpers.corrupting import damaged
 from helpers.tiers import often
 
 from cdc_views.api import Project, Table
@@ -144,6 +145,15 @@ def test_a_lost_state_is_not_built_from_what_is_left(orders: CommandLine) -> Non
     assert orders("maintain", "--restore-raw", "kept").code == 0
     assert orders("materialize").code == 0
     assert rows(orders) == before
+
+
+def test_what_is_damaged_is_not_rewritten(orders: CommandLine) -> None:
+    """Its rows would get a new digest."""
+    (target,) = Project.load().tables
+    names, facts = damaged(target.location), raw_facts()
+    answer = orders(*DROP)
+    told = any(name in answer.err for name in names), "put it back from a backup" in answer.err
+    assert (answer.code, told, raw_facts()) == (3, (True, True), facts), answer.err
 
 
 @pytest.mark.parametrize("most", [answers.MOST_COMPARED, 0])

@@ -86,10 +86,24 @@ def test_a_type_that_was_rewritten_with_the_new_name_is_refused_and_the_remedy_w
     check(landed, "duckdb", 1)
 
 
-def test_a_field_that_comes_is_no_renamed_one(landed: CommandLine) -> None:
-    Path("ks.cql").write_text(TYPE + TABLE + "ALTER TYPE ks.addr ADD country text;\n")
-    (row,) = landed.query("ks.t")
-    assert row["a"] == {"street": "s", "zip": 7, "country": None}
+@pytest.mark.parametrize("is_materialized", [True, False])
+def test_a_field_that_comes_is_no_renamed_one(landed: CommandLine, is_materialized: bool) -> None:
+    """Files that lack it are read beside one that has it."""
+    run = landed
+    if is_materialized:
+        assert run("materialize", "--once").code == 0
+    Path("ks.cql").write_text(TYPE + TABLE + "ALTER TYPE ks.addr ADD floor int;\n")
+    value = {"street": "s", "zip": 7, "floor": None}
+    assert [row["a"] for row in run.query("ks.t")] == [value]
+    new = event(2, "floor")
+    assert run.land("ks.t", new, format="cassandra-mutation", file="2.jsonl").code == 0
+    for more in (["--raw-only"], []):
+        assert [row["a"] for row in run.query("ks.t", *more)] == [value, {"street": "s", "zip": None, "floor": 7}]
+    for number in (3, 4):
+        assert run("materialize", "--once").code == 0
+        more = new.replace('"k": 2', f'"k": {number}').replace('"position": 25', f'"position": {number}5')
+        assert run.land("ks.t", more, format="cassandra-mutation", file=f"{number}.jsonl").code == 0
+        assert len(run.query("ks.t")) == number
 
 
 def test_a_renamed_name_is_text_and_knows_what_it_is_stored_by() -> None:

@@ -72,6 +72,11 @@ def project_file(folder: Path, keyspace: str, raws: Mapping[str, str]) -> None:
     beside.replace(folder / "cdc_views.yml")
 
 
+def _apart(number: int, ttl: int) -> int:
+    """Return a write time for a TTL: of cells of one write time that expire early and late, compaction decides (rule C4)."""
+    return number if not ttl else number & ~1 | (ttl != SHORT)
+
+
 @dataclass
 class Workload:
     """Statements on the tables of a keyspace.
@@ -244,7 +249,9 @@ class Workload:
             c = "true" if self.adds_only else self.random.choice(("true", "null"))
             return f"INSERT INTO {name} (k, a, b, c, e) VALUES ({key}, {number}, {self._text()}, {c}, {number}h3ns){at}"
         if pick < 0.65 and not self.inserts_only:
-            return f"UPDATE {name}{at} AND TTL {self._pick((SHORT, LONG))} SET b = {self._text()} WHERE k = {key}"
+            ttl = self._pick((SHORT, LONG))
+            at = f" USING TIMESTAMP {_BASE + _apart(number, ttl)}"
+            return f"UPDATE {name}{at} AND TTL {ttl} SET b = {self._text()} WHERE k = {key}"
         if pick < 0.85:
             return f"DELETE a, b FROM {name}{at} WHERE k = {key}"
         return f"DELETE FROM {name}{at} WHERE k = {key}"
@@ -271,9 +278,10 @@ class Workload:
         return f" USING TIMESTAMP {_BASE + self.random.randrange(12)}" if pk & 1 else ""
 
     def _using(self, pk: int, *, may_expire: bool = True) -> str:
-        parts = [self._at(pk).removeprefix(" USING ")] if pk & 1 else []
-        if may_expire and not self.inserts_only and self.random.random() < 0.25:
-            parts.append(f"TTL {self._pick((SHORT, LONG, LONG + 7))}")
+        expires = may_expire and not self.inserts_only and self.random.random() < 0.25
+        ttl, number = self._pick((SHORT, LONG, LONG + 7)) if expires else 0, self.random.randrange(12)
+        parts = [f"TIMESTAMP {_BASE + _apart(number, ttl)}"] if pk & 1 else []
+        parts += [f"TTL {ttl}"] if ttl else []
         return f" USING {' AND '.join(parts)}" if parts else ""
 
     def _text(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,16 @@ def silently(location: str | Path, change: Callable[[Rows], Rows | None], *, mos
         if changed == most:
             break
     return changed
+
+
+def damaged(location: str | Path) -> list[str]:
+    """Change the writer's name in the footer of each active file, which every reader reads as before; return the files' names."""
+    files = [Path(uri) for uri in sorted(DeltaTable(str(location)).file_uris())]
+    for file in files:
+        content = file.read_bytes()
+        file.write_bytes(re.sub(rb"parquet-|DuckDB ", lambda found: found[0].swapcase(), content))
+        assert file.read_bytes() != content
+    return [file.name for file in files]
 
 
 def retyped(location: str | Path, column: str, kind: str) -> None:

@@ -5,21 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("cassandra")
 
+from cdc_producers import runtime
+from cdc_producers.cassandra import PRODUCER
 from cdc_producers.cassandra.agent import SnapshotAndLog, SnapshotOnly
+from cdc_producers.cassandra.options import CassandraOptions, SnapshotMode
 from cdc_producers.cassandra.snapshot import SnapshotSource
+from cdc_producers.cassandra.source import CassandraSource
 from cdc_producers.metrics import Health
 from cdc_producers.source import Emit, Emitted, SourceStatus
 from helpers.captured import Said
 from helpers.producing import eventually
 
 from cdc_views.errors import TransientError, UsageError
+from cdc_views.landing.targets import shown_nowhere
 
 
 @dataclass
@@ -110,3 +117,21 @@ def test_a_snapshot_alone_ends_the_producer() -> None:
     stop = Event()
     SnapshotOnly(cast(SnapshotSource, Fake("snapshot", []))).run(lambda item: None, stop)
     assert stop.is_set()
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [(SnapshotMode.INITIAL, SnapshotAndLog), (SnapshotMode.ONLY, SnapshotOnly), (SnapshotMode.NEVER, CassandraSource)],
+)
+def test_an_agent_reads_snapshot_and_log_or_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: SnapshotMode, kind: type
+) -> None:
+    """A log alone reads no lists again."""
+    runs: list[Any] = []
+    monkeypatch.setattr(runtime, "Runtime", lambda *given, **_: runs.append(given[0]) or SimpleNamespace(run=lambda: None))
+    options = CassandraOptions(work_folder=tmp_path, snapshot=mode, snapshot_rate=7)
+    order: Any = SimpleNamespace(targets=[], log=Said(), progress=shown_nowhere)
+    PRODUCER.run(order, options)
+    (source,) = runs
+    assert type(source) is kind
+    assert mode is SnapshotMode.NEVER or source.snapshot.options == options.of_snapshot

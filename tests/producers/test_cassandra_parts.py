@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +12,15 @@ from uuid import UUID
 import fsspec
 import pytest
 from cdc_producers.cassandra import PRODUCER
-from cdc_producers.cassandra.jars import cassandra_jars
+from cdc_producers.cassandra import reader as reading
+from cdc_producers.cassandra.following import Landmark
+from cdc_producers.cassandra.lists import OldLists
 from cdc_producers.cassandra.node import NodeFacts
-from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable, NodeType, schema_of, schema_of_text
+from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeSchema, NodeTable, NodeType, schema_of, schema_of_text
 from cdc_producers.cassandra.options import After, CassandraOptions, FollowSchema
 from cdc_producers.cassandra.schema_file import changes, check, follow
 from cdc_producers.cassandra.segments import AfterLanding, index_of, set_aside
-from cdc_producers.cassandra.source import CassandraSource, _check_node
+from cdc_producers.cassandra.source import CassandraSource, _check_node, _Work
 from cdc_producers.metrics import Health
 from helpers.captured import Said
 
@@ -61,7 +63,7 @@ def without(table: NodeTable, name: str) -> NodeTable:
 class Target:
     """A project's table by its schema file."""
 
-    name = "shop.orders"
+    name, place = "shop.orders", "raw/a"
 
     def __init__(self, path: Path) -> None:
         self.schema_file = path
@@ -77,7 +79,7 @@ class Target:
         raise NotImplementedError
 
     def lander(self, stream: str) -> object:
-        raise NotImplementedError
+        return SimpleNamespace(position=lambda: None)
 
 
 @pytest.fixture
@@ -133,12 +135,32 @@ def test_a_field_and_a_type_that_came_are_written_to_the_file(target: Target) ->
     assert target.schema.has("at")
 
 
-def test_a_file_that_is_not_to_be_written_is_told_of(target: Target) -> None:
-    log = Said()
+@dataclass
+class Agent:
+    """An agent that has begun to follow a node, whose `cdc_raw` is the folder; nothing reads."""
+
+    source: CassandraSource
+    work: _Work
+    log: Said
+
+
+def begun(folder: Path, target: Target, *, holds: int = 0, **given: Any) -> Agent:
+    log, schemas = Said(), SimpleNamespace(current=SimpleNamespace(table=lambda _: NODE), truncated={})
+    schemas.facts = NodeFacts("host", "10.0.0.1", str(folder), holds, True, True, "5.0.9")
+    targets: Any = {target.name: target}
+    source = CassandraSource(targets, CassandraOptions(work_folder=folder / "work", **given), log, Health())
+    source._work = work = source._begun(schemas, schemas.facts)  # type: ignore[arg-type]
+    return Agent(source, work, log)
+
+
+@pytest.mark.parametrize("mode", FollowSchema)
+def test_an_agent_writes_the_file_or_tells_what_to_add(tmp_path: Path, target: Target, mode: FollowSchema) -> None:
+    agent = begun(tmp_path, target, follow_schema=mode)
     added = replace(NODE, columns=(*NODE.columns, NodeColumn("new", "int")))
-    follow(target, added, [ADDR], mode=FollowSchema.WARN, log=log)  # type: ignore[arg-type]
-    assert target.schema_file.read_text() == CQL
-    assert 'ALTER TABLE "shop"."orders" ADD "new" int;' in log.lines[0]
+    assert agent.work._troubles(NodeSchema("2", {added.id: added}, (ADDR,))) == {}
+    (said,) = agent.log.lines
+    assert 'ALTER TABLE "shop"."orders" ADD "new" int;' in said
+    assert said.startswith("warning") is (target.schema_file.read_text() == CQL) is (mode is FollowSchema.WARN)
 
 
 @pytest.mark.parametrize(
@@ -177,17 +199,22 @@ def segment(folder: Path, number: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("after", [After.DELETE, After.KEEP])
-def test_a_landed_segment_is_deleted_or_kept(tmp_path: Path, after: After) -> None:
+@pytest.mark.parametrize("after", After)
+def test_an_agent_deletes_archives_or_keeps_a_landed_segment(tmp_path: Path, target: Target, after: After) -> None:
     path = segment(tmp_path, 1)
-    made = AfterLanding(after, "", "host", Said(), Health(), tmp_path / "work")
-    made.add(path)
-    made.run()
-    made.run()
+    archive = tmp_path / "archive" if after is After.ARCHIVE else ""
+    agent = begun(tmp_path, target, after=after, archive=str(archive))
+    landmark = Landmark(1, 100, True, path)
+    agent.work._emitted.append(landmark)
+    agent.source.keep_alive()
+    assert path.exists(), "it has not landed"
+    agent.source.landed(landmark)
+    for _ in range(2):
+        agent.source.keep_alive()
     assert path.exists() is index_of(path).exists() is (after is After.KEEP)
+    assert (tmp_path / "archive/host" / path.name).exists() is (after is After.ARCHIVE)
     # what is gone a snapshot has to bring
-    options = CassandraOptions(work_folder=tmp_path / "work")
-    assert options.of_snapshot.passes_over_logged is (after is After.KEEP)
+    assert agent.source.options.of_snapshot.passes_over_logged is (after is After.KEEP)
 
 
 def test_a_segment_is_deleted_once_the_archive_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,6 +248,16 @@ def test_a_folder_that_is_nearly_full_is_told_once_and_when_it_is_well_again(tmp
     path.unlink()
     made.watch(tmp_path, 120, 0.7)
     assert (health.troubles, len(log.lines)) == ({}, 2)
+
+
+@pytest.mark.parametrize(("warns_at", "is_told"), [(0.5, True), (0.6, False)])
+def test_an_agent_tells_that_the_folder_is_nearly_full(tmp_path: Path, target: Target, warns_at: float, is_told: bool) -> None:
+    agent = begun(tmp_path, target, holds=200, warns_at=warns_at)
+    segment(tmp_path, 1)
+    OldLists(tmp_path / "work").tell(target.name, 5)
+    agent.source.keep_alive()
+    assert ("of cdc_total_space" in str(agent.source.health.troubles)) is is_told
+    assert agent.source.lists.version == 1, "it sees what a snapshot alone has told of lists meanwhile"
 
 
 def test_a_copy_is_kept_of_what_cannot_be_read(tmp_path: Path) -> None:
@@ -268,11 +305,15 @@ def test_without_the_nodes_jars_those_of_a_version_are_fetched(tmp_path: Path, m
     asked: list[object] = []
     (tmp_path / "cassandra.jar").touch()
     monkeypatch.setattr("cdc_views_spark.ivy.fetched", lambda *given, finish: asked.append(given[0]) or tmp_path)
-    assert cassandra_jars(None, "5.0.9") == [tmp_path / "cassandra.jar"]
-    assert asked == [("org.apache.cassandra", "cassandra-all", "5.0.9")]
+    monkeypatch.setattr(reading, "compiled", lambda jars: asked.append(jars) or tmp_path)
+    monkeypatch.setattr(reading, "java", lambda: tmp_path / "no java")
+    agent = reading.CommitLogReader(CassandraOptions(work_folder=tmp_path / "work", cassandra_version="4.1.8"), "host", Said())
+    with pytest.raises(FileNotFoundError, match="no java"):
+        agent.start()
+    assert asked == [("org.apache.cassandra", "cassandra-all", "4.1.8"), [tmp_path / "cassandra.jar"]]
     monkeypatch.setitem(sys.modules, "cdc_views_spark.ivy", None)
     with pytest.raises(UsageError, match=r"pip install 'cdc-views\[spark\]'"):
-        cassandra_jars(None, "5.0.9")
+        agent.start()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import struct
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("cassandra")
 
+from cassandra import ConsistencyLevel
+from cdc_producers.cassandra import snapshot_reading
+from cdc_producers.cassandra.lists import OldLists
 from cdc_producers.cassandra.options import CassandraOptions, SnapshotMode, SnapshotOptions
+from cdc_producers.cassandra.snapshot import SnapshotSource
 from cdc_producers.cassandra.snapshot_events import Moment, SnapshotEventWriter
 from cdc_producers.cassandra.snapshot_query import (
     FIRST_TOKEN,
@@ -29,8 +35,11 @@ from cdc_producers.cassandra.snapshot_query import (
     split,
     whole_ring,
 )
-from cdc_producers.cassandra.snapshot_reading import SnapshotReader
+from cdc_producers.cassandra.snapshot_reading import Page, SnapshotReader
 from cdc_producers.cassandra.verifying import opened
+from cdc_producers.metrics import Metrics
+from cdc_producers.source import Emitted
+from helpers.captured import Said
 from helpers.cassandra_rows import NOW, a_row, number, several, table
 
 from cdc_views.errors import UsageError
@@ -88,6 +97,23 @@ def test_verify_reads_at_all_or_as_its_address_says(monkeypatch: pytest.MonkeyPa
     assert (options.host, options.port, options.consistency) == ("10.0.0.5", 9043, consistency)
 
 
+@pytest.mark.parametrize(("given", "level"), [({}, "LOCAL_QUORUM"), ({"snapshot_consistency": "all"}, "ALL")])
+def test_a_snapshot_reads_at_the_level_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, Any], level: str
+) -> None:
+    asked: list[Any] = []
+
+    def cluster_at(*most: Any, **_: Any) -> None:
+        asked.extend(most)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(snapshot_reading, "cluster_at", cluster_at)
+    options = CassandraOptions(work_folder=tmp_path, **given).of_snapshot
+    with pytest.raises(UsageError, match="enough"), SnapshotReader.connected(options):
+        pass
+    assert asked[-1].consistency_level == ConsistencyLevel.name_to_value[level]
+
+
 def map_of(key: bytes, value: bytes) -> bytes:
     """A map of one entry as the protocol carries it."""
     return struct.pack(">i", 1) + several(key, value, counted=False)
@@ -137,6 +163,29 @@ def test_a_snapshot_that_is_taken_again_marks_rows_of_the_gap(row: RawRow, marke
     assert fact.liveness == marker
 
 
+@pytest.mark.parametrize(("landed", "marker"), [((), Liveness(7)), (("snapshot:h",), None), (("snapshot",), None)])
+def test_a_new_raw_table_has_the_markers_of_all_rows_whatever_gap_there_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, landed: tuple[str, ...], marker: Liveness | None
+) -> None:
+    """A row from before the gap; where the first snapshot has landed, its marker, or the log's, is there."""
+    page = Page([a_row(v=(b"x", number(7), None))], Moment(NOW), whole_ring()[0], is_last=True)
+    reader: Any = SimpleNamespace(host_id="h", tells_elements=True, ranges=whole_ring, pages=lambda *_: [page])
+    monkeypatch.setattr(SnapshotReader, "connected", lambda _: nullcontext(reader))
+    places = dict.fromkeys(landed, WHOLE)
+    target: Any = SimpleNamespace(
+        schema=table(), place="raw/new", lander=lambda s: SimpleNamespace(position=lambda: places.get(s))
+    )
+    gap = {"retake": "again-300", "lacks_from": 200, "is_sure": False, "holds_back": False}
+    gaps: Any = SimpleNamespace(**{name: lambda _, what=what: what for name, what in gap.items()})
+    emitted: list[Emitted] = []
+    options = SnapshotOptions(own_ranges=True)
+    SnapshotSource({"ks.t": target}, options, Said(), Metrics("cassandra"), gaps, OldLists(tmp_path)).run(emitted.append, Event())
+    (fact,) = CassandraMutation().decode(SourceLine((emitted[0].content or b"").decode(), 1), table())
+    assert fact.liveness == marker
+    ended = {item.stream for item in emitted if item.position == WHOLE}
+    assert ended == {"snapshot:h", "snapshot:h:again-300"}, "what the next gap leaves out is here from now on"
+
+
 def test_a_field_that_is_missing_is_no_cell() -> None:
     (fact,) = facts(a_row(u=(several(None, b"y", counted=False), several(None, number(8)), several(None, None))))
     assert fact.elements["u"] == Elements(None, (("y", Cell(8, "y", b"y")),))
@@ -146,7 +195,7 @@ def test_static_columns_come_with_the_partition_and_alone_where_it_has_no_row() 
     alone = a_row(st=(number(3, 4), number(6), None))
     alone = (*alone[:3], None, *alone[4:])
     (fact,) = facts(alone)
-    assert (fact.kind, fact.cells["st"].value) == (FactKind.STATIC, 3)
+    assert (fact.kind, fact.cells["st"]) == (FactKind.STATIC, Cell(6, 3, number(3, 4)))
 
 
 def test_a_list_replaces_what_the_log_has_of_it_up_to_the_newest_that_is_only_here() -> None:
@@ -208,7 +257,7 @@ def test_a_snapshot_alone_reads_everything_and_one_beside_the_log_what_its_node_
     assert read == [(False, whole_ring()), (True, [TokenRange(-5, 7)])]
 
 
-def test_reading_is_paced() -> None:
+def test_reading_is_paced(tmp_path: Path) -> None:
     page = SimpleNamespace(paging_state=None, current_rows=[("a", None)] * 30)
     future = SimpleNamespace(result=lambda: page, add_callbacks=lambda *_: None)
     session = SimpleNamespace(execute_async=lambda *_, **__: future)
@@ -216,6 +265,7 @@ def test_reading_is_paced() -> None:
     waited: list[float] = []
     stop = SimpleNamespace(is_set=lambda: False, wait=waited.append)
     for rate in (0, 10):
-        reader = SnapshotReader(SnapshotOptions("host", rows_per_second=rate), session, "id", True)  # type: ignore[arg-type]
+        options = CassandraOptions(work_folder=tmp_path, snapshot_rate=rate).of_snapshot
+        reader = SnapshotReader(options, session, "id", True)  # type: ignore[arg-type]
         assert len(list(reader.pages(selection, [(0, 1), (1, 2)], stop))) == 2  # type: ignore[arg-type, list-item]
     assert [round(seconds) for seconds in waited] == [3, 6], "nobody has slept: 30 rows take 3 s, 60 take 6 s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,23 +14,26 @@ from cdc_producers.cassandra.node_schema import NodeSchema
 from cdc_producers.cassandra.schemas import Schemas
 from helpers.captured import Said
 
+from cdc_views.cli.producing import facts_of
 from cdc_views.errors import UsageError
-from cdc_views.landing.targets import ProducerProject
 
 HOST = {"host": "10.0.0.1"}
 EARLIER, NOW = ".cdc-views/cassandra-10.0.0.1-9042", "warehouse/cassandra/10.0.0.1-9042"
 
 
-def chosen(folder: Path, *, is_local: bool = True, **given: Any) -> Path:
-    project = ProducerProject(folder=folder, warehouse=folder / "warehouse" if is_local else None)
-    found: Path = PRODUCER.chosen(project, HOST | given).work_folder
+def chosen(folder: Path, *, warehouse: str = "./warehouse", **given: Any) -> Path:
+    """What the command chooses for the project that it loads."""
+    tables = [{"name": "shop.orders", "schema": "shop.cql", "raw": {"format": "cassandra-mutation"}}]
+    file = folder / "cdc_views.yml"
+    file.write_text(json.dumps({"name": "shop", "engine": "duckdb", "warehouse": warehouse, "tables": tables}))
+    found: Path = PRODUCER.chosen(facts_of(file), HOST | given).work_folder
     return found
 
 
 def test_it_is_in_the_warehouse(tmp_path: Path) -> None:
     assert chosen(tmp_path) == tmp_path / NOW
     assert chosen(tmp_path, host="::1", port=9) == tmp_path / "warehouse/cassandra/__1-9"
-    assert chosen(tmp_path, is_local=False) == tmp_path / EARLIER, "Java works on this machine's disks alone"
+    assert chosen(tmp_path, warehouse="s3://shop/warehouse") == tmp_path / EARLIER, "Java works on this machine's disks alone"
 
 
 def test_an_earlier_one_stays_where_it_is(tmp_path: Path) -> None:

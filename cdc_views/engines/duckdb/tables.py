@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from cdc_views.engines.duckdb.masks import mask_of, unhidden
 from cdc_views.engines.duckdb.types import is_same_type, literal, quoted, type_text
 from cdc_views.engines.snapshot import Snapshot, readable, snapshot_of
 from cdc_views.engines.state_plan import in_time
+from cdc_views.model.types import Udt
 from cdc_views.plan import names
 from cdc_views.plan.parts import FileSet, Part, Source
 from cdc_views.sql.dialects.duckdb import DuckDb
@@ -41,8 +42,12 @@ def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Sche
     A column has an unexpected type if any file has one, so that a reader completes it. The log of a state tells which files have
     the layout of now; these are not opened.
     """
-    layout = sources.raw.relation.arrow_schema()
-    opened = [file for file in files if file not in sources.in_layout]
+    return _stored_of(sources.raw, files, known, in_layout=sources.in_layout)
+
+
+def _stored_of(raw: RawTable, files: Sequence[str], known: Schemas, *, in_layout: Collection[str] = ()) -> pa.Schema:
+    layout = raw.relation.arrow_schema()
+    opened = [file for file in files if file not in in_layout]
     if not opened:
         return layout
     unknown = [file for file in opened if file not in known]
@@ -137,7 +142,12 @@ def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
 
     A column or struct field that is newer than the files is null.
     """
-    return snapshot.arrow_name if snapshot.arrow is not None else _in_layout(_reading(snapshot.files), snapshot.stored, raw)
+    if snapshot.arrow is not None:
+        return snapshot.arrow_name
+    # Delta's schema does not tell which files lack a field; without user types no file lacks a part of a column
+    has_fields = any(isinstance(column.type, Udt) and column.type.is_multicell for column in raw.relation.schema.columns)
+    stored = _stored_of(raw, snapshot.files, {}) if has_fields else snapshot.stored
+    return _in_layout(_reading(snapshot.files), stored, raw)
 
 
 def files_clause(files: Sequence[str]) -> str:
@@ -165,5 +175,8 @@ def _completed(field: pa.Field, stored: pa.Schema | None) -> str | None:
     """SQL for a column that the files lack or have with other fields; None if they have it as it is."""
     if stored is None or (field.name in stored.names and is_same_type(stored.field(field.name).type, field.type)):
         return None
-    value = f'"{field.name}"' if field.name in stored.names else "NULL"
-    return f"CAST({value} AS {type_text(field.type)})"
+    kind = type_text(field.type)
+    if field.name not in stored.names:
+        return f"CAST(NULL AS {kind})"
+    # DuckDB 2.0 fails where it reads a part of a struct that only some of the files have: so it reads the whole
+    return f'CASE WHEN "{field.name}" IS NOT NULL THEN CAST("{field.name}" AS {kind}) END'

@@ -140,7 +140,8 @@ class Gaps:
         known.is_due = True
         known.why = (
             f"{name} was altered, and CDC or durable_writes may have been off: what was written then is in no commit log. "
-            f"{by}. What was deleted meanwhile no snapshot tells, so views keep it; where that matters, {self.anew(name)}"
+            f"{by}. What was deleted meanwhile no snapshot tells, so views keep it; where that matters, stop the agent, "
+            f"{self.anew(name)}, and start the agent again"
         )
         self.log.warning(known.why, table=name)
         self.health.set(_part(name), known.why)

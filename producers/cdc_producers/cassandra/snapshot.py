@@ -136,7 +136,8 @@ class SnapshotSource(Source):
         else:
             _TableSnapshot(self, reader, name, emit, stop).read()
         if not stop.is_set():
-            emit(Emitted(name, key[1], WHOLE))
+            for stream in sorted({self._first_stream, key[1]}):  # a repeated one of a new raw table is its first one, too
+                emit(Emitted(name, stream, WHOLE))
             self._emitted_whole.add(key)
 
     def status(self) -> SourceStatus:
@@ -152,9 +153,17 @@ class SnapshotSource(Source):
 
     def stream_of(self, name: str) -> str:
         """Return the stream of a table's positions."""
-        stream = f"{self.options.name}:{self._host_id}" if self.options.own_ranges else self.options.name
         retake = self.gaps.retake(name)
-        return f"{stream}:{retake}" if retake else stream
+        return f"{self._first_stream}:{retake}" if retake else self._first_stream
+
+    @property
+    def _first_stream(self) -> str:
+        return f"{self.options.name}:{self._host_id}" if self.options.own_ranges else self.options.name
+
+    def is_again(self, name: str) -> bool:
+        """Return whether the first snapshot is whole in this raw table, so that it has what is older than a gap."""
+        streams = self.options.name, f"{self.options.name}:{self._host_id}"
+        return any(self.targets[name].lander(stream).position() == WHOLE for stream in streams)
 
     def log_since(self, name: str) -> int:
         """Return from when on (µs) the log has everything of a table; see `SnapshotEventWriter`."""
@@ -184,14 +193,15 @@ class _TableSnapshot:
         table = source.targets[name].schema
         place, reading = source.next_reading(name)
         selection = Selection.of(table, tells_elements=self.reader.tells_elements)
+        lacks_from, is_again = source.gaps.lacks_from(name), source.is_again(name)
         writer = SnapshotEventWriter(
             selection,
             node=source.stream_of(name),
             segment=time.time_ns() // 1_000_000,
             log_since=source.log_since(name),
             # if the log probably has everything, it also shows which rows were inserted
-            marks_rows=source.gaps.is_sure(name),
-            lacks_from=source.gaps.lacks_from(name),
+            marks_rows=source.gaps.is_sure(name) or not is_again,
+            lacks_from=lacks_from if lacks_from is None or is_again else 0,
         )
         self._tell_limits(table, place)
         whole = self.reader.ranges()
