@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from cdc_views.errors import UnsupportedError
@@ -35,7 +36,7 @@ def folder(name: str, targets: Sequence[Target], config: BigQueryConfig, *, stat
     places = dict.fromkeys(s.name.rpartition(".")[0] for s in made)
     for target, (relation, merging) in zip(targets, states, strict=False):
         if target.events is None:
-            scheduled |= _scripts((relation, merging), config)
+            scheduled |= _scripts((relation, merging), config, replace(target, facts=merging.facts))
         else:
             places[merging.dataset] = None
             scheduled[f"{SCHEDULED}/{_fit(merging.name)}/refresh.sql"] = refresh_script(relation, merging, view=target.view)
@@ -73,13 +74,14 @@ def _readme(
     )
 
 
-def _scripts(state: Kept, config: BigQueryConfig) -> dict[str, str]:
-    """Return a state's scripts, except for those that are too long for BigQuery."""
+def _scripts(state: Kept, config: BigQueryConfig, read: Target) -> dict[str, str]:
+    """Return a state's scripts, except for those that are too long for BigQuery; `read` is the view that reads the state."""
     relation, merging = state
     made: dict[str, Callable[[], str]] = {
         "setup": lambda: f"{ddl.dataset(merging.dataset, config).sql};\n\n{setup_script(relation, merging)}",
         "run": partial(run_script, relation, merging),
         "settle": partial(run_script, relation, merging, settles=True),
+        "view": lambda: "".join(f"{made.sql};\n\n" for made in ddl.views(read, config)).rstrip() + "\n",
     }
     found: dict[str, str] = {}
     for name, text in made.items():

@@ -83,7 +83,7 @@ def test_the_scripts_for_scheduled_queries_keep_a_state(server: Served, tmp_path
     loaded.table("shop.orders").apply()
     load(loaded.table("shop.orders"), [event(1)])
     scripts = {file.stem: file.read_text() for file in (out / "scheduled" / "shop_orders").glob("*.sql")}
-    assert sorted(scripts) == ["run", "settle", "setup"]
+    assert sorted(scripts) == ["run", "settle", "setup", "view"]
     readme = (out / "README.md").read_text()
     assert all(f"`scheduled/shop_orders/{name}.sql`" in readme for name in scripts)
     assert "run `setup.sql` once, then schedule `run.sql` (every 15 minutes, say) and `settle.sql`" in readme
@@ -93,6 +93,10 @@ def test_the_scripts_for_scheduled_queries_keep_a_state(server: Served, tmp_path
         connection.run(dataset, what="testing")
         for script in (setup, scripts["run"], scripts["settle"]):
             connection.script(script, what="testing")
+        assert loaded.table("shop.orders").plan().change == "replace", "the numbered files' view reads raw"
+        for statement in filter(str.strip, scripts["view"].split(";\n")):
+            connection.run(statement, what="testing")
+        assert loaded.table("shop.orders").plan().change == "none"
         load(loaded.table("shop.orders"), [event(2)], landed_at=1_795_000_060_000_000)
         connection.script(scripts["run"], what="testing")
     assert sorted(row["id"] for row in server.store.sql.records("my-project.shop_state.shop_orders__state")) == [1, 2]

@@ -28,6 +28,7 @@ from cdc_producers.retrying import pauses
 from cdc_producers.table_landing import TableLanding
 from cdc_views.errors import TransientError
 from cdc_views.landing import Position, StreamEvent, StreamLander, exists
+from cdc_views.landing.redaction import without_values
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 from cdc_views.rules.instants import micros
 
@@ -78,7 +79,7 @@ class TableWriter:
             content = [StreamEvent(Position(number, number), event.content) for number, event in sent.items()]
             report = lander.land(content, through=content[-1].position, now=datetime.now(timezone.utc))
             for rejection in report.rejections:
-                sent[rejection.line].reason = rejection.reason
+                sent[rejection.line].reason = without_values(rejection.reason, lander.raw.relation.schema)
             # a receiver of the same name has used later numbers: skipped events get new ones
             pending = pending[: report.skipped]
             if not pending:
