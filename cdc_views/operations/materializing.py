@@ -13,6 +13,7 @@ from cdc_views.operations.applying import Changed, missed_by_view, refresh_view
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted, landed
 from cdc_views.operations.lateness import forgetting_of
+from cdc_views.operations.renewing import renewed
 from cdc_views.operations.sources import state_definition
 from cdc_views.rules.codec.times import datetime_text
 from cdc_views.rules.instants import Instant, epoch_micros, epoch_seconds
@@ -37,7 +38,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
         CheckFailedError: The view missed facts until now, because their commits took longer than `materialize.overlap`. State and
             view have them.
     """
-    table = _as_of_now(table)
+    table = renewed(table)
     if table.project.is_remote:
         return materialize_remote(table, full=full, engine=engine, now=now)
     landed(table)
@@ -47,7 +48,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
 
 def materialize_on(engine: Engine, table: TableContext) -> Materialization:
     """Do the work of `materialize_table` on an open engine."""
-    table = _as_of_now(table)
+    table = renewed(table)
     landed(table)
     return _materialized(engine, table, full=False)
 
@@ -100,11 +101,6 @@ def materialize_remote(
         told=_planned_line(done) if dry_run else _line(done),
         late=done.late,
     )
-
-
-def _as_of_now(table: TableContext) -> TableContext:
-    """Return the table by its schema file of now, which may have gained columns since an earlier run of this process."""
-    return replace(table) if "source_schema" in vars(table) else table
 
 
 def _line(done: StateRun) -> str:

@@ -16,6 +16,7 @@ from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted_as_it_is, landed
 from cdc_views.operations.known_raw import remember
 from cdc_views.operations.lateness import forgetting_of
+from cdc_views.operations.renewing import renewed
 from cdc_views.plan.parts import STORED, Source
 from cdc_views.state import materialize, sources_of
 from cdc_views.state.identity import RawMismatchError
@@ -54,6 +55,7 @@ def rebuild_table(
         StateChangedError: Somebody else changed the rows of the state that `with_state` includes.
         UsageError: Events were dropped from raw, and `with_state` is not set.
     """
+    table = renewed(table)
     _check_raw(table, accept=accept, dry_run=dry_run)
     generations = table.generations
     before, number = generations.current, generations.following

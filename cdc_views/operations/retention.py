@@ -39,6 +39,7 @@ from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import batches, commit_actions, rewrite, statistics, written
 from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import state_of
+from cdc_views.operations.renewing import renewed
 from cdc_views.operations.scheduling import holding, lock_folder
 from cdc_views.operations.spreading import spreading
 from cdc_views.plan.parts import FileSet, Part, Parts, Source
@@ -92,6 +93,7 @@ def drop_raw(
     """
     span = span_seconds(older_than, option="drop-raw-older-than", example="30d", digits=6)
     through = micros(now) - span * 1_000_000
+    table = renewed(table)
     _check_can(table)
     if sources_of(table.raw, table.state_location) is None:
         raise UsageError(f"{table.name}: has no state that covers its raw events; run `cdc-views materialize` first")

@@ -113,12 +113,19 @@ class LiveSchemas:
 
     named: Sequence[tuple[str, str]]
     _found: dict[str, LiveCatalog] = field(default_factory=dict)
+    _newer: dict[tuple[str, str], LiveCatalog] = field(default_factory=dict)
 
     def table(self, address: str, name: str) -> TableSchema:
         """Return a table's schema as its source has it; raises as `read_live` and `LiveCatalog.table`."""
+        if (address, name) in self._newer:
+            return self._newer[address, name].table(name)
         if address not in self._found:
             self._found[address] = read_live(address, [other for place, other in self.named if place == address])
         return self._found[address].table(name)
+
+    def ask_again(self, address: str, name: str) -> None:
+        """Ask the source about one table again; raises as `table`."""
+        self._newer[address, name] = read_live(address, [name])
 
 
 def _read(found: Described, where: str) -> Catalog:

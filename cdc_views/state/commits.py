@@ -18,6 +18,7 @@ from cdc_views.plan.compact import PART, Step
 from cdc_views.plan.parts import Part
 from cdc_views.state.file_statistics import tags_of
 from cdc_views.state.state_table import StateTable, part_of_file
+from cdc_views.state.tail import dropped_through
 from cdc_views.storage import deletion_vectors
 from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.delta_log import Commit, new_file
@@ -36,26 +37,29 @@ def commit_written(
     Raises `ConflictError` if somebody else committed since: the files to replace may have changed. Raises `DamagedFileError` if
     the bytes of a removed file changed after it was written.
     """
-    removed = tuple(removed)
-    _check_as_written(state, write, removed)
     folder, relation = place_of(state.location), write.sources.raw.relation
     is_merged = write.step is Step.MERGE
     added = at_once(lambda path: _added(folder, path, relation, is_merged=is_merged), written.files)
-    gone, masked = _replaced(folder, state, written.replaced)
+    replaced, masked = _replaced(folder, state, written.replaced)
+    gone, stays = (*removed, *replaced), {file.path for file in masked}
+    _check_as_written(state, write, [file for file in gone if file.path not in stays])
     # rewritten buckets change data, too: facts that are about more than a row are reduced, and rows turn plain
-    commit = Commit(_OPERATIONS[write.step], (*added, *masked), (*removed, *gone), transactions)
+    commit = Commit(_OPERATIONS[write.step], (*added, *masked), gone, transactions)
     log = state.log.with_commit(commit.write(folder, after=state.version))
     sum_up(log.location, log.version, log.metadata.configuration)
     note_commit(log.location, log.version)
     return log
 
 
-def _check_as_written(state: StateTable, write: StateWrite, removed: Iterable[DataFile]) -> None:
-    if write.sources.is_raw:  # raw has all else, and only the state what it purged (M2)
-        remembered, remedy = [file.path for file in removed if part_of_file(file) in {Part.PURGED, Part.LATE}], RESTORE
-    else:
-        remembered, remedy = [file.path for file in removed], "build the state anew, `cdc-views materialize --full`"
-    check_as_written(state.location, remembered, what="state", remedy=remedy)
+def _check_as_written(state: StateTable, write: StateWrite, gone: Iterable[DataFile]) -> None:
+    remembered, other = list[str](), list[str]()
+    for file in gone:  # M2: only the state knows what it purged, and what landed too late
+        (remembered if part_of_file(file) in {Part.PURGED, Part.LATE} else other).append(file.path)
+    check_as_written(state.location, remembered, what="state")
+    if not write.sources.is_raw:
+        has_all = state.is_sole or dropped_through(write.sources.raw.location)
+        anew = RESTORE if has_all else "build the state anew, `cdc-views materialize --full`"
+        check_as_written(state.location, other, what="state", remedy=anew)
 
 
 def _added(folder: Place, path: str, relation: Relation, *, is_merged: bool) -> DataFile:

@@ -17,11 +17,13 @@ from dataclasses import dataclass, replace
 
 from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.engines.state_plan import digits_in, part_in
-from cdc_views.errors import EngineError, UsageError
+from cdc_views.errors import UsageError
 from cdc_views.landing.delta import open_delta, record
+from cdc_views.landing.digests import check_as_written
 from cdc_views.plan.compact import GROUP_DIGITS, PART, Step
 from cdc_views.plan.parts import NO_FILES, STORED, FileSet, Part, Parts, Source
 from cdc_views.state import sizes
+from cdc_views.state.behind import BEHIND, is_behind
 from cdc_views.state.commits import commit_written
 from cdc_views.state.file_statistics import statistics_of
 from cdc_views.state.identity import Mark, mark_after
@@ -47,9 +49,6 @@ from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.data_files import DataFile
 from cdc_views.storage.relation import RawTable
 from cdc_views.storage.table_log import TableLog
-from cdc_views.storage.widening import has_columns
-
-_BEHIND = "an earlier run had an older schema file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def sources_with(raw: RawTable, table: TableLog, state: StateTable | None, *, wh
     if state is None or state.raw_version is None:
         return None
     tail = tail_of(table, after=state.raw_version)
-    if tail.rebuild or _is_behind(raw, state):
+    if tail.rebuild or is_behind(raw, state):
         return None
     sources = _files(raw, state, tail)
     return pruned(sources, where) if where is not None else sources
@@ -122,18 +121,6 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
         # a plain row may exist only because of a dropped cell (rules W2, W6)
         files |= {Part.BASE: state.of(Source.BASE), Part.PLAIN: NO_FILES}
     return _sources(raw, tail.version, Parts(files), state)
-
-
-def _is_behind(raw: RawTable, state: StateTable) -> bool:
-    """Whether a run by an older schema file passed over columns, or fields of structs, that raw had at the state's version."""
-    if state.has_layout or state.raw_version is None:
-        return False
-    try:
-        then = TableLog.open(raw.location, version=state.raw_version).schema
-    except EngineError:  # that version is gone
-        return False
-    wanted = raw.relation.arrow_schema().names
-    return not has_columns(state.log.schema, [field for field in then if field.name in wanted])
 
 
 def _sources(raw: RawTable, raw_version: int, parts: Parts, state: StateTable) -> Sources:
@@ -159,21 +146,15 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
     state, late = _ready(run, location, found), 0
     if full and state.raw_version is not None and state.of(Source.PURGED):
         # M2: judge new facts by the purges so far, before these are built again
-        before = state.rows(Source.LATE)
-        done, state = _updated(run, state)  # without merges, since these refuse a damaged file, which `full` mends
-        late = 0 if done.is_full else state.rows(Source.LATE) - before
-    done, now = (_built if full else _updated)(run, state)
-    if not now.has_layout:
-        widen(now, raw.relation)
-        now = _state(run, location)
-    late += 0 if done.is_full else now.rows(Source.LATE) - state.rows(Source.LATE)
+        _, state, late = _brought(run, state)  # without merges, since these refuse a damaged file, which `full` mends
+    done, now, more = (*_built(run, state), 0) if full else _brought(run, state)
     merged, now = _merged(run, now)
     merged = merged or done.merged
     if merged == Step.MERGE.value:
         now = _rewritten(run, now, merged=state)
     facts, size = now.rows(STORED - {Part.LATE}), now.of(STORED).bytes
     is_new = done.is_new or bool(merged)
-    return replace(done, is_new=is_new, merged=merged, state_facts=facts, state_bytes=size, late=late)
+    return replace(done, is_new=is_new, merged=merged, state_facts=facts, state_bytes=size, late=late + more)
 
 
 def _ready(run: _Run, location: str, state: StateTable | None) -> StateTable:
@@ -186,7 +167,7 @@ def _ready(run: _Run, location: str, state: StateTable | None) -> StateTable:
         state = replace(_state(run, location), is_earlier=state.is_earlier)
     if not (state.has_vectors and state.has_layout):
         turn(state, run.raw.relation)
-        if not _is_behind(run.raw, state):  # else only once it is built again
+        if not is_behind(run.raw, state):  # else only once it is built again
             widen(state, run.raw.relation)
         state = replace(_state(run, location), is_earlier=state.is_earlier)
     return state
@@ -199,11 +180,22 @@ def _state(run: _Run, location: str) -> StateTable:
     return state
 
 
+def _brought(run: _Run, state: StateTable) -> tuple[Materialization, StateTable, int]:
+    """Bring a state up to date, without merges; also return how many facts landed too late."""
+    done, now = _updated(run, state)
+    if not done.is_full:
+        return done, now, now.rows(Source.LATE) - state.rows(Source.LATE)
+    before = now.rows(Source.LATE)
+    if now.raw_version != run.table.version:  # built from facts whose lateness had been judged
+        _, now = _updated(run, now)
+    return done, now, now.rows(Source.LATE) - before
+
+
 def _updated(run: _Run, state: StateTable) -> tuple[Materialization, StateTable]:
     if state.mark is None or state.raw_version is None:
         return _built(run, state, why="an earlier version of cdc-views kept it" if state.is_earlier else "")
     tail = tail_of(run.table, after=state.raw_version)
-    if why := tail.rebuild or (_BEHIND if _is_behind(run.raw, state) else ""):
+    if why := tail.rebuild or (BEHIND if is_behind(run.raw, state) else ""):
         return _built(run, state, why=why)
     if not tail.files:
         return Materialization(is_new=False, raw_version=state.raw_version, facts=0), state
@@ -240,7 +232,8 @@ def _built(run: _Run, state: StateTable, *, why: str = "") -> tuple[Materializat
     check_not_sole(state, what=f"a state built from raw ({why or 'all of it, as asked for'})")
     memory = _state(run, run.forgetting.memory) if run.forgetting.memory else state
     remembers = memory.raw_version is not None and bool(memory.of(Source.PURGED))
-    if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
+    is_judged = why in ("", BEHIND)  # else raw is not what it was
+    if remembers and is_judged and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
         # M2: read only facts whose lateness was judged; newer ones are the next tail
         table = TableLog.open(raw.location, version=memory.raw_version)
     parts = Parts({Part.PURGED: memory.of(Source.PURGED), Part.LATE: memory.of(Source.LATE)}) if remembers else Parts()
@@ -248,6 +241,9 @@ def _built(run: _Run, state: StateTable, *, why: str = "") -> tuple[Materializat
     digits = sizes.SIZES.digits_of_base(state.of(Source.BASE).bytes or bytes_of(table))
     write = StateWrite(sources, state.location, Step.BASE, digits, run.forgetting.horizon)
     now = _committed(run, state, write, mark=mark_after(state.mark, table), removed=STORED)
+    if not now.has_layout:  # only now: a kill before would leave a state that nobody knows to lack cells
+        widen(now, raw.relation)
+        now = _state(run, state.location)
     return Materialization(is_new=True, raw_version=table.version, facts=rows_of(table), is_full=True, why=why), now
 
 
@@ -348,6 +344,8 @@ def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location
             f"{before.location}: has purged deletions (`materialize.lateness`), so that its facts and raw's cannot be joined; "
             "leave --with-state out, or put the raw table back that it was built from"
         )
+    # the new state would be the only one, and its files have digests of their own
+    check_as_written(before.location, [file.path for file in before.files], what="state")
     table = TableLog.open(raw.location)
     create_state(location, raw.relation, table)
     note_sole(location)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from helpers.command_line import Answer, CommandLine, table, write_project
@@ -17,6 +18,7 @@ from helpers.state_sizes import set_sizes
 from cdc_views import Project
 from cdc_views.landing import quarantine_location
 from cdc_views.landing.digests import FOLDER, _known, changed, note_missing
+from cdc_views.operations.erasing.rewriting import rewrite
 
 pytestmark = pytest.mark.heavy
 
@@ -138,6 +140,39 @@ def test_no_merge_of_a_state_hides_its_damage(run: CommandLine, monkeypatch: pyt
     assert "files_are_as_written.state" in validated(run).err
     assert run("materialize", "--full").code == 0
     assert (changed(location("state")), validated(run).code) == (([], 0), 0)
+
+
+def test_no_merge_removes_a_damaged_file_of_which_every_row_is_replaced(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_sizes(monkeypatch, rebase_share=100, merge_share=0, at_once_share=100, bucket_bytes=200, worn_share=100.0)
+    assert run("materialize", "--full").code == 0
+    first, *others = files("state")
+    sound = {file: file.read_bytes() for file in others}
+    damaged(location("state"))
+    assert sound
+    for file, content in sound.items():
+        file.write_bytes(content)
+    keys = {(row["id"], row["line"]) for row in pq.ParquetFile(first).read(["id", "line"]).to_pylist()}
+    numbers = [n for n in range(60) if (n % 5, n) in keys]
+    later = [
+        mutation(n).replace('"written": 1', '"written": 2').replace(f'"position": {n}', f'"position": 9{n}') for n in numbers
+    ]
+    run.land(NAME, *later, format="cassandra-mutation", file="3.jsonl")
+    answer = run("materialize")
+    assert (answer.code, first.name in answer.err, first in files("state")) == (3, True, True), answer.err
+
+
+def test_a_rebuild_with_a_damaged_state_is_refused(run: CommandLine) -> None:
+    names = damaged(location("state"))
+    answer = run("rebuild", NAME, "--with-state")
+    assert (answer.code, any(name in answer.err for name in names)) == (3, True), answer.err
+
+
+def test_what_is_rewritten_has_digests_at_once(run: CommandLine) -> None:
+    opened = DeltaTable(location("raw"))
+    assert rewrite(opened, lambda rows: rows.slice(1), mark="testing") == 2
+    assert changed(location("raw")) == ([], 0)
 
 
 @pytest.mark.parametrize("what", ["raw", "quarantine"])

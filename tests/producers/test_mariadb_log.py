@@ -221,6 +221,10 @@ def test_gtids_that_go_back_are_noticed() -> None:
         Reader().take(kept + kept[4:])
 
 
+def _number(gtid: bytes) -> int:
+    return int.from_bytes(gtid[19:27], "little")
+
+
 def test_another_transaction_than_the_one_that_landed_last_is_told() -> None:
     """A replica took over without it: the new one's changes are not taken for those that have landed."""
 
@@ -232,8 +236,17 @@ def test_another_transaction_than_the_one_that_landed_last_is_told() -> None:
     last = whole.items[-1]
     landed = {name: Mark.of(last.position, last.note) for name in (TYPES, KEYS)}
     assert Reader(starts=landed).take(packets()).items == []
-    with pytest.raises(LostError, match=r"has 0-2-\d+ in place of the one that landed last, 0-1-\d+"):
-        Reader(starts=landed).take([of_server(one, 2) if one[4] == binlog.MARIADB_GTID else one for one in packets()])
+    for behind, told in (
+        (landed, r"has 0-2-\d+ in place of the one that landed last, 0-1-\d+"),
+        # one table has landed behind it, the other has not
+        ({**landed, KEYS: Mark(0, landed[KEYS].sequence + 1, 1)}, r"has 0-2-\d+, but server 1 wrote the one of that number"),
+    ):
+        others = [
+            of_server(one, 2) if one[4] == binlog.MARIADB_GTID and _number(one) >= landed[KEYS].sequence else one
+            for one in packets()
+        ]
+        with pytest.raises(LostError, match=told):
+            Reader(starts=behind).take(others)
 
 
 def test_a_change_in_another_domain_and_rows_logged_as_a_statement_are_refused() -> None:

@@ -32,6 +32,7 @@ from cdc_views.operations.erasing.rewriting import rewrite
 from cdc_views.operations.ingest import forgotten_of
 from cdc_views.operations.known_raw import check_known
 from cdc_views.operations.lateness import state_of
+from cdc_views.operations.renewing import renewed
 from cdc_views.operations.scheduling import holding, lock_folder
 from cdc_views.operations.spreading import spreading
 from cdc_views.rules.instants import epoch_seconds, micros
@@ -111,6 +112,7 @@ def forget_table(
         TableLockedError: Another run of the table is going on.
         ConflictError: Other writers kept committing first; run it again.
     """
+    table = renewed(table)
     table.project.check_raw_tables_are_local()
     # facts erased from a wrong raw table, or from a state that is not believed, would stay in the right one
     check_known(table)

@@ -175,7 +175,10 @@ def commit_actions(
         table.create_write_transaction(
             actions, mode="append", schema=table.schema(), partition_by=parts or None, commit_properties=properties
         )
-        note_commit(table.table_uri, table.version(), tasks=tasks)
+        before = table.version()
+        table.update_incremental()
+        for version in range(before + 1, table.version() + 1):  # others may have committed, too
+            note_commit(table.table_uri, version, tasks=tasks)
 
 
 def batches(file: Place) -> Iterator[pa.Table]:

@@ -81,6 +81,13 @@ class MariaDbPlace(LogPlace):
         return begin
 
     def previous(self, begin: TransactionBegin, starts: Iterable[Mark]) -> int:
+        starts = list(starts)
+        for mark in starts:
+            if mark.sequence == begin.sequence + 1 and mark.previous != begin.server:
+                raise LostError(
+                    f"the log of this server has {begin.gtid}, but server {mark.previous} wrote the one of that number "
+                    "that a table has landed: a server took over without it; start once with --snapshot-again"
+                )
         # if a part of the transaction has landed, keep the server that it landed with
         known = [mark for mark in starts if mark.sequence == begin.sequence and mark.ordinal]
         for mark in known:

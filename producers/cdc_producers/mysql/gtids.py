@@ -159,8 +159,8 @@ class MySqlPlace(LogPlace):
         known = max((mark.previous for mark in starts if mark.sequence == begin.sequence and mark.ordinal), default=number)
         if known not in (0, number):  # 0: an earlier release landed it
             raise LostError(
-                f"the log of this server has {begin.gtid} in place of the one that landed last: a server took over without that; "
-                f"{_AGAIN}"
+                f"the log of this server has {begin.gtid} before or in place of the one that landed last: a server took over "
+                f"that lacks the last one, or wrote transactions of its own; {_AGAIN}"
             )
         return known
 
