@@ -250,6 +250,7 @@ def test_the_table_function_reads_a_span_of_landings(server: Served, tmp_path: P
         ("produce", "cassandra"),
         ("query", "shop.orders", "--engine", "duckdb"),
         ("query", "SELECT 1 AS a"),
+        ("query", "shop.orders", "--confirmed"),
     ],
 )
 def test_what_works_on_delta_tables_alone_exits_2(

@@ -78,6 +78,9 @@ def test_growth_is_taken_in_and_nothing_is_adapted_twice(shop: CommandLine) -> N
     assert adapted() == (0, 0, False)
     landed = DeltaTable(Project.load().table(ORDERS).raw.location).to_pyarrow_table(columns=["id"])
     assert sorted(landed.column("id").to_pylist()) == [1, 1, 2, 3]
+    find(mutations(mutation(4)))
+    (status,) = shop("status", "--format", "jsonl").rows
+    assert status["raw_facts"] == 5, "status takes it in, too"
 
 
 def test_readers_side_by_side_adapt_each_row_once(shop: CommandLine) -> None:

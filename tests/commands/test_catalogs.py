@@ -74,8 +74,12 @@ def test_a_folder_of_that_name_stays_a_path(run: CommandLine, engine: str, monke
     Path("main.cdc.orders").mkdir()
     write_project("main.cdc.orders", engine=engine)
     done(land(run, 1))
-    assert Project.load().table(NAME).location.endswith("/main.cdc.orders")
-    assert DeltaTable("main.cdc.orders").metadata().name == NAME
+    there = Path("main.cdc.orders").resolve()
+    assert DeltaTable(there).metadata().name == NAME
+    file = Path("cdc_views.yml").resolve()
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert Project.load(file).table(NAME).location == str(there), "beside the project file, wherever it is called"
 
 
 def test_a_command_that_needs_no_raw_table_asks_no_engine(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -310,3 +310,8 @@ def test_older_generations_go_and_only_every_archive_together_is_put_back(run: C
     Path("away").rename(first)
     assert run("maintain", "--restore-raw", "kept").code == 0
     assert (raw_facts(), rows(run, NAME, "--raw-only")) == (facts, before)
+    Path("kept").rename("former")
+    assert run(*DROP, "--archive", "again").code == 0
+    assert raw_facts() < facts
+    assert run("maintain", "--restore-raw", "again").code == 0, "archives from before raw was whole again are not asked for"
+    assert (raw_facts(), rows(run, NAME, "--raw-only")) == (facts, before)

@@ -264,7 +264,14 @@ def test_a_log_is_trimmed_but_for_what_the_state_has_not_covered(run: CommandLin
     assert "state brought up to date (" in done.rows[0]["outcome"], "it is not built anew"
     commits(raw, many=50)
     assert run("rebuild", NAME).code == 0
-    planned = run("maintain", "--dry-run", "--format", "jsonl").rows
+
+    def planned_at(hours: float, *more: str) -> list[dict[str, Any]]:
+        for entry in Path(raw, "_delta_log").iterdir():
+            os.utime(entry, (time.time() - hours * 3600,) * 2)
+        return run("maintain", "--dry-run", "--format", "jsonl", *more).rows
+
+    assert [planned_at(*age)[0]["log_entries"] for age in ((167,), (169, "--retention-hours", "170"))] == [1, 1]
+    planned = planned_at(169)
     done = run("maintain", "--format", "jsonl")
     trimmed = {row["what"]: row["log_entries"] for row in done.rows}
     assert {row["what"]: row["log_entries"] for row in planned} == trimmed

@@ -67,22 +67,24 @@ def test_the_last_key_is_the_servers_to_say_and_one_that_is_gone_counts_for_noth
 
 
 @pytest.mark.parametrize(
-    ("type_id", "goes_on"),
+    ("type_ids", "goes_on"),
     [
-        *((kind, True) for kind in (values.INT2, values.INT4, values.INT8, values.TEXT, values.UUID, values.NUMERIC)),
-        (DATE, False),
+        *(((kind,), True) for kind in (values.INT2, values.INT4, values.INT8, values.TEXT, values.UUID, values.NUMERIC)),
+        ((DATE,), False),
+        ((values.INT4, values.UUID), True),
+        ((values.INT4, DATE), False),
     ],
 )
 def test_a_snapshot_that_stopped_goes_on_behind_keys_of_some_types(
-    type_id: int, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+    type_ids: tuple[int, ...], goes_on: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "exists", lambda raw: True)
     monkeypatch.setattr(snapshots, "last_read_keys", lambda raw, **_: [("k",)])
     monkeypatch.setattr(snapshots, "greatest", lambda connection, table, keys: keys[-1])
-    key = SimpleNamespace(name="id", type_id=type_id)
+    key = [SimpleNamespace(name=f"k{number}", type_id=type_id) for number, type_id in enumerate(type_ids)]
     lander = SimpleNamespace(raw="there")
-    target: Any = SimpleNamespace(lander=lambda stream: lander, schema=SimpleNamespace(row_key=[key]))
-    table: Any = SimpleNamespace(columns=[key], primary_key=("id",))
+    target: Any = SimpleNamespace(lander=lambda stream: lander, schema=SimpleNamespace(row_key=key))
+    table: Any = SimpleNamespace(columns=key, primary_key=tuple(one.name for one in key))
     nothing: Any = None
     ours = snapshots.PostgresSnapshots("s", {}, nothing, nothing, nothing, nothing, nothing)
     assert ours._after(None, table, target, Landed(Position(5, 1), None)) == (("k",) if goes_on else None)

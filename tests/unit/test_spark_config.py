@@ -101,9 +101,14 @@ def test_options_of_a_store_may_be_flags_and_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["gs://bucket/a", "abfss://c@a.dfs.core.windows.net/a"])
-def test_another_store_needs_a_session_of_the_users(url: str) -> None:
+def test_another_store_needs_a_session_of_the_users(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cdc_views.storage.places import place_of
+
     with pytest.raises(UnsupportedError, match="open a session"):
         stores.store_jars(url)
+    theirs = object()
+    monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: theirs)
+    assert session.open_session(warehouse=place_of(url)) is theirs
 
 
 def test_a_catalog_is_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

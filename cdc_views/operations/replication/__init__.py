@@ -145,6 +145,7 @@ def _what(place: CellStructs, record: Record) -> str:
 
 def confirmed_only(table: TableContext, raw: RawTable, *, landed_as_of: int | None = None) -> AbstractContextManager[RawTable]:
     """Open a raw table of the cell facts that a quorum of the replicas has shown; see `confirmed_raw`, `expected_of`."""
+    table.project.check_raw_tables_are_local()
     factor = expected_of(table).factor
     return confirmed_raw(raw, factor=factor, format_name=table.format.name, landed_as_of=landed_as_of)
 
