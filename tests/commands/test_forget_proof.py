@@ -43,6 +43,15 @@ ORPHANS = {
 }
 
 
+def test_the_proof_finds_a_removed_value_beside_no_key(run: CommandLine) -> None:
+    """In a data file of values alone; only the run that removed a value knows it."""
+    orphan(raw_location(NAME))
+    pq.write_table(pq.read_table("kept").select(["state"]), Path(raw_location(NAME), "part-column.parquet"))
+    answer = run("forget", NAME, "--key", KEY)
+    told = "part-column.parquet" in answer.err, "removed values in state.value left" in answer.err
+    assert (answer.code, told, SECRET in answer.err) == (1, (True, True), False), answer.err
+
+
 @pytest.mark.parametrize("how", ORPHANS)
 def test_the_proof_finds_an_orphan(run: CommandLine, how: str) -> None:
     orphan(raw_location(NAME))

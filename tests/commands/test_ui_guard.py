@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -72,6 +73,15 @@ def test_only_the_address_that_was_meant_is_answered(reads: Served, host: str, s
 
 
 def test_it_only_reads_unless_it_was_asked_to_act(reads: Served, folder: Path) -> None:
+    def written() -> dict[Path, tuple[int, int]]:
+        files = [file for file in (folder / "warehouse").rglob("*") if file.is_file()]
+        return {file: (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
+
+    before = written()
+    pages = {f"{ORDERS}/tests?run=1", *re.findall(rf'href="({ORDERS}/[^"#]*)"', reads.ask(f"{ORDERS}/rows").text)}
+    assert len(pages) > 5
+    assert {page: reads.ask(html.unescape(page)).status for page in pages} == dict.fromkeys(pages, 200)
+    assert written() == before
     form = {"csrf": "", "reason": "x", "event": waiting(folder)[0]}
     answer = reads.ask(f"{ORDERS}/quarantine/discard", method="POST", form=form, origin=reads.address.rstrip("/"))
     assert answer.status == 403
