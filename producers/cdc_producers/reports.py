@@ -23,7 +23,8 @@ from cdc_views.model.secrets import without_secrets
 DSN_VARIABLE = "SENTRY_DSN"
 _FLUSHED_WITHIN = 2.0
 _LONGEST, _LONGEST_CHAIN = 500, 5
-_VALUES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\([^()]*\)|(?<=://)[^/@\s]+@""")
+_VALUES = re.compile(r"""(?P<quote>['"`]).*(?:(?P=quote)|\Z)|\(.*(?:\)|\Z)|(?<=://)[^/@\s]+@""", re.DOTALL)
+"""From the first quote or bracket to the last of its kind: a value may hold both."""
 
 
 @dataclass

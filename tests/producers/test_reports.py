@@ -72,6 +72,9 @@ def test_a_report_says_what_and_where(reports: Reports, caught: Caught) -> None:
     [
         EngineError('PostgreSQL: invalid input syntax for type integer: "Ann Private"'),
         EngineError("PostgreSQL: Key (name)=(Ann Private) already exists"),
+        EngineError("PostgreSQL: Key (name)=(Ann (x) Private) already exists"),
+        EngineError("PostgreSQL: 'x'Ann' is no name, nor is 'Private"),
+        EngineError('PostgreSQL: "x"Ann Private" is no integer'),
         TransientError("cannot reach postgresql://ann:s3cr3t@db/shop"),
         TransientError("FATAL: s3cr3t is not the password"),
         EngineError(f"sent to {DSN}"),

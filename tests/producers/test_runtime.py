@@ -332,6 +332,14 @@ class Endless(Memory):
         self.at_end()
 
 
+def test_the_queue_gathers_for_as_long_as_the_lander_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Landers of one table on a store commit in turns, so each pauses."""
+    runtime = Runtime(Memory([]), ProducerOrder([Slow(0)], Said(), Event(), listen=None), Metrics("memory"))  # type: ignore[list-item]
+    monkeypatch.setattr(Slow, "land", lambda _, events, **__: BatchReport(events=len(events), pause=7.5))
+    runtime._land([emitted(1)])
+    assert runtime._queue.pause == 7.5
+
+
 def test_what_waits_is_in_the_metrics() -> None:
     metrics = Metrics("memory")
     runtime = Runtime(Memory([]), ProducerOrder([Slow(0)], Said(), Event(), listen=None), metrics)  # type: ignore[list-item]

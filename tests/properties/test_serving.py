@@ -221,6 +221,8 @@ def test_rows_of_another_state_are_all_written_anew(duckdb_engine: DuckDbEngine,
         one.land(30)
         assert one.run(duckdb_engine, NOW).why == "it held nothing of this state"
         assert_serves(duckdb_engine, one.serving, one.raw, now=NOW)
+    assert kept.run(duckdb_engine, NOW).why == "the state is another one", "it was this one before, as after `rebuild --back`"
+    assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW)
 
 
 def test_a_run_that_lost_the_race_begins_anew(

@@ -48,6 +48,15 @@ def raw(tmp_path: Path) -> RawTable:
     return raw_table(tmp_path)
 
 
+@pytest.mark.parametrize("is_on_a_store", [False, True])
+def test_a_lander_on_a_store_pauses_after_its_commit(raw: RawTable, is_on_a_store: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each commit of the landers of one table is refused where another came first, and a store's are slow."""
+    monkeypatch.setattr("cdc_views.landing.streams.is_url", lambda location: is_on_a_store)
+    report = lander(raw).land(arriving(1), through=position(1), now=NOW)
+    assert (report.pause >= 1.0) == is_on_a_store
+    assert (report.pause == 0.0) != is_on_a_store
+
+
 def test_rows_and_position_are_one_commit(raw: RawTable) -> None:
     slot = lander(raw)
     assert slot.position() is None

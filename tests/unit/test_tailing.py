@@ -34,6 +34,28 @@ def test_each_commit_is_told_once_and_in_order(tmp_path: Path) -> None:
     assert everything == [number for batch in told for number in batch]
 
 
+def test_the_command_prints_what_lands_from_now_on_once(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project(tmp_path)
+    table = Project.load(project).table("shop.orders")
+
+    def land(number: int) -> None:
+        table.land(write_lines(tmp_path / f"{number}.jsonl", event(number)))
+
+    numbers = iter((2, 3))
+
+    def sleep(seconds: float) -> None:
+        if (number := next(numbers, 0)) == 0:
+            raise KeyboardInterrupt
+        land(number)
+
+    land(1)
+    monkeypatch.setattr("time.sleep", sleep)
+    assert main(["tail", "shop.orders", "--project", str(project)]) == 0
+    assert [json.loads(line)["key"]["id"] for line in capsys.readouterr().out.splitlines()] == [2, 3]
+
+
 def test_a_fact_says_all_that_its_event_said(tmp_path: Path, cassandra_cases: Path, capsys: Captured) -> None:
     """Of the widest captured table, every kind of fact: the cells of the events are those of the lines."""
     case = cassandra_cases / "wide3"
