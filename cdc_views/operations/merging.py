@@ -52,6 +52,8 @@ def merge_files(location: str, *, tasks: Tasks = HERE) -> int:
 
 def _merge_once(log: TableLog, tasks: Tasks) -> int:
     if not is_ready_for(log, log.schema):  # somebody else's table, with what only deltalake knows
+        if changed_among(log.location, (file.path for file in log.added.values() if file.size < _USUAL_TARGET), tasks=tasks):
+            return 0  # it would merge them, too
         with delta_errors(log.location):
             return int(opened(log.location).optimize.compact(writer_properties=RAW_FILES)["numFilesRemoved"])
     name = f"part-{uuid4()}"

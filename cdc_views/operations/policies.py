@@ -8,7 +8,10 @@ from cdc_views.formats.base import Fidelity, Verdict
 from cdc_views.model.column_policies import EXTRA, ExtraColumns, Policy
 from cdc_views.operations.context import TableContext
 
-REMEDY = "name another `raw: {table: …}`, land the source again, and delete the old raw table and state"
+REMEDY = (
+    "name another `raw: {table: …}`, take it with `cdc-views rebuild TABLE --accept`, land the source again, and delete the old"
+    " raw table and state"
+)
 _SHOWN = {
     Policy.HASH: "policy hash: the HMAC-SHA-256 of the value, as text; of two writes of a cell at one instant its order decides",
     Policy.MASK: "policy mask: one text for every value",

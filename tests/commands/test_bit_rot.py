@@ -10,7 +10,7 @@ from random import Random
 
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, TableFeatures, write_deltalake
 from helpers.command_line import Answer, CommandLine, table, write_project
 from helpers.corrupting import damaged
 from helpers.state_sizes import set_sizes
@@ -123,6 +123,16 @@ def test_a_file_that_changed_before_it_was_noted_again_is_still_found(run: Comma
         if number == 0:
             merged = run("maintain", "--format", "jsonl").rows[0]["merged"]
             assert (merged, file.name in validated(run).err) == (2, True), "the others are merged"
+
+
+@pytest.mark.parametrize("features", [(), (TableFeatures.CheckConstraints,)])
+def test_maintain_merges_no_damaged_file(run: CommandLine, features: tuple[TableFeatures, ...]) -> None:
+    raw = DeltaTable(location("raw"))
+    for feature in features:
+        raw.alter.add_feature(feature, allow_protocol_versions_increase=True)
+    names = damaged(location("raw"))
+    assert run("maintain").code == 0
+    assert sorted(changed(location("raw"))[0]) == sorted(names)
 
 
 @pytest.mark.parametrize("step", ["base", "runs"])

@@ -49,6 +49,7 @@ def test_help_has_every_command_once_in_a_group_with_its_whole_summary(capsys: C
     assert NO_GROUP not in {group_of(command) for command in commands.values()}
     for name, command in commands.items():
         assert len(re.findall(rf"^  {name} +[A-Z]", shown, re.MULTILINE)) == 1
+        assert re.search(rf"^{group_of(command)}:\n(?:  .*\n)*  {name} ", shown, re.MULTILINE), f"{name}: its task"
         assert re.sub(r"\s+", " ", summary_of(command)) in re.sub(r"\s+", " ", shown)
         assert len(summary_of(command)) <= 80 - 14, f"{name}: its summary takes more than a line"
     assert "..." not in shown.replace("[ARGS]...", "")

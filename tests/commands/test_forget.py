@@ -21,6 +21,7 @@ from helpers.older_events import envelope, now_micros
 
 from cdc_views.api import Project
 from cdc_views.landing.denylist import ErasedKey
+from cdc_views.operations.verifying.record import VerifiedRecord, keep
 
 pytestmark = pytest.mark.heavy
 
@@ -32,8 +33,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def test_a_row_is_gone_from_every_file_and_no_other_is(run: CommandLine) -> None:
     assert run("apply").code == 0
+    keep(Project.load().table(NAME), VerifiedRecord(resume=json.dumps([SECRET])))
     before, secret_was_in = run.query(NAME), files_with(SECRET)
-    assert len(secret_was_in) == 4, "two files of raw, two generations of state; no log"
+    assert len(secret_was_in) == 5, "two files of raw, two generations of state, the key where `verify` goes on; no log"
+    others = [file for file in Path("warehouse/raw/shop_orders").glob("*.parquet") if str(file) not in secret_was_in]
     planned = run("forget", NAME, "--key", KEY, "--dry-run", "--format", "jsonl")
     assert (planned.code, files_with(SECRET)) == (0, secret_was_in)
     done = run("forget", NAME, "--key", KEY, "--format", "jsonl")
@@ -41,6 +44,7 @@ def test_a_row_is_gone_from_every_file_and_no_other_is(run: CommandLine) -> None
     assert [(row["what"], row["rows"]) for row in done.rows] == [("raw", 3), ("old state", 1), ("state", 1)]
     assert done.rows == planned.rows
     assert (files_with(SECRET), [place.name for place in Path("warehouse/state/shop_orders").glob("?")]) == ([], ["2"])
+    assert [file.is_file() for file in others] == [True], "a file without the key stays as it is"
     with pytest.raises(FileNotFoundError):
         DeltaTable(raw_location(NAME), version=1).to_pyarrow_table()
     assert run.query(NAME) == without(before, id=1, line=6) == run.query(NAME, "--raw-only")
@@ -60,6 +64,13 @@ def test_a_serving_table_is_written_anew(run: CommandLine) -> None:
     assert files_with(SECRET) == []
     served = [row for place in folder.iterdir() for row in DeltaTable(place).to_pyarrow_table().to_pylist()]
     assert len(served) == len(run.query(NAME))
+    land(run, mutation(6, state=SECRET, written=now_micros()), file="4.jsonl")
+    assert run("materialize").code == 0
+    write_project(table(NAME, "schema.cql", FORMAT))
+    forget(run)
+    assert {str(Path(name).parents[1]) for name in files_with(SECRET)} == {"warehouse/serving/shop_orders"}, (
+        "a former one is not known"
+    )
 
 
 @pytest.mark.slow

@@ -80,6 +80,7 @@ def test_a_file_of_the_state_that_is_gone_is_named_with_what_to_do(run: CommandL
     told = re.search(r"move (\S+) away and run `cdc-views (materialize --select \S+)`, which builds it from raw", answer.err)
     assert told, answer.err
     Path(told[1]).rename("away")
+    assert [row["id"] for row in run.query(ORDERS)] == [1], "from raw"
     assert run(*told[2].split()).code == 0
     assert [row["id"] for row in run.query(ORDERS)] == [1]
 

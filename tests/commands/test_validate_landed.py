@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +13,13 @@ import pytest
 from deltalake import DeltaTable
 from helpers.corrupting import Rows, silently
 from helpers.corruptions import Kept, made
+from helpers.tiny_project import SCHEMA
 
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.quality import sampling, validating
 from cdc_views.quality import sampling as looking
+from cdc_views.rules.cells import Deletion
+from cdc_views.rules.facts import Bound, Fact, FactKind
 from cdc_views.state import sources_of
 
 pytestmark = pytest.mark.heavy
@@ -92,3 +96,13 @@ def test_cells_lost_from_the_state_are_noticed_from_part_of_raw(
     found = [check for check in checks if check.name == "sample_equals_oracle"]
     assert ["from the state and some of raw" in check.note for check in found] == [True] * 4
     assert any(check.broken for check in found), "the newest replica's file has most of them"
+
+
+def test_lost_deletions_of_rows_and_partitions_without_ranges_are_told() -> None:
+    gone = Deletion(20, 1)
+    row, whole = Fact(FactKind.ROW, (1,), (0,), deletion=gone), Fact(FactKind.PARTITION, (2,), deletion=gone)
+    covered = Fact(FactKind.RANGE, (3,), deletion=gone, start=Bound((0,), inclusive=True), end=Bound((), inclusive=True))
+    landed = [row, whole, replace(row, partition=(3,)), covered]
+    told = [sampling.lost_deletions(SCHEMA, landed, kept) for kept in ([], [row], [whole], [row, whole])]
+    lost = ['{"id": 1, "line": 0}: the deletion of 20 is not kept', '{"id": 2}: the deletion of 20 is not kept']
+    assert told == [lost, lost[1:], lost[:1], []]

@@ -42,6 +42,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> CommandLine:
 
 
 def test_equal_then_lost(live: MemoryLive, run: CommandLine, tmp_path: Path) -> None:
+    assert run("verify", "items").code == 0
     live.put(2, "t", 2)
     live.land()
     equal = run("verify", "items", "--format", "jsonl", "--metrics", "verify.prom")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Event
 from uuid import UUID
 
 import pytest
 from cdc_producers.cassandra.reader import Ended
 from cdc_producers.cassandra.segments import held_bytes, index_of, segments_in
-from cdc_producers.source import LostError
+from cdc_producers.source import Emitted, LostError
 from helpers.cassandra_log import IDS, ITEMS, ORDERS, WHOLE, Asked, Followed, Log, schema
 
 from cdc_views.errors import TransientError
@@ -99,14 +100,31 @@ def test_a_start_goes_on_where_the_table_that_is_furthest_behind_stands(log: Log
     assert followed.done == [1]  # so that what is due after landing is done for it
 
 
-def test_a_segment_that_goes_away_unread_ends_the_agent(log: Log) -> None:
-    log.write(1, (ORDERS, 10), index="10")
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_segment_that_goes_away_unread_ends_the_agent(log: Log, number: int) -> None:
+    log.write(1, (ORDERS, 10), (ORDERS, 20), index="10")
+    log.write(2, (ORDERS, 10), index="10")
     followed = Followed(log)
+    followed.follower.abandoned_after = 100.0
     followed.round()
-    log.path(1).unlink()
-    with pytest.raises(LostError, match="segment 1 went away") as lost:
+    assert followed.events == [(ORDERS, 1, 10)], "the second waits for the rest of the first"
+    log.path(number).unlink()
+    with pytest.raises(LostError, match=f"segment {number} went away") as lost:
         followed.round()
     assert lost.value.exit_code == 3
+
+
+def test_a_segment_that_goes_away_before_its_turn_is_not_taken_for_a_corrupt_one(log: Log) -> None:
+    log.write(1, (ORDERS, 10), index="10\nCOMPLETED")
+    log.write(2, (ORDERS, 10), index="10\nCOMPLETED")
+    log.faults[2, 10] = [Ended(0, 0, "corrupt", "NoSuchFileException")] * 9
+    followed = Followed(log)
+
+    def emit(item: Emitted) -> None:
+        log.path(2).unlink(missing_ok=True)
+
+    with pytest.raises(LostError, match="segment 2 went away"):
+        followed.follower.round(emit, Event())
 
 
 def test_a_whole_segment_may_go_away(log: Log) -> None:

@@ -187,8 +187,8 @@ def test_a_new_raw_table_has_the_markers_of_all_rows_whatever_gap_there_was(
 
 
 def test_a_field_that_is_missing_is_no_cell() -> None:
-    (fact,) = facts(a_row(u=(several(None, b"y", counted=False), several(None, number(8)), several(None, None))))
-    assert fact.elements["u"] == Elements(None, (("y", Cell(8, "y", b"y")),))
+    (fact,) = facts(a_row(u=(several(None, b"y", counted=False), several(None, number(8)), several(None, number(9, 4)))))
+    assert fact.elements["u"] == Elements(None, (("y", Cell(8, "y", b"y", 9, NOW + 9)),))
 
 
 def test_static_columns_come_with_the_partition_and_alone_where_it_has_no_row() -> None:

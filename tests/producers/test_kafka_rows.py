@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cdc_producers.kafka import publishing
+from cdc_producers.kafka import publishing, transactions
 from cdc_producers.kafka.messages import LineWriter
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.rows import JsonEncoder, Record, writer
@@ -22,7 +22,7 @@ from helpers.captured import Said
 from helpers.kafka_sent import Sent, recorded, text
 from services.registry import running
 
-from cdc_views.errors import MalformedEventError, UnsupportedError, UsageError
+from cdc_views.errors import MalformedEventError, TransientError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.formats.debezium.format import Debezium
@@ -254,3 +254,13 @@ def test_streams_of_other_agents_have_publishers_of_their_own() -> None:
     assert many.of("cassandra:a").identity == second.of("cassandra:a").identity
     assert len({many.of(stream).identity for stream in ("cassandra:a", "cassandra:b", "snapshot:a")}) == 3
     assert {one.of(stream).identity for stream in ("a", "b")} == {"cdc_views_1"}
+
+
+def test_a_transaction_that_stays_open_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = SimpleNamespace(assign=lambda _: None, poll=lambda _: None, close=lambda: None, init_transactions=lambda _: None)
+    made = {"client": lambda *_: reader, "watermarks": lambda *_: (0, 5), "_READS_WITHIN": 0.01}
+    for name, one in made.items():
+        monkeypatch.setattr(transactions, name, one)
+    publisher = Publisher({}, "offsets", "one", Said(), _topics={"offsets"})
+    with pytest.raises(TransientError, match=r"a transaction is open in it; .*find-hanging` names it and `abort` ends"):
+        publisher.position("s")

@@ -106,7 +106,14 @@ def test_a_slot_of_another_plugin_is_refused(connection: Any, postgres: Postgres
 def test_log_that_piles_up_and_a_slot_near_its_end_are_told_once() -> None:
     log = Said()
     watch = SlotWatcher("ours", log, 10 << 20)
-    for held, safe in ((1 << 20, None), (11 << 20, None), (12 << 20, None), (1 << 20, None), (1 << 20, 5 << 20)):
+    for held, safe in (
+        (1 << 20, None),
+        (11 << 20, None),
+        (12 << 20, None),
+        (1 << 20, None),
+        (1 << 20, 1 << 30),
+        (1 << 20, 5 << 20),
+    ):
         watch.look(Slot(confirmed=3, held_bytes=held, written=10, is_lost=False, safe_bytes=safe, active_process=1))
     assert [line[:60] for line in log.lines] == [
         "warning: the server keeps 11 MiB of log for slot ours; it goes"[:60],

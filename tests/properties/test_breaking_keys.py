@@ -19,6 +19,13 @@ def ahead(number: int, *, hours: int) -> str:
     return event(number).replace(f'"written": {number}', f'"written": {written}')
 
 
+def deleted(number: int, *, hours: int) -> str:
+    """The same of the deletion of a row."""
+    row = json.loads(ahead(number, hours=hours))["rows"][0]
+    deletion = {"written": row["liveness"]["written"], "deleted_at": 1}
+    return event(number, rows=[{"kind": "row", "clustering": row["clustering"], "deletion": deletion}])
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """Two rows, one of them written more than a day ahead, and a condition that one row breaks."""
@@ -38,15 +45,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_the_first_keys_are_named(run: CommandLine, engine: str, has_state: bool) -> None:
     if has_state:
         assert run("materialize").code == 0
-    write_lines(Path("b.jsonl"), ahead(3, hours=25))
+    write_lines(Path("b.jsonl"), ahead(3, hours=25), deleted(4, hours=25))
     assert run("land", "cassandra-mutation", "b.jsonl", "--table", TABLE).code == 0
     answer = run("validate", "--no-docs", "--engine", engine, "--format", "jsonl")
     assert answer.code == 1
     results = {row["check"]: row["result"] for row in answer.rows}
-    assert results["not_from_the_future"].startswith("does not hold for 2 facts, first: {")
+    assert results["not_from_the_future"].startswith("does not hold for 3 facts, first: {")
     assert results["low"].startswith("does not hold for 2 rows, first: {")
     report = run("validate", "--no-docs", "--engine", engine, "--json", "tests.json")
     assert report.code == 1
     checks = json.loads(Path("tests.json").read_text())
     where = {check["check"]: [json.loads(key)["id"] for key in check["where"]] for check in checks if check["where"]}
-    assert where == {"low": [2, 3], "not_from_the_future": [2, 3]}
+    assert where == {"low": [2, 3], "not_from_the_future": [2, 3, 4]}

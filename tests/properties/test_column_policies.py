@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import shutil
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -288,10 +289,12 @@ def test_what_verify_reads_of_a_source_is_as_it_would_be_stored() -> None:
     assert read(None)["phone"] is None
 
 
-def test_raw_from_before_a_policy_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("has_state", [False, True])
+def test_raw_from_before_a_policy_is_told(capsys: pytest.CaptureFixture[str], *, has_state: bool) -> None:
     write_project("debezium", columns={})
     run = CommandLine(capsys)
     run.land(TABLE, json.dumps(event("debezium", 1)))
+    assert not has_state or run("materialize").code == 0
     write_project("debezium", columns={name: one for name, one in policies_of("debezium").items() if name != "phone"})
     lines = {line["column"]: line["reason"] for line in run("fidelity", "--format", "jsonl").rows}
     assert "from before the policy" in lines["email"]
@@ -303,6 +306,12 @@ def test_raw_from_before_a_policy_is_told(capsys: pytest.CaptureFixture[str]) ->
     assert lines["email"].startswith("policy hash: the HMAC-SHA-256 of the value, as text; ")
     assert lines["ssn"].startswith("policy leave_out: nothing of it is stored or shown; ")
     assert lines["phone"] == "policy mask: one text for every value"
+    assert run("rebuild", TABLE, "--accept").code == 0
+    assert run.land(TABLE, json.dumps(event("debezium", 1))).code == 0
+    for old in Path("warehouse").glob("[rs]*"):
+        shutil.rmtree(old)
+    assert (run("doctor").code, run.query(TABLE)[0]["phone"]) == (0, "***")
+    assert (traces(Path("raw")), traces(Path("warehouse"))) == ([], []), "the way that is told leaves none"
 
 
 def test_quarantine_from_before_a_policy_is_told(capsys: pytest.CaptureFixture[str]) -> None:

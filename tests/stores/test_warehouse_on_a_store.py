@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,14 @@ from helpers.command_line import Answer, CommandLine
 from helpers.tiers import often
 from services.stores import Store
 
+from cdc_views.api import Project
 from cdc_views.storage.places import place_of
 
 pytestmark = pytest.mark.heavy
 
 KEY = '{"tenant": "t2", "day": "2026-01-01", "seq": 0, "kind": "z"}'
 TABLE = "hid211.orders"
+FORGET = ("forget", TABLE, "--key", KEY)
 AT = ("--as-of", "1795254672")
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("land", "cassandra-mutation", "part1.jsonl", "node2.jsonl", "--table", TABLE, "--format", "csv"),
@@ -42,7 +44,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("rebuild", TABLE, "--format", "csv"),
     ("rebuild", TABLE, "--back", "--format", "csv"),
     ("query", TABLE, *AT, "--format", "jsonl"),
-    ("forget", TABLE, "--key", KEY, "--format", "csv"),
+    (*FORGET, "--format", "csv"),
     ("query", TABLE, *AT, "--format", "jsonl"),
     ("land", "cassandra-mutation", "node1.jsonl", "--table", TABLE, "--format", "csv"),
     ("materialize", "--full", "--format", "csv"),
@@ -159,6 +161,8 @@ def test_a_raw_table_of_another_bucket_and_its_quarantine(tour: Tour, store: Sto
     assert run("materialize").code == 0
     assert len(run.query(TABLE, *AT)) > 10
     assert [place.name for place in place_of(f"{store.url('elsewhere')}/theirs").iterdir()] == ["orders", "orders__quarantine"]
+    codes = [run(*command).code for command in (("replay", TABLE), FORGET, (*FORGET, "--undecodable", "drop"), ("replay", TABLE))]
+    assert codes == [1, 1, 0, 0], "what cannot be decoded waits, and goes"
 
 
 @pytest.mark.parametrize("store", ["s3"], indirect=True)
@@ -173,6 +177,18 @@ def test_a_relative_raw_table_is_in_the_warehouse_which_the_receiver_refuses(
     assert {row["status"] for row in checks if row["check"].startswith("files_are_as_written")} == {"skipped"}
     answer = run("produce", "http", "--no-auth", "--port", "0")
     assert (answer.code, "the warehouse is not a local folder" in answer.err) == (2, True), answer.err
+
+
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_raw_events_are_dropped_and_put_back(tour: Tour, store: Store, prefix: str, run: CommandLine) -> None:
+    tour.project(warehouse=f"{prefix}/tour", storage_options=store.options())
+    Project.load().table(TABLE).land("part1.jsonl", now=datetime.now(timezone.utc) - timedelta(days=40))
+    assert [run(*command).code for command in (COMMANDS[0], ("materialize",))] == [0, 0]
+    before = run.query(TABLE, *AT, "--raw-only")
+    dropped = run("maintain", "--drop-raw-older-than", "30d", "--archive", "kept")
+    assert (dropped.code, run("history", TABLE).code, run.query(TABLE, *AT)) == (0, 2, before), dropped.err
+    restored = run("maintain", "--restore-raw", "kept")
+    assert (restored.code, run.query(TABLE, *AT, "--raw-only")) == (0, before), restored.err
 
 
 def test_a_local_project_may_have_a_raw_table_on_a_store(tour: Tour, store: Store, prefix: str, run: CommandLine) -> None:

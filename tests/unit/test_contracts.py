@@ -285,6 +285,10 @@ def test_a_rule_becomes_a_test_or_is_listed(table: Table, tmp_path: Path, rule: 
         (lambda d: column(d, "note").update(logicalTypeOptions={"pattern": "^a"}), "'pattern' is not tested"),
         (lambda d: column(d, "a")["properties"][0].update(required=True), "what is said of a.street|nested ones"),
         (lambda d: d["schema"][0]["quality"].append({"metric": "rowCount", "mustBeGreaterThan": 5}), "'rowCount' is not counted"),
+        (
+            lambda d: d["schema"][0]["quality"][0]["arguments"].update(properties=["tenant", "note"]),
+            "only the key .seq, tenant. is known",
+        ),
         (lambda d: d["schema"][0]["quality"][-1].update(implementation={"check": "nope"}), "there is no check 'nope'"),
         (lambda d: column(d, "note").update(relationships=[{"to": "users.id"}]), "not compared with each other"),
     ],

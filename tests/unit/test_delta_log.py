@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from helpers.corrupting import damaged
 from helpers.tiny_project import append_lines, event, landed_ids, raw_table, write_lines
 
 from cdc_views.engines.base import RawTable
@@ -24,6 +25,7 @@ from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import create_raw, land, quarantine_location
 from cdc_views.landing.checkpoints import IN_USE_SECONDS, before, beginning, remove, sum_up, superseded
 from cdc_views.landing.delta import BOUND_BYTES, append
+from cdc_views.landing.digests import changed
 from cdc_views.operations.erasing.rewriting import statistics, without_bounds
 from cdc_views.state.tail import tail_of
 from cdc_views.storage.conflicts import ConflictError
@@ -112,6 +114,12 @@ def test_values_that_a_log_has_are_taken_out_of_its_newest_version(older: RawTab
     assert SECRET not in str(pq.read_table(max(Path(older.location, LOG).glob("*.checkpoint.parquet"))).column("add").to_pylist())
     assert (landed_ids(older), without_bounds(table)) == (before, 0)
     assert tail_of(TableLog.open(older.location), after=covered).files == (), "the same facts are no news"
+
+
+def test_values_of_a_damaged_file_stay_in_the_log(older: RawTable) -> None:
+    """Its copy would get a new digest."""
+    names = damaged(older.location)
+    assert (without_bounds(DeltaTable(older.location)), changed(older.location)[0]) == (0, names)
 
 
 def test_files_under_paths_with_codes_are_restated_too(tmp_path: Path) -> None:

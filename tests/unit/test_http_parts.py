@@ -154,6 +154,22 @@ def test_what_cannot_land_is_held_as_long_as_the_option_says(monkeypatch: pytest
     assert (held.call_args.args[1], refused.value.status) == (0.3, 503)
 
 
+def test_a_request_waits_for_more_as_long_as_the_option_says() -> None:
+    landed: list[int] = []
+    parts: Any = SimpleNamespace(table=SimpleNamespace(name="t"), land=lambda events: landed.append(len(events)))
+
+    async def posted() -> None:
+        queue = TableQueue(parts, HttpMetrics(), parts, parts, HttpOptions(linger_ms=500))
+        running = asyncio.create_task(queue.run())
+        first = asyncio.create_task(queue.put([b"1"]))
+        await asyncio.sleep(0.05)
+        await asyncio.gather(first, queue.put([b"2"]))
+        running.cancel()
+
+    asyncio.run(posted())
+    assert landed == [2]
+
+
 def test_a_dead_letter_is_a_line_whatever_it_holds_and_a_torn_line_does_not_spoil_the_next(tmp_path: Path) -> None:
     letters = DeadLetters(tmp_path / "some" / "letters.jsonl")
     now = datetime(2026, 11, 22, tzinfo=timezone.utc)

@@ -35,6 +35,7 @@ from cdc_views.operations.lateness import state_of
 from cdc_views.operations.renewing import renewed
 from cdc_views.operations.scheduling import holding, lock_folder
 from cdc_views.operations.spreading import spreading
+from cdc_views.operations.verifying.record import forget_place
 from cdc_views.rules.instants import epoch_seconds, micros
 from cdc_views.state import materialize
 from cdc_views.state.run import cover
@@ -154,6 +155,7 @@ class _Forgetting:
         for letters in self._letters():
             letters.empty()
             self._count("dead letters", str(letters.file), len(letters.lines))
+        forget_place(self.table)
         self._purge(engine)
         erasure = self._proven(values)
         serving, state = self.table.serving_location, self.table.state_location

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.operations.context import TableContext
@@ -79,6 +79,13 @@ def keep(table: TableContext, record: VerifiedRecord) -> None:
     file = _file(table)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, json.dumps(asdict(record), ensure_ascii=False))
+
+
+def forget_place(table: TableContext) -> None:
+    """Let the next sample begin at the source's first row: where it would go on is a key."""
+    record = record_of(table)
+    if record.resume:
+        keep(table, replace(record, resume=""))
 
 
 def _file(table: TableContext) -> Place:

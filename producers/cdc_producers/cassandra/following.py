@@ -78,6 +78,9 @@ class Follower:
         self._check_gone(found)
         self._done &= {segment.id for segment in found}
         unread = [segment for segment in found if segment.id not in self._done]
+        for segment in unread:
+            if segment.limit is not None:
+                self._reached.setdefault(segment.id, self._start(segment))  # so that it is missed even before its turn
         self.behind = sum(max(0, (segment.limit or 0) - self._start(segment)) for segment in unread)
         was_new = False
         for place, segment in enumerate(found):
@@ -231,6 +234,7 @@ class Follower:
 
     def _is_corrupt(self, segment: Segment, ended: Ended) -> bool:
         """Return whether bytes stay wrong when read again: bytes that are being written may look wrong for a moment."""
+        self._check_gone(segments_in(self.folder))
         tries = self._corrupt[segment.id] = self._corrupt.get(segment.id, 0) + 1
         if tries >= _TRIES:
             return True
