@@ -13,7 +13,7 @@ from cdc_views.engines.base import StateWrite, Written
 from cdc_views.engines.snapshot import readable
 from cdc_views.engines.state_plan import part_in
 from cdc_views.landing.checkpoints import sum_up
-from cdc_views.landing.digests import RESTORE, check_as_written, note_commit
+from cdc_views.landing.digests import RESTORE, changed_among, check_as_written, note_commit
 from cdc_views.plan.compact import PART, Step
 from cdc_views.plan.parts import Part
 from cdc_views.state.file_statistics import tags_of
@@ -56,7 +56,7 @@ def _check_as_written(state: StateTable, write: StateWrite, gone: Iterable[DataF
     for file in gone:  # M2: only the state knows what it purged, and what landed too late
         (remembered if part_of_file(file) in {Part.PURGED, Part.LATE} else other).append(file.path)
     check_as_written(state.location, remembered, what="state")
-    if not write.sources.is_raw:
+    if not write.sources.is_raw and changed_among(state.location, other):
         has_all = state.is_sole or dropped_through(write.sources.raw.location)
         anew = RESTORE if has_all else "build the state anew, `cdc-views materialize --full`"
         check_as_written(state.location, other, what="state", remedy=anew)

@@ -23,8 +23,6 @@ from helpers.command_line import Answer, CommandLine, table, write_project
 
 from cdc_views import Project
 from cdc_views.operations.scheduling import holding, job_of
-from cdc_views.state import materialize
-from cdc_views.state.state_table import widen
 
 pytestmark = pytest.mark.heavy
 
@@ -47,8 +45,8 @@ def make(materialize: dict[str, str]) -> None:
     write_project(*(table(name, "schema.cql", "cassandra-mutation", materialize=materialize) for name in (ORDERS, ITEMS)))
 
 
-def mutation(number: int, name: str, column: str = "state") -> str:
-    cell = {"column": column, "written": number, "value": "open"}
+def mutation(number: int, name: str) -> str:
+    cell = {"column": "state", "written": number, "value": "open"}
     return json.dumps(
         {
             "format": "cassandra-mutation/1",
@@ -83,53 +81,6 @@ def test_a_file_of_the_state_that_is_gone_is_named_with_what_to_do(run: CommandL
     assert [row["id"] for row in run.query(ORDERS)] == [1], "from raw"
     assert run(*told[2].split()).code == 0
     assert [row["id"] for row in run.query(ORDERS)] == [1]
-
-
-def gain_a_column(run: CommandLine) -> None:
-    """Write a column into the schema file, as an agent does, and land an event that has it."""
-    Path("schema.cql").write_text(CQL.format("orders").replace("text", "text, note text") + CQL.format("items"))
-    assert run.land(ORDERS, mutation(2, ORDERS, "note"), format="cassandra-mutation", file="2.jsonl").code == 0
-
-
-NOTED = [{"id": 1, "state": "open", "note": None}, {"id": 2, "state": None, "note": "open"}]
-
-
-def test_a_process_that_runs_a_table_again_reads_its_schema_file_again(run: CommandLine) -> None:
-    land(run, 1, ORDERS)
-    job = job_of(Project.load().table(ORDERS))
-    assert job.run().facts == 1
-    gain_a_column(run)
-    assert job.run().facts == 1
-    assert done(run("materialize", "--select", ORDERS, "--format", "jsonl")) == [(ORDERS, False, 0)]
-    assert run.query(ORDERS) == NOTED
-
-
-@pytest.mark.parametrize("is_late", [False, True])
-def test_what_a_run_by_an_older_schema_file_passed_over_is_shown(
-    run: CommandLine, monkeypatch: pytest.MonkeyPatch, is_late: bool
-) -> None:
-    land(run, 1, ORDERS)
-    table = Project.load().table(ORDERS)
-    raw, state = table.raw, table.state_location
-    table.materialize()
-    gain_a_column(run)
-    with table.project.engine() as engine:
-        assert materialize(engine, raw, state).facts == 1
-    assert run.query(ORDERS) == NOTED
-
-    def killed(*widened: Any) -> None:
-        if is_late:
-            widen(*widened)
-        raise OSError("killed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("cdc_views.state.run.widen", killed)
-        assert run("materialize", "--select", ORDERS).code == 3
-    assert run.query(ORDERS) == NOTED
-    answer = run("materialize", "--select", ORDERS, "--format", "jsonl")
-    is_built = "an earlier run had an older schema file" in answer.err
-    assert (done(answer), is_built) == (([(ORDERS, False, 0)], False) if is_late else ([(ORDERS, True, 2)], True))
-    assert run.query(ORDERS) == NOTED
 
 
 def done(answer: Answer) -> list[tuple[str, bool, int]]:

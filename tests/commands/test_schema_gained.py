@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from helpers.command_line import CommandLine, table, write_project
+from helpers.command_line import Answer, CommandLine, table, write_project
 
 from cdc_views import Project
 from cdc_views.operations.scheduling import job_of
 from cdc_views.schemas import live
 from cdc_views.state import materialize
+from cdc_views.state.state_table import widen
 
 pytestmark = pytest.mark.heavy
 
@@ -44,6 +46,46 @@ def land(run: CommandLine, number: int, column: str = "state") -> int:
 def gain_a_column(run: CommandLine) -> None:
     Path("schema.cql").write_text(CQL.format(", note text"))
     assert land(run, 2, "note") == 0
+
+
+def test_a_process_that_runs_a_table_again_reads_its_schema_file_again(run: CommandLine) -> None:
+    job = job_of(Project.load().table(NAME))
+    assert job.run().facts == 1
+    gain_a_column(run)
+    assert job.run().facts == 1
+    assert done(run("materialize", "--format", "jsonl")) == [(False, 0)]
+    assert run.query(NAME) == NOTED
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_a_run_by_an_older_schema_file_passed_over_is_shown(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    kept = Project.load().table(NAME)
+    raw, state = kept.raw, kept.state_location
+    kept.materialize()
+    gain_a_column(run)
+    with kept.project.engine() as engine:
+        assert materialize(engine, raw, state).facts == 1
+    assert run.query(NAME) == NOTED
+
+    def killed(*widened: Any) -> None:
+        if is_late:
+            widen(*widened)
+        raise OSError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cdc_views.state.run.widen", killed)
+        assert run("materialize").code == 3
+    assert run.query(NAME) == NOTED
+    answer = run("materialize", "--format", "jsonl")
+    is_built = "an earlier run had an older schema file" in answer.err
+    assert (done(answer), is_built) == (([(False, 0)], False) if is_late else ([(True, 2)], True))
+    assert run.query(NAME) == NOTED
+
+
+def done(answer: Answer) -> list[tuple[bool, int]]:
+    return [(row["is_new"], row["facts"]) for row in answer.rows]
 
 
 def test_events_are_dropped_only_once_the_state_has_the_new_column(run: CommandLine) -> None:
